@@ -2,7 +2,7 @@
 
 use super::{
     BASELINE, Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, MPT_HASH, Needs, Paper,
-    Part, Point, PointWork, Published, RAIN, RAW, Setting, Variant, claim, over_accounts,
+    Part, Point, PointWork, Published, RAIN, RAW, Setting, Variant, claim, headline, over_accounts,
     published,
     quantity::{
         ENGINE, EXECUTION, OPS, Quantity, READ_AMPLIFICATION, READ_SIZE, STRUCTURE, TPS,
@@ -14,6 +14,10 @@ use crate::{Mode, Popularity, WorkloadKind};
 pub(super) const PAPER: Paper = Paper {
     name: "lvmt",
     reference: "C. Li, S. M. Beillahi, G. Yang, M. Wu, W. Xu, F. Long: LVMT: An Efficient Authenticated Storage for Blockchain",
+    title: "LVMT",
+    claim: "A block commits to versions, by adding points of a curve, and hashes what it wrote once, in place of a path of the trie for each key: up to 2.7 times the throughput of the trie end to end and 1.7 times RAIN, up to 4.53 times the trie and more as a store alone. Keeping proofs costs little if nodes share them: LVMT-r > LVMT64 (0.8) > LVMT16 (0.6) > all proofs.",
+    setting: "Conflux with RocksDB on an i9-10900K within 16 GB, and the authors' own benchmark of stores within 8 GB.",
+    why: "Without proofs a changed key costs one addition on the curve and one row, whatever the size of the state; a trie under hashes costs a path of reads, hashes and rows. In the authors' benchmark the trie is opened and committed for every key, which `mpt-hash` does not repeat. `mpt` takes a block as one sorted batch, so paths share their upper parts, and a state in memory costs it hashes alone, against which additions and the conversion of points have to win. The share of LVMT64 and LVMT16 in LVMT-r is a matter of additions: proofs of ours take one a level where the authors' take two, so more of the speed is left.",
     experiments: &[
         THROUGHPUT,
         BREAKDOWN,
@@ -33,10 +37,10 @@ const CLIENT: &str = "Another client, so other costs of execution: the paper's 1
 const NO_PROOFS: &str = "LVMT-r is `lvmt` without proofs.";
 const END_TO_END: &[Variant] = &[RAW, LVMT, LVMT64, LVMT16, RAIN, LMPT, MPT, MPT_HASH];
 const SHARES: &[Claim] = &[
-    claim("throughput", ("lvmt", BASELINE), "at least 4.53", (4.53, f64::INFINITY)),
+    headline("throughput", ("lvmt", BASELINE), "at least 4.53", (4.53, f64::INFINITY)),
     claim("throughput", ("lvmt", "rain"), "at least 1.80", (1.8, f64::INFINITY)),
-    claim("throughput", ("lvmt 1/64", "lvmt"), "about 0.8", (0.8, 0.8)),
-    claim("throughput", ("lvmt 1/16", "lvmt"), "about 0.6", (0.6, 0.6)),
+    headline("throughput", ("lvmt 1/64", "lvmt"), "about 0.8", (0.8, 0.8)),
+    headline("throughput", ("lvmt 1/16", "lvmt"), "about 0.6", (0.6, 0.6)),
 ];
 
 /// The paper's numbers of receivers, or small ones.
@@ -80,7 +84,7 @@ const THROUGHPUT: Experiment = Experiment {
             &[TPS],
             &[published("throughput", "LVMT-r (the most)", "lvmt", &[(1e6, "1M", 29_669.0)])],
             &[
-                claim("throughput", ("lvmt", BASELINE), "up to 2.7", (2.7, 2.7)),
+                headline("throughput", ("lvmt", BASELINE), "up to 2.7", (2.7, 2.7)),
                 claim("throughput", ("lvmt", "rain"), "up to 1.7", (1.7, 1.7)),
             ],
         ),
@@ -238,8 +242,8 @@ const AMPLIFICATION: Experiment = Experiment {
             &[(1e6, "1m", 2.4), (1e8, "100m", 4.1)],
         )],
         claims: &[
-            claim("read amplification", (BASELINE, "lvmt"), "up to 4.1", (4.1, 4.1)),
-            claim("write amplification", (BASELINE, "lvmt"), "up to 8.2", (8.2, 8.2)),
+            headline("read amplification", (BASELINE, "lvmt"), "up to 4.1", (4.1, 4.1)),
+            headline("write amplification", (BASELINE, "lvmt"), "up to 8.2", (8.2, 8.2)),
         ],
     }],
 };

@@ -7,32 +7,51 @@
 //! wherever it is measured, so is `mpt`. A ratio to the one is what a paper claims, the ratio to the other what is left of
 //! it over a trie that is stored well.
 
+mod claim;
 #[cfg(feature = "lvmt")]
 mod curve;
 mod drawing;
 mod lmpt;
 mod lvmt;
+mod page;
+mod profile;
 mod quantity;
 mod rainblock;
 mod replica;
 mod replicate;
 pub mod result;
+mod roles;
 mod schedule;
+#[cfg(test)]
+mod testing;
 
+pub use claim::{Claim, ClaimResult, RatioAt};
 pub use drawing::Drawing;
+pub use page::page;
 pub use quantity::Quantity;
 pub use result::Replication;
+pub use roles::Role;
 pub use schedule::{Budget, replicate};
 
 use super::{Mode, Popularity, WorkloadKind, report::BASELINE};
+use claim::{claim, headline};
 
 /// A paper.
 #[derive(Debug)]
 pub struct Paper {
     /// Its short name.
     pub name: &'static str,
+    /// What it is called in a heading.
+    pub title: &'static str,
     /// Authors, title, place and year.
     pub reference: &'static str,
+    /// What it claims.
+    pub claim: &'static str,
+    /// What its authors measured, and on what.
+    pub setting: &'static str,
+    /// Where its gain comes from over the trie that it was measured against, and what of that `mpt` has too. True whatever
+    /// a run comes to.
+    pub why: &'static str,
     /// What of it is here.
     pub experiments: &'static [Experiment],
 }
@@ -134,6 +153,8 @@ pub enum PointWork {
     },
     /// Elementary operations of the curve.
     Curve,
+    /// One of RainBlock's roles, counted.
+    Role(Role),
 }
 
 /// A setting, by its path in the settings of a report, and its value as JSON.
@@ -163,19 +184,6 @@ pub struct Published {
     pub values: &'static [(f64, &'static str, f64)],
 }
 
-/// A ratio that a paper gives.
-#[derive(Debug)]
-pub struct Claim {
-    /// What of: the name of a quantity.
-    pub quantity: &'static str,
-    /// Which variant over which. Where one of them is [`BASELINE`], the ratio with `mpt` in its place stands beside it.
-    pub over: (&'static str, &'static str),
-    /// What was published, in its words.
-    pub published: &'static str,
-    /// The least and the greatest that this says of the largest point.
-    pub range: (f64, f64),
-}
-
 const fn published(
     quantity: &'static str,
     name: &'static str,
@@ -183,15 +191,6 @@ const fn published(
     values: &'static [(f64, &'static str, f64)],
 ) -> Published {
     Published { quantity, name, like, values }
-}
-
-const fn claim(
-    quantity: &'static str,
-    over: (&'static str, &'static str),
-    published: &'static str,
-    range: (f64, f64),
-) -> Claim {
-    Claim { quantity, over, published, range }
 }
 
 const fn variant(name: &'static str) -> Variant {
@@ -271,7 +270,10 @@ mod tests {
                 for claim in part.claims {
                     assert!(quantity(claim.quantity), "{}: {}", experiment.id, claim.quantity);
                     assert!(variant(claim.over.0) && variant(claim.over.1), "{}", experiment.id);
-                    assert!(0.0 < claim.range.0 && claim.range.0 <= claim.range.1);
+                    let at = claim.at.iter().map(|(_, range)| *range);
+                    for (least, greatest) in at.chain([claim.range]) {
+                        assert!(0.0 < least && least <= greatest, "{}", experiment.id);
+                    }
                 }
                 // Whatever is held against what the papers measured against is held against `mpt`, too.
                 assert!(!variant(BASELINE) || variant("mpt"), "{}", experiment.id);
@@ -285,6 +287,15 @@ mod tests {
         assert_eq!(find("lmpt").len(), 4);
         assert_eq!(find("lmpt-10").len(), 1);
         assert_eq!(find("all").len(), ids.len());
+        // Each paper has something that it is known for.
+        for paper in PAPERS {
+            let mut parts = paper.experiments.iter().flat_map(|experiment| experiment.parts);
+            assert!(
+                parts.any(|part| part.claims.iter().any(|claim| claim.is_headline)),
+                "{}",
+                paper.name
+            );
+        }
         assert!(find("nothing").is_empty());
     }
 }

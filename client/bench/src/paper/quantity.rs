@@ -80,3 +80,15 @@ pub(super) const STATE: Quantity = quantity("state in all", "s", |l| {
 /// Of the curve; not of a layer.
 pub(super) const ADDITION: Quantity = quantity("addition", "µs", |_| f64::NAN);
 pub(super) const MULTIPLICATION: Quantity = quantity("multiplication", "µs", |_| f64::NAN);
+
+/// What is counted of a paper's roles; none of it is of a layer.
+const fn counted(name: &'static str, unit: &'static str) -> Quantity {
+    quantity(name, unit, |_| f64::NAN)
+}
+
+pub(super) const FORESEEN: Quantity = counted("accounts and slots foreseen", "of 1");
+pub(super) const DIFFERENT: Quantity = counted("transactions that loaded other things", "of 1");
+pub(super) const INCOMPLETE: Quantity = counted("transactions that loaded more", "of 1");
+pub(super) const STALE: Quantity = counted("transactions that were shown old values", "of 1");
+pub(super) const WITNESS: Quantity = counted("witness", "bytes a transaction");
+pub(super) const ABORTED: Quantity = counted("witnesses that cannot be carried over", "of 1");

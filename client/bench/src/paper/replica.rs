@@ -2,7 +2,7 @@
 
 use super::{
     BASELINE, Experiment, MPT, MPT_HASH, Needs, PRINTED, Paper, Part, Point, PointWork, REPLICA,
-    claim, over_accounts, published,
+    claim, headline, over_accounts, published,
     quantity::{COMMIT, DISK, FLUSH, GET, Quantity, SLOAD, SSTORE, STATE},
 };
 use crate::{Popularity, WorkloadKind};
@@ -10,6 +10,10 @@ use crate::{Popularity, WorkloadKind};
 pub(super) const PAPER: Paper = Paper {
     name: "replica",
     reference: "Storage Replica: Accelerating the Storage Access of the Ethereum Virtual Machine, Applied Sciences 16(1), 2026",
+    title: "Storage Replica",
+    claim: "A flat copy of the slots answers SLOAD with one lookup while workers fetch the paths of the trie: from block 5 million on SLOAD takes a 4th to a 6.5th of the time, SSTORE half, the commit a 4th, for a third of the trie's size on disk.",
+    setting: "Parity 2.4.0 with RocksDB on an i7-7700K with NVMe; mainnet up to block 9 million, 100,000 blocks from each million.",
+    why: "In a trie under hashes an SLOAD is a row of the engine a level, one after the other; the flat row is one. The commit finds its path in memory, fetched while the EVM ran, so it waits for no disk; that is worth as much as the disk is slow, so a state in memory shows little of it. `mpt` finds a slot by about one row too, as its leaves are in their branch, and keeps nodes in memory across blocks: over it the flat copy saves what lies between the root and the last branch, and costs the writing of each value twice.",
     experiments: &[TABLES, SIZE],
 };
 
@@ -124,19 +128,19 @@ const TABLES: Experiment = Experiment {
             ),
         ],
         claims: &[
-            claim(
+            headline(
                 "SLOAD",
                 (BASELINE, PRINTED.name),
                 "4.04 to 6.50 from 5M on, 0.92 to 3.83 before",
                 (4.04, 6.5),
             ),
-            claim(
+            headline(
                 "SSTORE",
                 (BASELINE, PRINTED.name),
                 "1.68 to 2.78 from 5M on, 0.99 to 2.08 before",
                 (1.68, 2.78),
             ),
-            claim(
+            headline(
                 "commit",
                 (BASELINE, PRINTED.name),
                 "3.72 to 4.45 from 5M on, 1.44 to 1.70 before",

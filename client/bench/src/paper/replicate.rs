@@ -3,9 +3,11 @@
 use super::{
     Part, Point, PointWork, Published, Setting, Variant,
     result::{Grid, PartResult, Row, Table},
+    roles::{Counted, LAYER},
 };
 use crate::{
-    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadSpec, equip,
+    BenchError, ChainBench, Comparison, GivenChain, Report, Settings, Shape, StoreBench,
+    WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
 use polytrie_kv::StoreOptions;
@@ -23,6 +25,9 @@ pub(super) struct MeasuredPoint {
     pub(super) seconds: f64,
     /// The reports, each with the number of its group of variants.
     pub(super) reports: Vec<(usize, Report)>,
+    /// What was counted, where nothing is timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) counted: Vec<Counted>,
     pub(super) notes: Vec<String>,
 }
 
@@ -37,8 +42,8 @@ struct Found {
 }
 
 impl Part {
-    /// Measures at a point. `base` says on which engines, how often and within which limits; of its layers, those that the
-    /// part knows are measured.
+    /// Measures at a point, which is one of the small ones if `quick`. `base` says on which engines, how often and within
+    /// which limits; of its layers, those that the part knows are measured. `given` is a chain of the user's.
     ///
     /// # Errors
     ///
@@ -47,18 +52,32 @@ impl Part {
         &self,
         base: &Comparison,
         point: &Point,
+        quick: bool,
+        given: Option<&GivenChain>,
     ) -> Result<MeasuredPoint, BenchError> {
         let began = Instant::now();
-        let (mut notes, mut reports) = (Vec::new(), Vec::new());
-        if !matches!(point.work, PointWork::Curve) {
-            for (number, group) in self.groups(base, &mut notes).iter().enumerate() {
-                let Some(comparison) = prepare(base, point, group, &mut notes)? else { continue };
-                let report = point.work.run(&comparison)?;
-                report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
-                reports.push((number, report));
+        let (mut notes, mut reports, mut counted) = (Vec::new(), Vec::new(), Vec::new());
+        match point.work {
+            PointWork::Curve => {}
+            PointWork::Role(role) => {
+                if !self.groups(base, &mut notes).is_empty() {
+                    counted = role.count(base, quick, given, &mut notes)?;
+                } else if polytrie_layers::layer(LAYER).is_ok() {
+                    push(&mut notes, format!("it takes `{LAYER}`, which --states leaves out"));
+                }
+            }
+            _ => {
+                for (number, group) in self.groups(base, &mut notes).iter().enumerate() {
+                    let Some(comparison) = prepare(base, point, group, &mut notes)? else {
+                        continue;
+                    };
+                    let report = point.work.run(&comparison)?;
+                    report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
+                    reports.push((number, report));
+                }
             }
         }
-        Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), reports, notes })
+        Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), reports, counted, notes })
     }
 
     /// What the points came to; of those that were left out there is `None`.
@@ -78,6 +97,16 @@ impl Part {
                 found.extend(self.curve(index, quick, &mut notes));
             }
             measured.notes.into_iter().for_each(|note| push(&mut notes, note));
+            for Counted { variant, values } in measured.counted {
+                let of = self.variants.iter().find(|known| known.name == variant);
+                found.extend(of.map(|of| Found {
+                    series: variant,
+                    variant: of.name,
+                    point: index,
+                    values,
+                    turns: None,
+                }));
+            }
             for (group, report) in measured.reports {
                 for layer in &report.layers {
                     let mut of_group = groups.get(group).into_iter().flatten();
@@ -98,7 +127,7 @@ impl Part {
                 reports.push(report);
             }
         }
-        self.tabulate(&points, &found, notes, reports)
+        PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports) }
     }
 
     /// Variants that can run side by side: those with the common settings, and each other one alone.
@@ -175,6 +204,7 @@ impl Part {
         PartResult {
             title: self.title.to_owned(),
             x: self.x.to_owned(),
+            small: false,
             tables,
             claims,
             notes,
@@ -255,8 +285,13 @@ impl PointWork {
         match self {
             Self::Chain { accounts, txs, .. } => 2.0 * accounts as f64 + 6.0 * txs as f64,
             Self::Store { keys, blocks, ops, .. } => keys as f64 + 3.0 * (blocks * ops) as f64,
-            Self::Curve => 1.0,
+            Self::Curve | Self::Role(_) => 1.0,
         }
+    }
+
+    /// Whether it is done once, however many runs of however many layers are asked for.
+    pub(super) const fn is_done_once(self) -> bool {
+        matches!(self, Self::Curve | Self::Role(_))
     }
 
     fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
@@ -283,7 +318,9 @@ impl PointWork {
                 seed: SEED,
                 warmup_blocks: StoreBench::DEFAULT_WARMUP,
             }),
-            Self::Curve => Err(BenchError::Usage("the curve is not measured on layers".into())),
+            Self::Curve | Self::Role(_) => {
+                Err(BenchError::Usage("what is counted is not measured on layers".into()))
+            }
         }
     }
 }

@@ -1,19 +1,16 @@
 //! What came of an experiment, beside what was published.
 
-use super::{Claim, Drawing, Experiment, PAPERS, quantity::OPS};
+use super::{ClaimResult, Drawing, Experiment, PAPERS, profile::profile};
 use crate::{
     Comparison, MemoryLimit, Report,
     measure::Machine,
     report::{
-        BASELINE, REFERENCE, Ratios, columns, html,
+        columns, html,
         plot::{escape, marked, short},
     },
 };
 use serde::Serialize;
 use std::fmt::Write;
-
-/// A ratio is reproduced if it is no further than this factor from what was published.
-const NEAR: f64 = 1.5;
 
 /// A figure or table of a paper, on this machine; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -53,6 +50,8 @@ pub struct PartResult {
     pub title: String,
     /// What varies.
     pub x: String,
+    /// Whether these are the small points: no large one fitted into the time.
+    pub small: bool,
     /// One table a quantity.
     pub tables: Vec<Table>,
     /// Ratios.
@@ -96,100 +95,24 @@ pub struct Row {
     pub values: Vec<Option<f64>>,
 }
 
-/// A ratio, published and measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct ClaimResult {
-    /// What of.
-    pub what: String,
-    /// In the paper's words.
-    pub published: String,
-    /// At each point where both were measured: its name, and the ratio.
-    pub measured: Vec<(String, f64)>,
-    /// Those with `mpt` in place of the papers' baseline; empty if the claim is not of that.
-    pub with_mpt: Vec<(String, f64)>,
-    /// Whether the ratio at the last point is within a factor of 1.5 of what was published; `None` if not measured.
-    pub is_reproduced: Option<bool>,
-}
-
-impl Claim {
-    /// `turns` tells of a variant at a point which report it is from, and its throughput in each turn.
-    pub(super) fn check<'a>(
-        &self,
-        tables: &[Table],
-        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
-    ) -> ClaimResult {
-        let (of, over) = self.over;
-        let measured = self.ratios((of, over), tables, &turns);
-        let is_of_baseline = of == BASELINE || over == BASELINE;
-        let other = |name| if name == BASELINE { REFERENCE } else { name };
-        let with_mpt =
-            is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
-        let (least, greatest) = self.range;
-        let is_near = |ratio: f64| (least / NEAR..=greatest * NEAR).contains(&ratio);
-        ClaimResult {
-            what: format!("{}, {of} / {over}", self.quantity),
-            published: self.published.to_owned(),
-            is_reproduced: measured.last().map(|(_, ratio)| is_near(*ratio)),
-            measured,
-            with_mpt: with_mpt.unwrap_or_default(),
-        }
-    }
-
-    /// The ratio at each point where both were measured.
-    fn ratios<'a>(
-        &self,
-        (of, over): (&str, &str),
-        tables: &[Table],
-        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
-    ) -> Vec<(String, f64)> {
-        let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
-        let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
-        // What ran in turns is compared turn by turn, as everywhere; other settings of a layer ran at another time.
-        let within_turns = |point: usize| {
-            let (a, b) = (turns(of, point)?, turns(over, point)?);
-            let comparable = self.quantity == OPS.name && a.0 == b.0;
-            comparable.then(|| Ratios::of(&a.1, &b.1).spread.median)
-        };
-        let mut measured = Vec::new();
-        if let (Some(grid), Some(a), Some(b)) = (grid, row(of), row(over)) {
-            let values = a.values.iter().zip(&b.values);
-            for (point, ((_, name), (a, b))) in grid.columns.iter().zip(values).enumerate() {
-                if let (Some(a), Some(b)) = (a, b)
-                    && *b > 0.0
-                {
-                    measured.push((name.clone(), within_turns(point).unwrap_or(a / b)));
-                }
-            }
-        }
-        measured
+impl PartResult {
+    /// Whether nothing of it was measured.
+    pub fn is_empty(&self) -> bool {
+        let values = self.tables.iter().flat_map(|table| &table.measured.rows);
+        !values.flat_map(|row| &row.values).any(Option::is_some)
     }
 }
 
-impl ClaimResult {
-    /// The line of a table, below [`Self::HEADS`].
-    fn cells(&self) -> [String; 5] {
-        let list = |ratios: &[(String, f64)], none: &str| {
-            let ratios: Vec<_> =
-                ratios.iter().map(|(at, ratio)| format!("{ratio:.2} at {at}")).collect();
-            if ratios.is_empty() { none.to_owned() } else { ratios.join(", ") }
-        };
-        let is_reproduced = self.is_reproduced.map_or("-", |is| if is { "yes" } else { "no" });
-        [
-            self.what.clone(),
-            self.published.clone(),
-            list(&self.measured, "not measured"),
-            list(&self.with_mpt, "-"),
-            is_reproduced.into(),
-        ]
+/// A table in Markdown, the first row of which are the heads.
+pub(super) fn markdown_table(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
+        }
     }
-
-    const HEADS: [&str; 5] =
-        ["ratio", "paper", "here", "with mpt for mpt-hash", "within 1.5 of the paper"];
-
-    fn table(claims: &[Self]) -> Vec<Vec<String>> {
-        let heads = Self::HEADS.map(str::to_owned).to_vec();
-        std::iter::once(heads).chain(claims.iter().map(|claim| claim.cells().to_vec())).collect()
-    }
+    text
 }
 
 impl Grid {
@@ -213,7 +136,7 @@ impl Replication {
     ) -> Self {
         let of = |paper: &&super::Paper| paper.experiments.iter().any(|e| e.id == experiment.id);
         Self {
-            format: 2,
+            format: 3,
             id: experiment.id,
             place: experiment.place,
             paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
@@ -260,23 +183,37 @@ impl Replication {
     /// A section of Markdown; its plots are files in the folder `plots`.
     pub fn markdown(&self, plots: &str) -> String {
         let mut text = format!("### {}: {}\n\n", self.place, self.about);
-        let _ = writeln!(text, "The paper: {} Here: {}", self.setting, self.here);
+        // A String takes whatever is written to it.
+        let _ = writeln!(
+            text,
+            "`polytrie bench paper {}`. The paper: {} Here: {}",
+            self.id, self.setting, self.here
+        );
         for (part, number) in self.parts.iter().zip(1..) {
             let _ = writeln!(text, "\n**{}**\n", part.title);
-            if !part.claims.is_empty() {
-                let mut rows = ClaimResult::table(&part.claims).into_iter();
-                let heads = rows.next().unwrap_or_default();
-                let _ =
-                    writeln!(text, "| {} |\n|{}", heads.join(" | "), "---|".repeat(heads.len()));
-                for row in rows {
-                    let _ = writeln!(text, "| {} |", row.join(" | "));
+            if part.is_empty() {
+                text += "Not measured.\n\n";
+            } else if !part.claims.is_empty() {
+                let _ = writeln!(text, "{}", markdown_table(&ClaimResult::table(&part.claims)));
+                if let Some(profile) = profile(part) {
+                    let _ = writeln!(text, "{profile}");
                 }
-                text.push('\n');
             }
-            for table in &part.tables {
+            for table in part.tables.iter().filter(|_| !part.is_empty()) {
                 let (name, drawing) = self.plot(number, part, table);
                 let _ = writeln!(text, "![{}, {}]({plots}/{name}.svg)", part.title, table.quantity);
                 let _ = writeln!(text, "\n{}\n", drawing.caption());
+                let published = match table.published.rows.is_empty() {
+                    true => String::new(),
+                    false => markdown_table(&table.published.cells("paper")) + "\n",
+                };
+                let _ = writeln!(
+                    text,
+                    "<details><summary>{} in {}</summary>\n\n{published}{}\n</details>\n",
+                    table.quantity,
+                    table.unit,
+                    markdown_table(&table.measured.cells("here"))
+                );
             }
             for note in &part.notes {
                 let _ = writeln!(text, "- {note}");
@@ -288,7 +225,7 @@ impl Replication {
     /// The plots: a name for each, and a function that draws it for a width.
     pub fn plots(&self) -> Vec<(String, Drawing)> {
         let mut plots = Vec::new();
-        for (part, number) in self.parts.iter().zip(1..) {
+        for (part, number) in self.parts.iter().zip(1..).filter(|(part, _)| !part.is_empty()) {
             plots.extend(part.tables.iter().map(|table| self.plot(number, part, table)));
         }
         plots
@@ -347,40 +284,5 @@ impl Replication {
             }
         }
         text + html::FOOT
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_ran_in_turns_is_compared_turn_by_turn() {
-        let claim =
-            Claim { quantity: OPS.name, over: ("a", BASELINE), published: "2", range: (2.0, 2.0) };
-        let row = |name: &str, value| Row {
-            name: name.to_owned(),
-            like: name.to_owned(),
-            values: vec![Some(value)],
-        };
-        let grid = Grid {
-            columns: vec![(1.0, "here".to_owned())],
-            rows: vec![row("a", 20.0), row(BASELINE, 30.0), row(REFERENCE, 40.0)],
-        };
-        let published = Grid { columns: Vec::new(), rows: Vec::new() };
-        let (quantity, unit) = (OPS.name.to_owned(), OPS.unit.to_owned());
-        let tables = [Table { quantity, unit, published, measured: grid }];
-        // The machine was slow in the second turn.
-        let a = (0, vec![200.0, 20.0, 10.0]);
-        let b = (0, vec![100.0, 10.0, 30.0]);
-        let later = (1, vec![100.0, 10.0, 30.0]);
-        let result = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
-        assert_eq!(result(&b).measured, [("here".to_owned(), 2.0)]);
-        assert_eq!(result(&b).is_reproduced, Some(true));
-        // Another report: only what it came to can be compared, and that is far from the paper.
-        assert_eq!(result(&later).measured, [("here".to_owned(), 20.0 / 30.0)]);
-        assert_eq!(result(&later).is_reproduced, Some(false));
-        // Beside it the ratio over our own trie.
-        assert_eq!(result(&later).with_mpt, [("here".to_owned(), 0.5)]);
     }
 }

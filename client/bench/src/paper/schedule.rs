@@ -1,37 +1,44 @@
 //! Which points are measured, in what order, and where they are kept for a run that goes on later.
 //!
-//! Without a limit every point is measured, figure by figure. Within `--hours` the first points of every figure come
-//! first, then the second ones: the points of a figure grow, so each figure has its small points before one has its large
-//! ones. A point that does not fit into what is left of the time is left out, and the result says so.
+//! Without a limit every point is measured, figure by figure. Within `--hours` every figure gets the points of `--quick`
+//! first, unless the time is long enough for a large one of each; then the first large ones, then the second, the shorter
+//! ones before the longer ones: the points of a figure grow, so no figure gets its largest while another one has none. A
+//! point that does not fit into what is left of the time, or that cannot be measured here, is left out, and the result says
+//! so. Of a part with a large point the small ones are not shown.
 
-use super::{Experiment, PointWork, replicate::MeasuredPoint, result::Replication};
-use crate::{BenchError, Comparison};
+use super::{Experiment, Part, PointWork, replicate::MeasuredPoint, result::Replication};
+use crate::{BenchError, Comparison, GivenChain};
 use polytrie_files::OutputFile;
 use serde_json::{Value, json};
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 /// Layers that [`Needs`](super::Needs) counts with, each in so many runs.
 const LAYER_RUNS: f64 = 9.0;
 
-/// How long experiments may take, and where their points are kept.
+/// How long experiments may take, where their points are kept, and what else they may be measured on.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     /// About how long; as long as it takes if `None`.
     pub time: Option<Duration>,
     /// Each point is kept here when it is measured; those that are here are not measured again.
     pub kept: Option<PathBuf>,
+    /// A chain of the user's, for experiments that count on any.
+    pub given: Option<Arc<GivenChain>>,
 }
 
 /// A point of an experiment's part, by numbers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     experiment: usize,
     part: usize,
     point: usize,
+    /// Whether it is a point of `--quick`.
+    small: bool,
 }
 
 /// Measures experiments within a budget. `base` says on which engines, how often and within which limits; of its layers,
@@ -46,12 +53,14 @@ pub fn replicate(
     quick: bool,
     budget: &Budget,
 ) -> Result<Vec<Replication>, BenchError> {
-    let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick)).transpose()?;
+    let given = budget.given.as_deref();
+    let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick, given)).transpose()?;
     let mut run =
         Run { experiments, quick, began: Instant::now(), time: budget.time, found: Vec::new() };
-    for place in run.places() {
+    let mut failed = None;
+    for place in run.places(base) {
         let (experiment, part) = run.part(place);
-        let points = (part.points)(quick);
+        let points = (part.points)(place.small);
         let point = &points[place.point];
         let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
         if let Some(measured) =
@@ -67,13 +76,39 @@ pub fn replicate(
             continue;
         }
         tracing::info!("{name}");
-        let measured = part.measure(base, point)?;
+        let measured = match part.measure(base, point, place.small, given) {
+            Ok(measured) => measured,
+            // What one figure lacks, such as contracts or a disk that is large enough, does not end hours of others.
+            Err(error) if run.time.is_some() && is_of_one(&error, base) => {
+                let reason = format!("left out: {error}");
+                tracing::warn!("{name}: {reason}");
+                run.found.push((place, Err(reason)));
+                failed = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if let Some(kept) = &kept {
             kept.write(&run, place, &measured)?;
         }
         run.found.push((place, Ok(measured)));
     }
-    Ok(run.results(base))
+    match failed {
+        Some(error) if run.found.iter().all(|(_, found)| found.is_err()) => Err(error),
+        _ => Ok(run.results(base)),
+    }
+}
+
+/// Whether an error says something of one point alone: neither of the command, nor that an answer is wrong.
+fn is_of_one(error: &BenchError, base: &Comparison) -> bool {
+    let stops = matches!(
+        error,
+        BenchError::Usage(_)
+            | BenchError::Wrong(_)
+            | BenchError::Interrupted(_)
+            | BenchError::Child { code: Some(1), .. }
+    );
+    !stops && !base.interrupt.load(Ordering::Relaxed)
 }
 
 /// Experiments under way.
@@ -88,27 +123,44 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// All points in the order in which they are measured.
-    fn places(&self) -> Vec<Place> {
+    fn places(&self, base: &Comparison) -> Vec<Place> {
+        let places = self.points(self.quick);
+        let Some(time) = self.time else { return places };
+        let first: Duration = places
+            .iter()
+            .filter(|place| place.point == 0)
+            .map(|place| self.expected(*place, base))
+            .sum();
+        let mut ordered = Vec::new();
+        if !self.quick && first * 2 > time {
+            ordered = self.points(true);
+            ordered.sort_by_key(|place| (place.point, self.expected(*place, base)));
+        }
+        let mut places = places;
+        places.sort_by_key(|place| (place.point, self.expected(*place, base)));
+        ordered.extend(places);
+        ordered
+    }
+
+    /// All small points, or all large ones, figure by figure.
+    fn points(&self, small: bool) -> Vec<Place> {
         let mut places = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
             for (part, of) in of.parts.iter().enumerate() {
-                let points = 0..(of.points)(self.quick).len();
-                places.extend(points.map(|point| Place { experiment, part, point }));
+                let points = 0..(of.points)(small).len();
+                places.extend(points.map(|point| Place { experiment, part, point, small }));
             }
-        }
-        if self.time.is_some() {
-            places.sort_by_key(|place| place.point);
         }
         places
     }
 
-    fn part(&self, place: Place) -> (&'static Experiment, &'static super::Part) {
+    fn part(&self, place: Place) -> (&'static Experiment, &'static Part) {
         let experiment = self.experiments[place.experiment];
         (experiment, &experiment.parts[place.part])
     }
 
     fn work(&self, place: Place) -> PointWork {
-        (self.part(place).1.points)(self.quick)[place.point].work
+        (self.part(place).1.points)(place.small)[place.point].work
     }
 
     /// Why a point does not fit; `None` if it does.
@@ -126,53 +178,96 @@ impl Run<'_> {
     }
 
     /// How long a point takes: as the one of its part that was measured last, in proportion to what there is to do; the
-    /// first as the experiment says, for the layers and runs of this comparison.
+    /// first as the experiment says, in proportion to how long others took that were measured.
     fn estimate(&self, place: Place, base: &Comparison) -> Duration {
-        let (experiment, part) = self.part(place);
         let size = self.work(place).size();
         let measured = self.found.iter().rev().find_map(|(of, found)| {
-            let is_same = of.experiment == place.experiment && of.part == place.part;
+            let is_same = Place { point: place.point, ..*of } == place;
             Some((self.work(*of).size(), found.as_ref().ok().filter(|_| is_same)?.seconds))
         });
-        let seconds = measured.map_or_else(
-            || {
-                let all = experiment.parts.iter().flat_map(|part| (part.points)(self.quick));
-                let whole: f64 = all.map(|point| point.work.size()).sum();
-                let needs = if self.quick { experiment.quick } else { experiment.needs };
-                let is_measured =
-                    |state| base.subjects.iter().any(|subject| subject.state == state);
-                let layers =
-                    part.variants.iter().filter(|variant| is_measured(variant.state)).count();
-                let runs = (layers * base.runs) as f64 / LAYER_RUNS;
-                f64::from(needs.minutes) * 60.0 * size / whole * runs
-            },
-            |(of, seconds)| seconds * size / of,
-        );
-        Duration::from_secs_f64(seconds)
+        measured.map_or_else(
+            || self.expected(place, base).mul_f64(self.pace(place.small, base)),
+            |(of, seconds)| Duration::from_secs_f64(seconds * size / of),
+        )
     }
 
-    fn results(self, base: &Comparison) -> Vec<Replication> {
-        let Self { experiments, quick, mut found, .. } = self;
-        found.sort_by_key(|(place, _)| (place.experiment, place.part, place.point));
-        let mut found = found.into_iter().peekable();
+    /// What part of the expected time points took that were measured, small ones or large ones; 1 if there are none.
+    fn pace(&self, small: bool, base: &Comparison) -> f64 {
+        let (mut took, mut expected) = (0.0, 0.0);
+        for (place, found) in &self.found {
+            if let Ok(measured) = found
+                && place.small == small
+                && !self.work(*place).is_done_once()
+            {
+                took += measured.seconds;
+                expected += self.expected(*place, base).as_secs_f64();
+            }
+        }
+        if took > 0.0 && expected > 0.0 { took / expected } else { 1.0 }
+    }
+
+    /// How long a point takes by what the experiment says, for the layers and runs of this comparison.
+    fn expected(&self, place: Place, base: &Comparison) -> Duration {
+        let (experiment, part) = self.part(place);
+        let work = self.work(place);
+        let all = experiment.parts.iter().flat_map(|part| (part.points)(place.small));
+        let whole: f64 = all.map(|point| point.work.size()).sum();
+        let needs = if place.small { experiment.quick } else { experiment.needs };
+        let is_measured = |state| base.subjects.iter().any(|subject| subject.state == state);
+        let layers = part.variants.iter().filter(|variant| is_measured(variant.state)).count();
+        let runs = match work.is_done_once() {
+            true => 1.0,
+            false => (layers * base.runs) as f64 / LAYER_RUNS,
+        };
+        Duration::from_secs_f64(f64::from(needs.minutes) * 60.0 * work.size() / whole * runs)
+    }
+
+    fn results(mut self, base: &Comparison) -> Vec<Replication> {
         let mut results = Vec::new();
-        for (index, experiment) in experiments.iter().enumerate() {
+        for (index, experiment) in self.experiments.iter().enumerate() {
             let mut parts = Vec::new();
             for (number, part) in experiment.parts.iter().enumerate() {
-                let (mut measured, mut notes) = (Vec::new(), Vec::new());
-                let is_here = |place: &Place| (place.experiment, place.part) == (index, number);
-                let points = (part.points)(quick);
-                while let Some((place, one)) = found.next_if(|(place, _)| is_here(place)) {
-                    if let Err(reason) = &one {
-                        notes.push(format!("{}: {reason}", points[place.point].name));
-                    }
-                    measured.push(one.ok());
-                }
-                parts.push(part.result(base, quick, measured, notes));
+                let (small, measured, notes) = self.take(index, number, part);
+                parts.push(part.result(base, small, measured, notes));
             }
-            results.push(Replication::new(experiment, base, quick, parts));
+            results.push(Replication::new(experiment, base, self.quick, parts));
         }
         results
+    }
+
+    /// What there is of a part: whether these are the small points, each in its place, and what was left out.
+    fn take(
+        &mut self,
+        experiment: usize,
+        number: usize,
+        part: &Part,
+    ) -> (bool, Vec<Option<MeasuredPoint>>, Vec<String>) {
+        let is_of_part = |place: &Place| (place.experiment, place.part) == (experiment, number);
+        let found = self.found.extract_if(.., |(place, _)| is_of_part(place));
+        let (small, large): (Vec<_>, Vec<_>) = found.partition(|(place, _)| place.small);
+        let is_measured = |(_, found): &(Place, Result<MeasuredPoint, String>)| found.is_ok();
+        let shows_small = self.quick || !large.iter().any(is_measured) && !small.is_empty();
+        let mut notes = Vec::new();
+        if shows_small && !self.quick {
+            notes.push("small points, for the shape only: no large one fits into --hours".into());
+        }
+        let mut measured = Vec::new();
+        for (shown, found) in [(shows_small, small), (!shows_small, large)] {
+            for (place, one) in found {
+                let points = (part.points)(place.small);
+                // Points that only stood in for others are not missed.
+                if let Err(reason) = &one
+                    && (shown || !place.small)
+                {
+                    notes.push(format!("{}: {reason}", points[place.point].name));
+                }
+                if shown {
+                    measured.resize(points.len().max(measured.len()), None);
+                    measured[place.point] = one.ok();
+                }
+            }
+        }
+        (shows_small, measured, notes)
     }
 }
 
@@ -181,10 +276,15 @@ struct Kept<'a>(&'a Path);
 
 impl<'a> Kept<'a> {
     /// Opens it, if what it has was measured under the conditions of this comparison.
-    fn open(dir: &'a Path, base: &Comparison, quick: bool) -> Result<Self, BenchError> {
+    fn open(
+        dir: &'a Path,
+        base: &Comparison,
+        quick: bool,
+        given: Option<&GivenChain>,
+    ) -> Result<Self, BenchError> {
         fs::create_dir_all(dir).map_err(|error| wrong(dir, &error))?;
         let kept = Self(dir);
-        let conditions = json!({
+        let mut conditions = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "quick": quick,
             "subjects": base.subjects,
@@ -195,6 +295,9 @@ impl<'a> Kept<'a> {
             "pinned": base.pinned,
             "memory_limit": base.memory_limit,
         });
+        if let Some(given) = given {
+            conditions["given"] = given.parameters();
+        }
         let file = dir.join("conditions.json");
         match read::<Value>(&file)? {
             Some(found) if found == conditions => {}
@@ -211,7 +314,9 @@ impl<'a> Kept<'a> {
 
     fn file(&self, run: &Run<'_>, place: Place) -> PathBuf {
         let id = run.part(place).0.id;
-        self.0.join(format!("{id}-{}-{}.json", place.part + 1, place.point + 1))
+        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
+        let small = if place.small && !run.quick { "small-" } else { "" };
+        self.0.join(format!("{id}-{small}{}-{}.json", place.part + 1, place.point + 1))
     }
 
     fn read(&self, run: &Run<'_>, place: Place) -> Result<Option<MeasuredPoint>, BenchError> {
@@ -246,8 +351,10 @@ fn write(file: &Path, value: &impl serde::Serialize) -> Result<(), BenchError> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{Cache, Settings, paper::find};
-    use std::sync::Arc;
+    use crate::{
+        Subject,
+        paper::{find, testing::comparison},
+    };
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
         Run { experiments, quick: false, began: Instant::now(), time, found: Vec::new() }
@@ -257,34 +364,49 @@ mod tests {
         MeasuredPoint { seconds, ..MeasuredPoint::default() }
     }
 
-    fn comparison(dir: &Path, runs: usize) -> Comparison {
-        Comparison {
-            subjects: Vec::new(),
-            runs,
-            settings: Settings::default(),
-            cold: false,
-            threads: 1,
-            pinned: None,
-            memory_limit: None,
-            slowed: None,
-            log_slow_blocks: None,
-            notes: Vec::new(),
-            cache: Arc::new(Cache::open(dir).unwrap()),
-            interrupt: Arc::default(),
+    #[test]
+    fn within_a_time_every_figure_has_its_small_points_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (experiments, base) = (find("lmpt"), comparison(dir.path(), 3));
+        let order = |hours: Option<u64>| {
+            let run = run(hours.map(|hours| Duration::from_secs(hours * 3600)), &experiments);
+            run.places(&base)
+        };
+        let all = order(None);
+        assert!(all.is_sorted_by_key(|place| (place.experiment, place.point)));
+        assert!(all.iter().all(|place| !place.small));
+        // A long time has room for large points of every figure; in a short one each has small ones before.
+        let (long, short) = (order(Some(1000)), order(Some(0)));
+        assert_eq!(long.len(), all.len());
+        assert!(long.is_sorted_by_key(|place| place.point));
+        let (small, large) = short.split_at(short.len() - all.len());
+        assert!(small.iter().all(|place| place.small) && large == long);
+        for experiment in 0..4 {
+            assert!(small[..4].iter().any(|place| place.experiment == experiment));
+            assert!(large[..4].iter().any(|place| place.experiment == experiment));
         }
     }
 
+    /// Small points are shown where there is nothing else.
     #[test]
-    fn within_a_time_every_figure_has_its_small_points_first() {
-        let experiments = find("lmpt");
-        let order = |time| {
-            let places = run(time, &experiments).places();
-            places.iter().map(|place| (place.experiment, place.point)).collect::<Vec<_>>()
-        };
-        assert!(order(None).is_sorted());
-        let hours = order(Some(Duration::from_secs(1)));
-        assert!(hours.is_sorted_by_key(|(_, point)| *point));
-        assert_eq!(hours[..4], [(0, 0), (1, 0), (2, 0), (3, 0)]);
+    fn large_points_take_the_place_of_small_ones() {
+        let experiments = find("lmpt-10");
+        let part = &experiments[0].parts[0];
+        let place = |point, small| Place { experiment: 0, part: 0, point, small };
+        let mut run = run(Some(Duration::ZERO), &experiments);
+        let left_out = || Err("left out".to_owned());
+        run.found.push((place(0, true), Ok(measured(1.0))));
+        run.found.push((place(1, true), left_out()));
+        run.found.push((place(1, false), left_out()));
+        let (small, points, notes) = run.take(0, 0, part);
+        assert!(small && points.len() == (part.points)(true).len() && points[0].is_some());
+        assert_eq!(notes[1..], ["100k: left out", "3M: left out"]);
+        run.found.push((place(0, true), Ok(measured(1.0))));
+        run.found.push((place(2, false), Ok(measured(2.0))));
+        run.found.push((place(1, false), left_out()));
+        let (small, points, notes) = run.take(0, 0, part);
+        assert!(!small && points[..2].iter().all(Option::is_none) && points[2].is_some());
+        assert_eq!(notes, ["3M: left out"]);
     }
 
     /// A point takes as long as the one before it, for each account and transaction.
@@ -293,7 +415,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (experiments, base) = (find("lmpt-10"), comparison(dir.path(), 3));
         let mut run = run(Some(Duration::from_secs(1000)), &experiments);
-        let [first, second, _] = run.places()[..] else { panic!("three sizes") };
+        let [first, second, _] = run.points(false)[..] else { panic!("three sizes") };
         run.found.push((first, Ok(measured(700.0))));
         let ratio = run.work(second).size() / run.work(first).size();
         let estimate = run.estimate(second, &base).as_secs_f64();
@@ -303,20 +425,43 @@ mod tests {
         assert_eq!(run.reason_to_leave_out(second, &base), None);
     }
 
+    /// The first point of a part takes as much longer than expected as others did.
+    #[test]
+    fn a_machine_that_is_slow_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let experiments = find("lmpt");
+        let subjects = vec![Subject { state: "mpt".into(), kv: "mdbx".into() }];
+        let base = Comparison { subjects, ..comparison(dir.path(), 3) };
+        let mut run = run(Some(Duration::from_secs(1)), &experiments);
+        let points = run.points(false);
+        let other = points.iter().find(|place| place.experiment == 1).copied().unwrap();
+        let expected = |run: &Run<'_>, place| run.expected(place, &base).as_secs_f64();
+        let estimate = |run: &Run<'_>, place| run.estimate(place, &base).as_secs_f64();
+        assert!((estimate(&run, other) - expected(&run, other)).abs() < 1e-6);
+        let twice = 2.0 * expected(&run, points[0]);
+        run.found.push((points[0], Ok(measured(twice))));
+        assert!((estimate(&run, other) - 2.0 * expected(&run, other)).abs() < 1e-6);
+        // Small points have a pace of their own.
+        let small = Place { small: true, ..other };
+        assert!((estimate(&run, small) - expected(&run, small)).abs() < 1e-6);
+    }
+
     #[test]
     fn a_point_is_kept_for_its_conditions() {
         let dir = tempfile::tempdir().unwrap();
         let (experiments, base) = (find("lmpt-10"), comparison(dir.path(), 3));
         let (run, points) = (run(None, &experiments), dir.path().join("points"));
-        let kept = Kept::open(&points, &base, false).unwrap();
-        let place = run.places()[1];
+        let kept = Kept::open(&points, &base, false, None).unwrap();
+        let place = run.points(false)[1];
         assert!(kept.read(&run, place).unwrap().is_none());
         kept.write(&run, place, &measured(7.0)).unwrap();
-        let again = Kept::open(&points, &base, false).unwrap();
+        let again = Kept::open(&points, &base, false, None).unwrap();
         assert_eq!(again.read(&run, place).unwrap().unwrap().seconds, 7.0);
+        let small = Place { small: true, ..place };
+        assert!(again.read(&run, small).unwrap().is_none());
         for error in [
-            Kept::open(&points, &base, true).err(),
-            Kept::open(&points, &comparison(dir.path(), 4), false).err(),
+            Kept::open(&points, &base, true, None).err(),
+            Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
         ] {
             assert!(error.unwrap().to_string().contains("name another --resume directory"));
         }

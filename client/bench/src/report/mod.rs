@@ -219,7 +219,7 @@ impl Report {
 }
 
 /// How this program was called, without the path of it.
-fn command() -> String {
+pub(crate) fn command() -> String {
     let args = std::env::args().skip(1).map(|arg| match arg.contains([' ', '\'', '"', '$']) {
         true => format!("'{}'", arg.replace('\'', "'\\''")),
         false => arg,

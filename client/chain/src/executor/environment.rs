@@ -5,7 +5,12 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_evm::{EvmEnv, eth::EthBlockExecutionCtx};
 use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
+use polytrie_consensus::clique;
 use revm::context_interface::Cfg;
+
+/// Gas of a transaction above which it waits for its turn: its block is not checked yet, and with any more gas it could take
+/// any time, and memory that is far from paid for.
+const MOST_GAS_AHEAD: u64 = 1 << 27;
 
 /// Block and configuration for the EVM. `coinbase` is who is paid the fees: of a block of a chain, what
 /// [`coinbase`](polytrie_consensus::clique::coinbase) says.
@@ -25,6 +30,23 @@ pub(super) fn environment(header: &Header, coinbase: Address, rules: &Rules<'_>)
         // Else it would be twice as much as that: the limit of EIP-3860 is not meant.
         env.cfg_env.limit_contract_initcode_size = Some(init_code);
     }
+    env
+}
+
+/// Block and configuration for transactions that run ahead of their turn, on a state that is not yet theirs: nonces,
+/// balances and fees keep none of them from running.
+pub(super) fn environment_ahead(header: &Header, rules: &Rules<'_>) -> EvmEnv {
+    // A wrong one makes the guess a little worse, and comes up in the block's turn.
+    let coinbase = clique::coinbase(rules, header).unwrap_or(header.beneficiary);
+    let mut env = environment(header, coinbase, rules);
+    // Whatever is wrong with a transaction comes up in its turn.
+    let cfg = &mut env.cfg_env;
+    cfg.disable_nonce_check = true;
+    cfg.disable_balance_check = true;
+    cfg.disable_base_fee = true;
+    cfg.disable_eip3607 = true;
+    cfg.disable_block_gas_limit = true;
+    cfg.tx_gas_limit_cap = Some(MOST_GAS_AHEAD);
     env
 }
 

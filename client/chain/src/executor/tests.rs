@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{
-    sandbox::{NoObserver, Replay, Sandbox},
+    sandbox::{NoObserver, Replay, Sandbox, run_ahead},
     *,
 };
 use alloy_consensus::{
@@ -271,6 +271,42 @@ fn a_replay_drains_the_dao_and_pays_for_ommers_as_the_block_did() {
     let heir = state.account(&DAO_HARDFORK_BENEFICIARY).unwrap();
     assert_eq!(heir.balance, U256::from(3 * ETHER + 7));
     assert!(state.account(&NOBODY).is_some());
+}
+
+#[test]
+fn what_runs_ahead_loads_what_its_turn_loads_and_leaves_nothing_behind() {
+    // PUSH1 5 SLOAD POP PUSH1 1 PUSH1 6 SSTORE STOP
+    let reads_and_writes = contract(CONTRACT, bytes!("60055450600160065500"), &[(5, 7)]);
+    let world = World::at(Fork::Cancun, vec![rich(), reads_and_writes]);
+    let sandbox = || Sandbox::new(world.layer.reader().unwrap(), Arc::new(|_: u64| None));
+    let names = |state: &revm::state::EvmState| {
+        let mut names: Vec<_> = state
+            .iter()
+            .map(|(address, account)| {
+                let mut slots: Vec<_> = account.storage.keys().copied().collect();
+                slots.sort_unstable();
+                (*address, slots)
+            })
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let (mut ahead, mut turn) = (sandbox(), sandbox());
+    // Transactions before this one have not run, so its nonce is not that of the account.
+    let guess = run_ahead(&mut ahead, &world.header, world.rules(), &send(9, CONTRACT, 0), SENDER);
+    let guess = guess.unwrap().unwrap();
+    let slots = [5, 6].map(U256::from).to_vec();
+    assert_eq!(names(&guess), [(SENDER, vec![]), (CONTRACT, slots), (MINER, vec![])]);
+    assert_eq!(ahead.slot(&CONTRACT, &U256::from(6)).unwrap(), U256::ZERO);
+    let mut replay = Replay::begin(&mut turn, &world.header, world.rules()).unwrap();
+    assert_eq!(names(&replay.loads(&send(0, CONTRACT, 0), SENDER).unwrap()), names(&guess));
+    assert_eq!(turn.slot(&CONTRACT, &U256::from(6)).unwrap(), U256::ONE);
+    // Nobody could pay for it.
+    let priceless =
+        TxLegacy { gas_price: 1, gas_limit: 21_000, value: U256::MAX, ..TxLegacy::default() };
+    let priceless = Signed::new_unhashed(priceless, Signature::test_signature()).into();
+    let refused = run_ahead(&mut ahead, &world.header, world.rules(), &priceless, SENDER);
+    assert!(refused.unwrap().is_none());
 }
 
 #[test]

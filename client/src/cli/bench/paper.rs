@@ -3,42 +3,55 @@
 use super::{Failure, measure::MeasureArgs, output::create_dir};
 use crate::{
     bench::{
-        paper::{Budget, Experiment, PAPERS, Replication, find, replicate},
+        BenchError, GivenChain,
+        paper::{Budget, Experiment, PAPERS, Replication, find, page, replicate},
         report::{columns, plot},
     },
     blocks::OutputFile,
     cli::output::{self, write_json, write_text},
 };
 use clap::Args;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Width of plots that are files of their own.
 const WIDTH: f64 = 760.0;
 
 /// Figures and tables of the papers, on this machine, with the papers' numbers beside ours.
 ///
-/// NAME is one of them, as lvmt-4, a paper (lmpt, lvmt, replica, rainblock), or all. --list says what there is and what it
+/// Each NAME is one of them, as lvmt-4, a paper (lmpt, lvmt, replica, rainblock), or all. --list says what there is and what it
 /// takes. Each ratio that a paper states stands beside what was measured over `mpt-hash`, the trie that the papers measured
 /// against, and over `mpt`.
 #[derive(Debug, Args)]
 pub(super) struct PaperArgs {
-    /// Which figure or table, which paper, or `all`.
+    /// Which figures or tables, which papers, or `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
-    name: Option<String>,
+    names: Vec<String>,
     /// Say what there is, and what each takes in time, memory and disk.
     #[arg(long)]
     list: bool,
     /// Few and small points, once each: a shape in minutes.
     #[arg(long)]
     quick: bool,
-    /// Measure for about so many hours. Every figure gets its small points before one gets its large ones; what does not
-    /// fit is left out, and the result says so.
+    /// Measure for about so many hours. Every figure gets its small points before one gets its large ones, and those of
+    /// --quick first where the time is short; what does not fit, or lacks something on this machine, is left out, and the
+    /// result says so.
     #[arg(long, value_name = "N", value_parser = hours)]
     hours: Option<Duration>,
     /// Keep each point in this directory as soon as it is measured, and take what is there: the same command goes on after
     /// an interrupt.
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
+    /// Block files of a chain of yours, as `import` takes them, from block 1 of --chain on (or block 0): for figures that
+    /// are counted on any chain (rainblock-4.3).
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "chain")]
+    blocks: Vec<PathBuf>,
+    /// The chain of --blocks: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it.
+    #[arg(long, value_name = "CHAIN", requires = "blocks")]
+    chain: Option<String>,
     /// Write everything as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
@@ -48,7 +61,8 @@ pub(super) struct PaperArgs {
     /// Write the plots as SVG files to this directory.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
-    /// Write a section of Markdown for each to this file, with links to the plots of --svg.
+    /// Write a page in Markdown to this file, with links to the plots of --svg: what each paper is known for, its claim and
+    /// setting, its figures with both ratios, and why.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     markdown: Option<PathBuf>,
     #[command(flatten)]
@@ -59,22 +73,19 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     if args.list {
         return output::line(list().trim_end());
     }
-    let name = args.name.as_deref().unwrap_or_default();
-    let experiments = find(name);
-    if experiments.is_empty() {
-        let known: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
-        return Err(Failure::Usage(format!(
-            "there is no figure, table or paper `{name}`; the papers are {}, and --list says what there is of each",
-            known.join(", ")
-        )));
-    }
+    let experiments = experiments(&args.names)?;
     for dir in [&args.html, &args.svg].into_iter().flatten() {
         create_dir(dir)?;
     }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;
-    let budget = Budget { time: args.hours, kept: args.resume.clone() };
+    let given = args
+        .chain
+        .as_deref()
+        .map(|chain| GivenChain::open(&args.blocks, chain, None, &comparison.cache).map(Arc::new));
+    let given = given.transpose().map_err(BenchError::from)?;
+    let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
     // Within a time the figures take turns; without one each is shown when it is complete.
     let at_once = if args.hours.is_some() { experiments.len() } else { 1 };
     let mut all = Vec::new();
@@ -88,14 +99,32 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         }
     }
     if let Some(file) = markdown {
-        let plots = args.svg.as_deref().map_or_else(|| ".".into(), |dir| dir.display().to_string());
-        let sections: Vec<_> = all.iter().map(|replication| replication.markdown(&plots)).collect();
-        write_text(file, &sections.join("\n"))?;
+        let plots = args.svg.as_deref().map_or_else(|| ".".into(), |dir| link(dir, args));
+        write_text(file, &page(&all, &plots))?;
     }
     match json {
         Some(file) => write_json(file, &all),
         None => Ok(()),
     }
+}
+
+/// Those of these names, each once.
+fn experiments(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+    let mut experiments: Vec<&Experiment> = Vec::new();
+    for name in names {
+        let found = find(name);
+        if found.is_empty() {
+            let known: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
+            return Err(Failure::Usage(format!(
+                "there is no figure, table or paper `{name}`; the papers are {}, and --list says what there is of each",
+                known.join(", ")
+            )));
+        }
+        let new = |one: &&Experiment| experiments.iter().all(|known| known.id != one.id);
+        let found: Vec<_> = found.into_iter().filter(new).collect();
+        experiments.extend(found);
+    }
+    Ok(experiments)
 }
 
 fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
@@ -110,6 +139,12 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The folder of the plots, from where the page is.
+fn link(plots: &Path, args: &PaperArgs) -> String {
+    let page = args.markdown.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    plots.strip_prefix(page).unwrap_or(plots).display().to_string()
 }
 
 fn hours(text: &str) -> Result<Duration, String> {

@@ -199,9 +199,15 @@ fn limits_are_recorded() {
 fn papers_are_listed() {
     let data = Data::new();
     let list = run(&["bench", "paper", "--list"].map(OsStr::new), &[]).ok();
-    for name in
-        ["lmpt-10", "lmpt-table-1", "lvmt-2", "lvmt-table-1", "replica-table-6", "rainblock-9a"]
-    {
+    for name in [
+        "lmpt-10",
+        "lmpt-table-1",
+        "lvmt-2",
+        "lvmt-table-1",
+        "replica-table-6",
+        "rainblock-9a",
+        "rainblock-4.3",
+    ] {
         assert!(list.text().contains(name), "{name} is missing in {}", list.text());
     }
     assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
@@ -218,7 +224,23 @@ fn papers_take_the_time_that_there_is() {
     for text in ["20k: left out, as it takes about", "0 of --hours are left", "not measured"] {
         assert!(result.text().contains(text), "no `{text}` in {}", result.text());
     }
-    bench(&cache, &none).ok();
+    let page = data.file("page.md");
+    bench(&cache, &format!("{none} --markdown {}", page.display())).ok();
+    let page = fs::read_to_string(page).unwrap();
+    for text in [
+        "$ polytrie bench",
+        "| RainBlock, Figure 7 | gets: throughput, rain / mpt-hash | 150 at 1.19M accounts | not measured |",
+        "0 of 0 that could be judged",
+        "**What it claims.**",
+        "**Why.**",
+        "### Figure 7",
+        "Not measured.",
+        "- 20k: left out",
+        "| QMDB | up to 8 |",
+        "| Carmen | 10 |",
+    ] {
+        assert!(page.contains(text), "no `{text}` in {page}");
+    }
     assert_fails(&bench(&cache, &format!("{none} --runs 2")), 2, &["--resume", "runs"]);
     assert_eq!(bench(&cache, "paper all --hours many").code, Some(2));
 }

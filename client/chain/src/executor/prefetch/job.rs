@@ -1,14 +1,13 @@
 //! A block that is run ahead of its turn, and where threads find such blocks.
 
 use super::scout::Scout;
-use crate::executor::{CodeCache, environment::environment};
+use crate::executor::{CodeCache, environment::environment_ahead};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_evm::{Evm, FromRecoveredTx};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
-use polytrie_consensus::clique::coinbase;
 use polytrie_state::{Access, StateReader};
 use revm::{context::TxEnv, context_interface::Transaction};
 use revm_state_hooks::HookedEvm;
@@ -19,10 +18,6 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-
-/// Gas of a transaction above which it waits for its turn. The block is not checked yet: with any more gas it could
-/// take any time, and memory that is far from paid for.
-const MOST_GAS: u64 = 1 << 27;
 
 /// A block whose turn has not come.
 #[derive(Debug)]
@@ -138,17 +133,7 @@ impl Job {
         }
         let header = &block.header;
         let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
-        // A wrong one makes the guess a little worse, and comes up in the block's turn.
-        let coinbase = coinbase(&rules, header).unwrap_or(header.beneficiary);
-        let mut env = environment(header, coinbase, &rules);
-        // Whatever is wrong with a transaction comes up in its turn.
-        let cfg = &mut env.cfg_env;
-        cfg.disable_nonce_check = true;
-        cfg.disable_balance_check = true;
-        cfg.disable_base_fee = true;
-        cfg.disable_eip3607 = true;
-        cfg.disable_block_gas_limit = true;
-        cfg.tx_gas_limit_cap = Some(MOST_GAS);
+        let env = environment_ahead(header, &rules);
         let mut evm = HookedEvm::new(scout.database(rules.is(EthereumHardfork::Prague)), env);
         if rules.is_eip1283() {
             evm = evm.with_eip1283();

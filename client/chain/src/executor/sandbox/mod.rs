@@ -3,6 +3,7 @@
 //! A [`Sandbox`] reads from some block and keeps what is written in memory. [`call`] runs one transaction or call on
 //! it, [`Replay`] the transactions of a block with an inspector, and a [`SimulatedRun`] a block that never was.
 
+mod ahead;
 mod budget;
 mod call;
 mod database;
@@ -21,6 +22,7 @@ mod trace;
 mod tracers;
 mod transfers;
 
+pub use ahead::run_ahead;
 pub(super) use call::halt_message;
 pub use call::{CallError, CallOutcome, CallRequest, call};
 pub use database::Sandbox;

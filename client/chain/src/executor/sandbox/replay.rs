@@ -22,7 +22,7 @@ use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
 use revm::{
     DatabaseCommit, context::TxEnv, context_interface::result::ResultAndState,
-    inspector::NoOpInspector, primitives::hardfork::SpecId,
+    inspector::NoOpInspector, primitives::hardfork::SpecId, state::EvmState,
 };
 use revm_state_hooks::HookedEvm;
 
@@ -76,6 +76,19 @@ impl<'a> Replay<'a> {
         let outcome = outcome(ran.result.clone());
         self.keep(ran);
         Ok((outcome, observer))
+    }
+
+    /// Runs the next transaction; returns what it loaded of the state, with what it made of it: those of calls that were
+    /// reverted included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::next`].
+    pub fn loads(&mut self, tx: &TxEnvelope, sender: Address) -> Result<EvmState, CallError> {
+        let (ran, NoOpInspector {}) = self.run(tx, sender, NoOpInspector {})?;
+        let loaded = ran.state.clone();
+        self.keep(ran);
+        Ok(loaded)
     }
 
     /// Keeps what a transaction changed.

@@ -1,0 +1,257 @@
+//! Ratios that papers state, and whether they are found again.
+
+use super::{quantity::OPS, result::Table};
+use crate::report::{BASELINE, REFERENCE, Ratios};
+use serde::Serialize;
+
+/// A ratio is found again if it is no further than this factor from what was published.
+pub(super) const NEAR: f64 = 1.5;
+
+/// A ratio that a paper gives.
+#[derive(Debug)]
+pub struct Claim {
+    /// What of: the name of a quantity.
+    pub quantity: &'static str,
+    /// Which variant over which. Where one of them is [`BASELINE`], the ratio with `mpt` in its place stands beside it.
+    pub over: (&'static str, &'static str),
+    /// What was published, in its words.
+    pub published: &'static str,
+    /// The least and the greatest that this says of the largest point.
+    pub range: (f64, f64),
+    /// If the paper says something else of each point: the points of which it says anything, by their numbers, with the
+    /// least and the greatest.
+    pub at: &'static [(f64, (f64, f64))],
+    /// Whether it is what the paper is known for.
+    pub is_headline: bool,
+}
+
+/// What a paper says of the largest point.
+pub(super) const fn claim(
+    quantity: &'static str,
+    over: (&'static str, &'static str),
+    published: &'static str,
+    range: (f64, f64),
+) -> Claim {
+    Claim { quantity, over, published, range, at: &[], is_headline: false }
+}
+
+/// As [`claim`], of what the paper is known for.
+pub(super) const fn headline(
+    quantity: &'static str,
+    over: (&'static str, &'static str),
+    published: &'static str,
+    range: (f64, f64),
+) -> Claim {
+    Claim { is_headline: true, ..claim(quantity, over, published, range) }
+}
+
+impl Claim {
+    /// With what the paper says of single points.
+    pub(super) const fn at(self, at: &'static [(f64, (f64, f64))]) -> Self {
+        Self { at, ..self }
+    }
+}
+
+/// A ratio, published and measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimResult {
+    /// What of.
+    pub what: String,
+    /// In the paper's words.
+    pub published: String,
+    /// Whether it is what the paper is known for.
+    pub is_headline: bool,
+    /// At each point where both were measured.
+    pub measured: Vec<RatioAt>,
+    /// Those with `mpt` in place of the papers' baseline; empty if the claim is not of that.
+    pub with_mpt: Vec<RatioAt>,
+    /// The point by which it is judged: the last of which the paper says something.
+    pub judged_at: Option<String>,
+    /// Whether the ratio there is within a factor of 1.5 of what was published; `None` if there is no such point.
+    pub is_reproduced: Option<bool>,
+}
+
+/// A ratio that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RatioAt {
+    /// The point.
+    pub at: String,
+    /// Its number.
+    pub x: f64,
+    /// The ratio: the median of all turns, where it is known for each.
+    pub ratio: f64,
+    /// The least and the greatest of a turn, where there are several.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Claim {
+    /// `turns` tells of a variant at a point which report it is from, and its throughput in each turn.
+    pub(super) fn check<'a>(
+        &self,
+        tables: &[Table],
+        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+    ) -> ClaimResult {
+        let (of, over) = self.over;
+        let measured = self.ratios((of, over), tables, &turns);
+        let is_of_baseline = of == BASELINE || over == BASELINE;
+        let other = |name| if name == BASELINE { REFERENCE } else { name };
+        let with_mpt =
+            is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
+        let judged = measured.iter().rev().find_map(|ratio| Some((ratio, self.says(ratio.x)?)));
+        let is_near = |(found, (least, greatest)): (&RatioAt, (f64, f64))| {
+            (least / NEAR..=greatest * NEAR).contains(&found.ratio)
+        };
+        ClaimResult {
+            what: format!("{}, {of} / {over}", self.quantity),
+            published: self.published.to_owned(),
+            is_headline: self.is_headline,
+            judged_at: judged.map(|(ratio, _)| ratio.at.clone()),
+            is_reproduced: judged.map(is_near),
+            with_mpt: with_mpt.unwrap_or_default(),
+            measured,
+        }
+    }
+
+    /// The least and the greatest that the paper says of a point, if it is the last.
+    fn says(&self, x: f64) -> Option<(f64, f64)> {
+        if self.at.is_empty() {
+            return Some(self.range);
+        }
+        // Numbers of points are exact.
+        let is_there = |(at, _): &&(f64, (f64, f64))| (at / x - 1.0).abs() < 1e-6;
+        self.at.iter().find(is_there).map(|(_, range)| *range)
+    }
+
+    /// The ratio at each point where both were measured.
+    fn ratios<'a>(
+        &self,
+        (of, over): (&str, &str),
+        tables: &[Table],
+        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+    ) -> Vec<RatioAt> {
+        let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
+        let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
+        // What ran in turns is compared turn by turn, as everywhere; other settings of a layer ran at another time.
+        let within_turns = |point: usize| {
+            let (a, b) = (turns(of, point)?, turns(over, point)?);
+            let comparable = self.quantity == OPS.name && a.0 == b.0;
+            comparable.then(|| Ratios::of(&a.1, &b.1))
+        };
+        let (Some(grid), Some(a), Some(b)) = (grid, row(of), row(over)) else { return Vec::new() };
+        let mut measured = Vec::new();
+        let values = grid.columns.iter().zip(a.values.iter().zip(&b.values)).enumerate();
+        for (point, ((x, name), (a, b))) in values {
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            if *b > 0.0 {
+                let turns = within_turns(point);
+                measured.push(RatioAt {
+                    at: name.clone(),
+                    x: *x,
+                    ratio: turns.as_ref().map_or(a / b, |turns| turns.spread.median),
+                    range: turns
+                        .filter(|turns| turns.runs.len() > 1)
+                        .map(|turns| (turns.spread.min, turns.spread.max)),
+                });
+            }
+        }
+        measured
+    }
+}
+
+impl RatioAt {
+    /// `2.35 (2.10–2.50) at 1M`.
+    pub(super) fn text(&self) -> String {
+        let range = self.range.map(|(least, greatest)| format!(" ({least:.2}–{greatest:.2})"));
+        format!("{:.2}{} at {}", self.ratio, range.unwrap_or_default(), self.at)
+    }
+}
+
+impl ClaimResult {
+    /// Its cells in a table, below [`Self::HEADS`].
+    fn cells(&self) -> [String; 5] {
+        let list = |ratios: &[RatioAt], none: &str| {
+            let ratios: Vec<_> = ratios.iter().map(RatioAt::text).collect();
+            if ratios.is_empty() { none.to_owned() } else { ratios.join(", ") }
+        };
+        [
+            self.what.clone(),
+            self.published.clone(),
+            list(&self.measured, "not measured"),
+            list(&self.with_mpt, "-"),
+            self.verdict(),
+        ]
+    }
+
+    /// Whether it is found again, and by which point that is judged.
+    pub(super) fn verdict(&self) -> String {
+        match (self.is_reproduced, &self.judged_at) {
+            (Some(is), Some(at)) => format!("{} at {at}", if is { "yes" } else { "no" }),
+            _ if self.measured.is_empty() => "-".to_owned(),
+            _ => "the paper says nothing of these sizes".to_owned(),
+        }
+    }
+
+    const HEADS: [&str; 5] =
+        ["ratio", "paper", "here", "with mpt for mpt-hash", "within 1.5 of the paper"];
+
+    pub(super) fn table(claims: &[Self]) -> Vec<Vec<String>> {
+        let heads = Self::HEADS.map(str::to_owned).to_vec();
+        std::iter::once(heads).chain(claims.iter().map(|claim| claim.cells().to_vec())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::result::Grid, super::result::Row, *};
+
+    fn table(points: &[(f64, f64)]) -> Table {
+        let row = |name: &str, of: fn(&(f64, f64)) -> f64| Row {
+            name: name.to_owned(),
+            like: name.to_owned(),
+            values: points.iter().map(|point| Some(of(point))).collect(),
+        };
+        let columns = points.iter().map(|(x, _)| (*x, x.to_string())).collect();
+        let rows = vec![row("a", |(_, a)| *a), row(BASELINE, |_| 10.0), row(REFERENCE, |_| 40.0)];
+        Table {
+            quantity: OPS.name.to_owned(),
+            unit: OPS.unit.to_owned(),
+            published: Grid { columns: Vec::new(), rows: Vec::new() },
+            measured: Grid { columns, rows },
+        }
+    }
+
+    #[test]
+    fn what_ran_in_turns_is_compared_turn_by_turn() {
+        let claim = claim(OPS.name, ("a", BASELINE), "2", (2.0, 2.0));
+        let tables = [table(&[(1.0, 8.0)])];
+        // The machine was slow in the second turn.
+        let a = (0, vec![200.0, 20.0, 10.0]);
+        let b = (0, vec![100.0, 10.0, 30.0]);
+        let later = (1, vec![100.0, 10.0, 30.0]);
+        let result = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
+        let together = result(&b);
+        assert_eq!(together.measured[0].ratio, 2.0);
+        assert_eq!(together.measured[0].range, Some((1.0 / 3.0, 2.0)));
+        assert_eq!((together.is_reproduced, together.verdict()), (Some(true), "yes at 1".into()));
+        // Another report: only what it came to can be compared, and that is far from the paper.
+        let apart = result(&later);
+        assert_eq!((apart.measured[0].ratio, apart.measured[0].range), (0.8, None));
+        assert_eq!(apart.is_reproduced, Some(false));
+        // Beside it the ratio over our own trie.
+        assert_eq!(apart.with_mpt[0].text(), "0.20 at 1");
+    }
+
+    #[test]
+    fn a_claim_is_judged_where_the_paper_says_something() {
+        let claim = claim(OPS.name, ("a", BASELINE), "6 at 10", (6.0, 6.0))
+            .at(&[(5.0, (2.0, 3.0)), (10.0, (6.0, 6.0))]);
+        let judged = |points: &[(f64, f64)]| {
+            let result = claim.check(&[table(points)], |_, _| None);
+            (result.judged_at.clone(), result.is_reproduced)
+        };
+        assert_eq!(judged(&[(1.0, 20.0), (5.0, 20.0)]), (Some("5".into()), Some(true)));
+        assert_eq!(judged(&[(5.0, 20.0), (10.0, 20.0)]), (Some("10".into()), Some(false)));
+        assert_eq!(judged(&[(5.0, 20.0), (7.0, 90.0)]), (Some("5".into()), Some(true)));
+        assert_eq!(judged(&[(1.0, 60.0)]), (None, None));
+    }
+}

@@ -1,0 +1,145 @@
+//! The page of results: a paper's claim and setting, what is found of it here over what it measured against and over
+//! `mpt`, and why.
+
+use super::{
+    BASELINE, ClaimResult, PAPERS, Paper, RatioAt, Replication, result::PartResult,
+    result::markdown_table,
+};
+use crate::report::{REFERENCE, command};
+use std::fmt::Write;
+
+/// A store that is not run here, with what its authors say of it.
+struct Cited {
+    name: &'static str,
+    ratio: &'static str,
+    of: &'static str,
+    source: &'static str,
+}
+
+/// Published by the authors of each, on their machines and workloads.
+const CITED: &[Cited] = &[
+    Cited {
+        name: "QMDB",
+        ratio: "up to 8",
+        of: "NOMT; up to 6 times RocksDB, which authenticates nothing. A commitment of its own",
+        source: "I. Zhang et al.: QMDB: Quick Merkle Database, [arXiv 2501.05262](https://arxiv.org/abs/2501.05262)",
+    },
+    Cited {
+        name: "Carmen",
+        ratio: "10",
+        of: "the database of geth in Fantom's client, with a hundredth of its disk; for chains without forks. Co-authors of Storage Replica",
+        source: "H. Jordan, K. Jezek, P. Subotić, B. Scholz: Efficient Forkless Blockchain Databases, [arXiv 2508.20686](https://arxiv.org/abs/2508.20686)",
+    },
+];
+
+/// The page of all that was measured, in Markdown; its plots are files in the folder `plots`.
+pub fn page(all: &[Replication], plots: &str) -> String {
+    let mut text = String::from("# The papers, measured again\n\n");
+    // A String takes whatever is written to it.
+    let _ = writeln!(
+        text,
+        "Each ratio that a paper states is measured twice: over `{BASELINE}`, the trie with a row for every node under its \
+         hash, against which the papers measured; and over `{REFERENCE}`, the same trie found by path, with leaves inside their \
+         branch. The first says whether the paper's result is found again here, the second what is left of it over a trie that \
+         is stored well. A ratio counts as found again within a factor of 1.5 of the paper's.\n"
+    );
+    if let Some(first) = all.first() {
+        let _ = writeln!(text, "{}\n", conditions(first));
+    }
+    let _ = writeln!(
+        text,
+        "This page is what this command wrote:\n\n```console\n$ {}\n```\n",
+        command()
+    );
+    text += &headlines(all);
+    for paper in PAPERS {
+        let of = |one: &&Replication| paper.experiments.iter().any(|e| e.id == one.id);
+        let found: Vec<_> = all.iter().filter(of).collect();
+        if !found.is_empty() {
+            text += &section(paper, &found, plots);
+        }
+    }
+    text += "## Stores that are not run here\n\nWhat their authors published, on their machines and workloads:\n\n";
+    let heads = ["store", "times", "of", "source"].map(str::to_owned).to_vec();
+    let rows = CITED
+        .iter()
+        .map(|cited| [cited.name, cited.ratio, cited.of, cited.source].map(str::to_owned).to_vec());
+    text + &markdown_table(&std::iter::once(heads).chain(rows).collect::<Vec<_>>())
+}
+
+fn conditions(one: &Replication) -> String {
+    let machine = &one.machine;
+    let limit = one.memory_limit.map(|limit| {
+        let gib = limit.bytes as f64 / f64::from(1 << 30);
+        format!(", each run within {gib:.1} GiB")
+    });
+    format!(
+        "Measured with polytrie {} on {}, {} cores{}; the median of {} runs in turns, the least and the greatest turn in \
+         parentheses.",
+        one.version,
+        machine.cpu,
+        machine.cores,
+        limit.unwrap_or_default(),
+        one.runs
+    )
+}
+
+/// What each paper is known for, in one table.
+fn headlines(all: &[Replication]) -> String {
+    let mut text = String::from("## What they are known for\n\n");
+    let heads = ["paper", "ratio", "published", "here", "with mpt for mpt-hash", "within 1.5"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let (mut judged, mut found) = (0, 0);
+    for one in all {
+        for part in &one.parts {
+            for claim in part.claims.iter().filter(|claim| claim.is_headline) {
+                judged += usize::from(claim.is_reproduced.is_some());
+                found += usize::from(claim.is_reproduced == Some(true));
+                rows.push(headline(one, part, claim));
+            }
+        }
+    }
+    text += &markdown_table(&rows);
+    let _ = writeln!(
+        text,
+        "\n{found} of {judged} that could be judged are within a factor of 1.5 of the paper's. Where one is not, its section \
+         says what differs.\n"
+    );
+    text
+}
+
+fn headline(one: &Replication, part: &PartResult, claim: &ClaimResult) -> Vec<String> {
+    // The point by which it is judged, else the largest.
+    let at = |ratios: &[RatioAt], none: &str| {
+        let judged = ratios.iter().find(|ratio| Some(&ratio.at) == claim.judged_at.as_ref());
+        judged.or(ratios.last()).map_or_else(|| none.to_owned(), RatioAt::text)
+    };
+    vec![
+        format!("{}, {}", paper_name(one), one.place),
+        format!("{}: {}", part.title, claim.what),
+        claim.published.clone(),
+        at(&claim.measured, "not measured"),
+        at(&claim.with_mpt, "-"),
+        claim.verdict(),
+    ]
+}
+
+fn paper_name(one: &Replication) -> &'static str {
+    let of = |paper: &&Paper| paper.experiments.iter().any(|e| e.id == one.id);
+    PAPERS.iter().find(of).map_or("", |paper| paper.title)
+}
+
+fn section(paper: &Paper, found: &[&Replication], plots: &str) -> String {
+    let mut text = format!("## {}\n\n{}\n\n", paper.title, paper.reference);
+    for (head, words) in [
+        ("What it claims.", paper.claim),
+        ("Where its authors measured.", paper.setting),
+        ("Why.", paper.why),
+    ] {
+        let _ = writeln!(text, "**{head}** {words}\n");
+    }
+    for one in found {
+        let _ = writeln!(text, "{}", one.markdown(plots));
+    }
+    text
+}

@@ -1,0 +1,38 @@
+//! What a transaction loads of the state.
+
+use alloy_primitives::{Address, B256, U256, map::HashMap};
+use revm::state::EvmState;
+
+/// Something of the state, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Account(Address),
+    Slot(Address, U256),
+}
+
+/// What it was before the transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Was {
+    Account { nonce: u64, balance: U256, code_hash: B256 },
+    Slot(U256),
+}
+
+/// What a transaction loaded.
+pub(super) type Loads = HashMap<Key, Was>;
+
+/// What is in `state`, but for who is paid the fees: every transaction of a block has that in common, and nobody needs a
+/// client for it.
+pub(super) fn loads(state: &EvmState, beneficiary: Address) -> Loads {
+    let mut loads = Loads::default();
+    for (address, account) in state {
+        if *address != beneficiary {
+            let info = account.original_info();
+            let (nonce, balance, code_hash) = (info.nonce, info.balance, info.code_hash);
+            loads.insert(Key::Account(*address), Was::Account { nonce, balance, code_hash });
+        }
+        for (slot, value) in &account.storage {
+            loads.insert(Key::Slot(*address, *slot), Was::Slot(value.original_value));
+        }
+    }
+    loads
+}

@@ -1,0 +1,197 @@
+//! RainBlock's roles, as far as one machine has them: a client that runs transactions ahead on a state that is behind, a
+//! storage node that sends witnesses, a miner that carries them over to its own state. Nothing is timed here, all is
+//! counted: every machine comes to the same.
+//!
+//! A chain goes on block by block under `rain`, and its last states stay readable beside the newest, as the versions of
+//! RainBlock's storage nodes do.
+
+mod client;
+mod loads;
+mod miner;
+mod storage_node;
+mod walk;
+
+use crate::{
+    Base, BenchError, Comparison, GivenChain, Popularity, PreparedChain, Shape, WorkloadKind,
+    WorkloadSpec,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, atomic::Ordering};
+
+/// The layer whose versions stay alive.
+pub(super) const LAYER: &str = "rain";
+/// The series of a chain that the user gives.
+pub(super) const GIVEN: &str = "the given chain";
+/// What everything random follows from.
+const SEED: u64 = 1;
+
+/// Whose work is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A client: it runs each transaction on the state that so many blocks before its own block left.
+    Client {
+        /// How many.
+        behind: usize,
+    },
+    /// A storage node: it sends witnesses.
+    StorageNode {
+        /// Levels of the account trie that it leaves out, as their receiver holds them.
+        levels: usize,
+    },
+    /// A miner: it gets witnesses of the state one block before its own.
+    Miner {
+        /// Levels of the account trie that it holds.
+        levels: usize,
+    },
+}
+
+/// What was counted of a variant: its name, and a value for each quantity of the part.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Counted {
+    pub(super) variant: String,
+    pub(super) values: Vec<f64>,
+}
+
+impl Role {
+    /// Counts, on small chains if `quick`; of a client also on the chain that was given. What is left out is added to
+    /// `notes`.
+    ///
+    /// # Errors
+    ///
+    /// If a chain or a store fails.
+    pub(super) fn count(
+        self,
+        base: &Comparison,
+        quick: bool,
+        given: Option<&GivenChain>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Counted>, BenchError> {
+        let mut counted = Vec::new();
+        for planned in self.courses(quick) {
+            let course = match planned.course(base) {
+                Ok(course) => course,
+                // Such as a workload whose contracts are not here.
+                Err(error) if !base.interrupt.load(Ordering::Relaxed) => {
+                    notes.push(format!("without {}: {error}", planned.name));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            counted.extend(self.count_on(base, &course)?);
+        }
+        if let (Some(given), Self::Client { .. }) = (given, self) {
+            let course = Course {
+                name: GIVEN,
+                base: Base::new(given.base(), Arc::clone(&base.cache)),
+                chain: given.prepare(&base.cache)?,
+                most_blocks: if quick { 500 } else { 5_000 },
+            };
+            counted.extend(self.count_on(base, &course)?);
+        }
+        Ok(counted)
+    }
+
+    fn count_on(self, base: &Comparison, course: &Course) -> Result<Vec<Counted>, BenchError> {
+        match self {
+            Self::Client { behind } => client::count(base, course, behind).map(|one| vec![one]),
+            Self::StorageNode { levels } => storage_node::count(base, course, levels),
+            Self::Miner { levels } => miner::count(base, course, levels).map(|one| vec![one]),
+        }
+    }
+
+    fn courses(self, quick: bool) -> Vec<Planned> {
+        use {Popularity::*, WorkloadKind::*};
+        let planned = |name, workload, popularity, accounts, txs, block_txs| {
+            let shape = Shape { accounts, txs, block_txs, popularity, ..Shape::default() };
+            Planned { name, spec: WorkloadSpec { workload, seed: SEED, shape } }
+        };
+        match self {
+            Self::Client { .. } => {
+                let (accounts, txs, block_txs) =
+                    if quick { (10_000, 4_000, 100) } else { (100_000, 20_000, 200) };
+                let of = |name, workload, popularity| {
+                    planned(name, workload, popularity, accounts, txs, block_txs)
+                };
+                vec![
+                    of("payments", Transfer, Uniform),
+                    of("ERC-20", Erc20, Uniform),
+                    of("mixed", Mixed, Hot),
+                    of("swaps", Swap, Uniform),
+                ]
+            }
+            Self::StorageNode { .. } => {
+                let (accounts, txs) = if quick { (50_000, 5_000) } else { (1_000_000, 10_000) };
+                vec![planned("mixed", Mixed, Hot, accounts, txs, 500)]
+            }
+            Self::Miner { .. } => {
+                let txs = if quick { 4_000 } else { 10_000 };
+                let of = |(name, accounts): &(_, usize)| {
+                    planned(*name, Transfer, Uniform, *accounts, txs, 200)
+                };
+                miner::ACCOUNTS[..if quick { 2 } else { 3 }].iter().map(of).collect()
+            }
+        }
+    }
+}
+
+pub(super) use miner::ACCOUNTS;
+pub(super) use storage_node::{BAGGED, COMPACTED, SEPARATE};
+
+/// A chain of a workload that is to be counted on.
+struct Planned {
+    name: &'static str,
+    spec: WorkloadSpec,
+}
+
+impl Planned {
+    fn course(&self, base: &Comparison) -> Result<Course, BenchError> {
+        let of = Base::of_workload(&self.spec, Arc::clone(&base.cache));
+        let chain = PreparedChain::of(&self.spec, &base.cache, &of, &base.interrupt)?;
+        Ok(Course { name: self.name, base: of, chain, most_blocks: usize::MAX })
+    }
+}
+
+/// A chain to count on.
+struct Course {
+    name: &'static str,
+    base: Base,
+    chain: PreparedChain,
+    most_blocks: usize,
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::paper::testing::comparison;
+
+    #[test]
+    fn roles_are_counted_on_a_chain() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = comparison(dir.path(), 1);
+        let shape = Shape { accounts: 40, txs: 250, block_txs: 10, ..Shape::default() };
+        let spec = WorkloadSpec { workload: WorkloadKind::Erc20, seed: SEED, shape };
+        let course = Planned { name: "ERC-20", spec }.course(&base).unwrap();
+        let count = |role: Role| role.count_on(&base, &course).unwrap();
+
+        // Whom a call pays is in the call, so a client foresees it however far it is behind; what it sees there is old.
+        let client = |behind| count(Role::Client { behind })[0].values.clone();
+        let (now, later) = (client(0), client(3));
+        for shares in [&now, &later] {
+            assert_eq!(shares[..3], [1.0, 0.0, 0.0]);
+        }
+        assert!(0.0 < now[3] && now[3] < later[3]);
+
+        let aborted = |levels| count(Role::Miner { levels })[0].values[0];
+        assert_eq!(aborted(0), 1.0);
+        assert!(aborted(16) <= aborted(1));
+
+        let sizes = |levels| -> Vec<f64> {
+            count(Role::StorageNode { levels }).iter().map(|counted| counted.values[0]).collect()
+        };
+        let (all, without_root) = (sizes(0), sizes(1));
+        assert!(all[0] > all[1] && all[1] == all[2]);
+        assert_eq!(all[..2], without_root[..2]);
+        assert!(without_root[2] < all[2]);
+    }
+}
