@@ -430,7 +430,7 @@ mod tests {
     fn a_machine_that_is_slow_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let experiments = find("lmpt");
-        let subjects = vec![Subject { state: "mpt".into(), kv: "mdbx".into() }];
+        let subjects = vec![Subject::new("mpt", "mdbx")];
         let base = Comparison { subjects, ..comparison(dir.path(), 3) };
         let mut run = run(Some(Duration::from_secs(1)), &experiments);
         let points = run.points(false);

@@ -83,7 +83,7 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(&Turn<'_>) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
     let cache = &base.cache;
-    let subject = Subject { state: LAYER.into(), kv: ENGINE.into() };
+    let subject = Subject::new(LAYER, ENGINE);
     let scratch = cache.scratch()?;
     let dir = scratch.path().join("store");
     copy_tree(&prepared(cache, &course.base, &subject, &base.settings)?.dir, &dir)?;
