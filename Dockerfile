@@ -14,7 +14,7 @@ RUN cargo install cargo-chef --version 0.1.78 --locked
 WORKDIR /src
 # Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev).
 COPY . .
-# Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev), or nomt.
+# Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev), nomt or qmdb.
 ARG FEATURES=""
 
 FROM rust AS recipe

@@ -24,7 +24,7 @@ node_pid=
 cleanup() { [ -z "$node_pid" ] || kill "$node_pid" 2>/dev/null || true; rm -rf "$work"; }
 trap cleanup EXIT
 if [ ${#layers[@]} -eq 0 ]; then
-    for layer in raw mpt mpt-hash replica lmpt rain binary nomt; do
+    for layer in raw mpt mpt-hash replica lmpt rain binary nomt qmdb; do
         # A layer that is not compiled in is refused at once.
         "$binary" init --datadir "$work/$layer" --chain dev --state "$layer" >/dev/null 2>&1 && layers+=("$layer")
     done

@@ -20,6 +20,8 @@ pub mod mpt_hash;
 pub mod nomt;
 mod options;
 mod place;
+#[cfg(feature = "qmdb")]
+pub mod qmdb;
 #[cfg(feature = "rain")]
 pub mod rain;
 #[cfg(feature = "raw")]
@@ -44,7 +46,7 @@ pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.
 const NAMES: &[&str] =
-    &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary", "nomt"];
+    &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary", "nomt", "qmdb"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
@@ -66,6 +68,8 @@ pub const LAYERS: &[LayerKind] = &[
     raw::KIND,
     #[cfg(feature = "nomt")]
     nomt::KIND,
+    #[cfg(feature = "qmdb")]
+    qmdb::KIND,
 ];
 
 /// The layer a new data directory gets by default.

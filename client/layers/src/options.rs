@@ -10,6 +10,8 @@ use super::lvmt::{LvmtNeeds, LvmtSettings};
 use super::mpt_hash::MptHashSettings;
 #[cfg(feature = "nomt")]
 use super::nomt::NomtSettings;
+#[cfg(feature = "qmdb")]
+use super::qmdb::QmdbSettings;
 #[cfg(feature = "rain")]
 use super::rain::RainSettings;
 #[cfg(feature = "replica")]
@@ -45,6 +47,10 @@ pub struct LayerOptions {
     #[cfg(feature = "nomt")]
     #[command(flatten)]
     pub nomt: NomtSettings,
+    /// Of `qmdb`.
+    #[cfg(feature = "qmdb")]
+    #[command(flatten)]
+    pub qmdb: QmdbSettings,
     /// Of `rain`.
     #[cfg(feature = "rain")]
     #[command(flatten)]
@@ -77,6 +83,8 @@ impl Default for LayerOptions {
             mpt_hash: MptHashSettings::default(),
             #[cfg(feature = "nomt")]
             nomt: NomtSettings::default(),
+            #[cfg(feature = "qmdb")]
+            qmdb: QmdbSettings::default(),
             #[cfg(feature = "rain")]
             rain: RainSettings::default(),
             #[cfg(feature = "replica")]
@@ -138,6 +146,10 @@ impl LayerOptions {
         #[cfg(feature = "nomt")]
         {
             self.nomt.cache = self.nomt.cache.min(quarter);
+        }
+        #[cfg(feature = "qmdb")]
+        {
+            self.qmdb.cache = self.qmdb.cache.min(quarter);
         }
         self
     }

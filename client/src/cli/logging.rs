@@ -45,8 +45,8 @@ const LINES: usize = 10_000;
 /// What `-v` adds: what this program says, and not what its libraries do.
 const OWN: &str = "polytrie=debug";
 
-/// The driver of Cassandra tells of each connection.
-const DRIVER: &str = "scylla=warn";
+/// The driver of Cassandra tells of each connection, and the database of `qmdb` warns of each new one.
+const LIBRARIES: [&str; 2] = ["scylla=warn", "commonware_storage=error"];
 
 /// Whether log lines have colours: on a terminal, unless `NO_COLOR` is set to something.
 fn has_colors() -> bool {
@@ -66,8 +66,8 @@ impl LogArgs {
         let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
         if env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
             let own = (self.verbose == 1).then_some(OWN);
-            let driver = (self.verbose <= 1 && !self.quiet).then_some(DRIVER);
-            for directive in own.into_iter().chain(driver) {
+            let libraries = (self.verbose <= 1 && !self.quiet).then_some(LIBRARIES);
+            for directive in own.into_iter().chain(libraries.into_iter().flatten()) {
                 filter = filter.add_directive(directive.parse().unwrap_or_else(|_| level.into()));
             }
         }

@@ -166,7 +166,7 @@ mod tests {
     /// What the options under a heading begin with; one of another kind went there by the order of its fields.
     const HEADINGS: [(&str, &[&str]); 12] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
-        ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "nomt.", "rain."]),
+        ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "nomt.", "qmdb.", "rain."]),
         ("State layer replica", &["replica."]),
         ("LVMT", &["lvmt."]),
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),

@@ -25,6 +25,7 @@ macro_rules! for_each_layer {
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
         $crate::support::for_each_layer!(@layer "mpt-hash" mpt_hash $($case)*);
         $crate::support::for_each_layer!(@layer "nomt" nomt $($case)*);
+        $crate::support::for_each_layer!(@layer "qmdb" qmdb $($case)*);
         $crate::support::for_each_layer!(@layer "rain" rain $($case)*);
         $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
         $crate::support::for_each_layer!(@layer "replica" replica $($case)*);

@@ -112,6 +112,14 @@ pub enum KvError {
 }
 
 impl KvError {
+    /// The error of the operating system that a library names in its text by number, `(os error 28)`; `None` if it names
+    /// none.
+    pub fn of_text(action: &'static str, path: &Path, text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once("(os error ")?;
+        let number = rest.split_once(')')?.0.parse().ok()?;
+        Some(Self::io(action, path, std::io::Error::from_raw_os_error(number)))
+    }
+
     /// What the operating system reported when something was done to a file: [`DiskFull`](Self::DiskFull) or
     /// [`FileLimit`](Self::FileLimit) where that is the reason, else [`Io`](Self::Io).
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {

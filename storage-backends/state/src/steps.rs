@@ -31,6 +31,13 @@ impl UndoSteps {
         Self { wiped: VecDeque::new(), from: None, rest: Some(record.to_vec()) }
     }
 
+    /// The same steps with another record for the last one, for layers that say there what it leads back to.
+    #[must_use]
+    pub fn with_last(mut self, record: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Self {
+        self.rest = self.rest.map(record);
+        self
+    }
+
     /// The steps of an [`UndoRecord`]. `rows` is the store in which the record is; what of it is not in the record
     /// is looked through, so that nothing begins which could not be ended.
     ///

@@ -11,7 +11,7 @@ use polytrie_state::StateError;
 use std::{
     fmt::Display,
     fs,
-    io::{Error, ErrorKind},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -169,9 +169,8 @@ pub(super) fn reported<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Re
 
 /// What the crate says of a failure, as an error. Its text has the number of the system's error, if there was one.
 pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateError {
-    let number = said.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')'));
-    if let Some(number) = number.and_then(|(number, _)| number.parse().ok()) {
-        return StateError::Store(KvError::io(action, dir, Error::from_raw_os_error(number)));
+    if let Some(error) = KvError::of_text(action, dir, &said) {
+        return StateError::Store(error);
     }
     let reason = format!(
         "{said}; if the files in {} are damaged, remove that directory: it is made anew from the flat rows",

@@ -1,0 +1,128 @@
+//! Where the crate's files are.
+//!
+//! ```text
+//! DIR / N / .hold LOCK log-data/… log-offsets/… nodes/…      the files of number N, which is in the chain's store
+//! ```
+//!
+//! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
+
+use crate::{NAME, QmdbOptions};
+use polytrie_kv::{KvError, create_dir, dir_bytes, disk::sync_dir};
+use polytrie_state::StateError;
+use std::{
+    fs,
+    io::{Error, ErrorKind},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+use tempfile::TempDir;
+
+/// The directories of the crate's files.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) options: QmdbOptions,
+    /// Used where no directory was named; made when it is needed.
+    temporary: OnceLock<TempDir>,
+}
+
+impl Files {
+    pub(super) const fn new(options: QmdbOptions) -> Self {
+        Self { options, temporary: OnceLock::new() }
+    }
+
+    /// Whether they outlive the layer.
+    pub(super) const fn are_kept(&self) -> bool {
+        self.options.dir.is_some()
+    }
+
+    /// The directory of a number.
+    pub(super) fn path(&self, number: u64) -> Result<PathBuf, StateError> {
+        Ok(self.dir()?.join(number.to_string()))
+    }
+
+    /// Makes a directory, and returns its number.
+    pub(super) fn reserve(&self) -> Result<u64, StateError> {
+        let dir = self.dir()?;
+        create_dir(&dir).map_err(|error| failed("create", &dir, error))?;
+        let taken = fs::read_dir(&dir).map_err(|error| failed("read", &dir, error))?;
+        let numbers = taken.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut number: u64 = numbers.max().unwrap_or(0);
+        loop {
+            number += 1;
+            let path = dir.join(number.to_string());
+            match fs::create_dir(&path) {
+                Ok(()) => break,
+                // Another layer was quicker.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("create", &path, error)),
+            }
+        }
+        sync_dir(&dir, "qmdb: name").map_err(|error| failed("create", &dir, error))?;
+        Ok(number)
+    }
+
+    /// Removes the files of a number, which must be closed.
+    pub(super) fn remove(&self, number: u64) -> Result<(), StateError> {
+        let path = self.path(number)?;
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(failed("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn dir(&self) -> Result<PathBuf, StateError> {
+        if let Some(dir) = &self.options.dir {
+            return Ok(dir.clone());
+        }
+        if self.temporary.get().is_none() {
+            let within = &self.options.temporary;
+            let made = tempfile::Builder::new().prefix("polytrie-qmdb-").tempdir_in(within);
+            let made = made.map_err(|error| failed("create", within, error))?;
+            // Another thread may have been quicker; then this one goes.
+            let _ = self.temporary.set(made);
+        }
+        Ok(self.temporary.get().map_or_else(|| PathBuf::from(NAME), |dir| dir.path().to_owned()))
+    }
+}
+
+/// The directories within one, each for a part of the files.
+fn parts(dir: &Path) -> Result<Vec<PathBuf>, StateError> {
+    let entries = fs::read_dir(dir).map_err(|error| failed("read", dir, error))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(paths.filter(|path| path.is_dir()).collect())
+}
+
+/// Bytes that files take on disk.
+pub(super) fn bytes(dir: &Path) -> u64 {
+    let parts = parts(dir).unwrap_or_default();
+    parts.iter().filter_map(|part| dir_bytes(part).ok()).sum()
+}
+
+/// Copies files that nothing changes meanwhile.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StateError> {
+    for part in parts(from)? {
+        let into = to.join(part.file_name().unwrap_or_default());
+        fs::create_dir_all(&into).map_err(|error| failed("create", &into, error))?;
+        let files = fs::read_dir(&part).map_err(|error| failed("read", &part, error))?;
+        for file in files {
+            let file = file.map_err(|error| failed("read", &part, error))?;
+            let target = into.join(file.file_name());
+            fs::copy(file.path(), &target).map_err(|error| failed("copy to", &target, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the crate says of a failure, as an error.
+pub(super) fn failure(dir: &Path, action: &'static str, said: &str) -> StateError {
+    StateError::Store(KvError::of_text(action, dir, said).unwrap_or_else(|| {
+        let reason = format!("{said}, in {}", dir.display());
+        KvError::Engine { engine: NAME, action, reason }
+    }))
+}
+
+fn failed(action: &'static str, path: &Path, error: Error) -> StateError {
+    StateError::Store(KvError::io(action, path, error))
+}

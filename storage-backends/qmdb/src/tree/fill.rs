@@ -1,0 +1,90 @@
+//! The database of all flat rows, made from nothing.
+//!
+//! The root of what is filled depends on how the rows are cut into commits: in the order of their keys, so many at a time.
+
+use super::{
+    State, Tree,
+    database::{Database, mark_of},
+};
+use crate::{
+    ACCOUNTS, SLOTS,
+    keys::{Changes, Key, key_of},
+    trail::Mark,
+};
+use polytrie_kv::{KeyRange, Sortable, Sorter, Store};
+use polytrie_state::{StateError, scan};
+use std::{mem, ops::ControlFlow, sync::Arc};
+
+/// Rows of one commit. Another number gives other roots.
+const CHUNK: usize = 1 << 15;
+/// Rows that are sorted in memory.
+const IN_MEMORY: usize = 1 << 20;
+
+/// A row under its key in the database.
+#[derive(Debug)]
+pub(crate) struct Row(pub(crate) Key, pub(crate) Vec<u8>);
+
+impl Sortable for Row {
+    type Key = Key;
+
+    fn key(&self) -> Key {
+        self.0
+    }
+
+    fn value(&self) -> Vec<u8> {
+        self.1.clone()
+    }
+
+    fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self(key.try_into().ok()?, value.to_vec()))
+    }
+}
+
+/// What sorts the rows of a store.
+pub(crate) fn sorter(store: &Store) -> Sorter<Row> {
+    Sorter::new(store.scratch().clone(), IN_MEMORY)
+}
+
+impl Tree {
+    /// Makes the files of this number, which were reserved, from the flat rows of a store, which nothing else may change
+    /// meanwhile. Returns the log.
+    pub(crate) fn refill(&self, store: &Store, files: u64) -> Result<Mark, StateError> {
+        let mut state = self.state.lock();
+        if state.has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
+        }
+        *state = State::default();
+        let snapshot = store.snapshot();
+        let mut rows = sorter(store);
+        for table in [ACCOUNTS, SLOTS] {
+            scan(&snapshot, table, KeyRange::ALL, |key, row| {
+                rows.add(Row(key_of(table, key), row.to_vec()))?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        state.open_files(&self.files, files, None)?;
+        let mut changes = Changes::new();
+        for row in rows.drain()? {
+            let Row(key, row) = row?;
+            changes.insert(key, Some(row));
+            if changes.len() >= CHUNK {
+                let changes = mem::take(&mut changes);
+                state.at = append(state.database()?, Arc::new(changes))?;
+            }
+        }
+        if !changes.is_empty() {
+            state.at = append(state.database()?, Arc::new(changes))?;
+        }
+        state.first = state.database()?.sync(None)?;
+        state.base = state.at;
+        Ok(state.at)
+    }
+}
+
+/// Appends changes to what is there.
+pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Mark, StateError> {
+    let overlay = database.compute(None, changes)?;
+    let mark = mark_of(&overlay);
+    database.apply(overlay)?;
+    Ok(mark)
+}

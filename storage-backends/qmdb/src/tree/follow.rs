@@ -1,0 +1,142 @@
+//! Opening the files, and bringing them level with the chain's store.
+
+use super::{
+    State, Tree,
+    database::{Database, is_there, mark_of},
+    files::{self, Files},
+    fill::append,
+};
+use crate::trail::{Lacking, Mark, Step, Trail};
+use polytrie_kv::{DirLock, Store};
+use polytrie_state::StateError;
+use std::sync::Arc;
+
+impl State {
+    /// Opens the files of a number, which must be there unless they were reserved.
+    pub(super) fn open_files(
+        &mut self,
+        files: &Files,
+        number: u64,
+        at_most: Option<u64>,
+    ) -> Result<(), StateError> {
+        let path = files.path(number)?;
+        let lock = DirLock::acquire(&path)?;
+        let (database, mark) = Database::open(path, &files.options, at_most)?;
+        (self.open, self.at) = (Some((database, lock)), mark);
+        Ok(())
+    }
+}
+
+impl Tree {
+    /// The database, open and level with the end of the trail but for what waits.
+    pub(super) fn opened(
+        &self,
+        state: &mut State,
+        trail: &Trail,
+        store: &Store,
+    ) -> Result<(), StateError> {
+        if state.open.is_some() {
+            return Ok(());
+        }
+        if !trail.is_filled() {
+            return Err(StateError::Protocol("the layer was not filled"));
+        }
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        let origin = state.origin.as_ref().map(|origin| Arc::clone(&origin.tree));
+        let opened = match origin {
+            Some(origin) => self.copied(state, &origin),
+            None => self.catch_up(state, trail, store),
+        };
+        // Another time it may go better: another process may have it now.
+        opened.inspect_err(|_| state.open = None)
+    }
+
+    /// Takes the steps that the files lack by the trail. All of them are durable in the chain's store when it is opened.
+    fn catch_up(&self, state: &mut State, trail: &Trail, store: &Store) -> Result<(), StateError> {
+        let path = self.files.path(trail.files)?;
+        if !is_there(&path) {
+            return Err(StateError::Corrupt(format!(
+                "the files of qmdb are not in {}; put them back together with the chain's store, or fill another data directory with `db convert` or `db dump`: rows alone do not tell the root, which depends on how they came about",
+                path.display()
+            )));
+        }
+        state.open_files(&self.files, trail.files, None)?;
+        let Some(lacking) = trail.since(store, &state.at)? else {
+            let Mark { operations, root } = state.at;
+            return Err(StateError::Corrupt(format!(
+                "the files of qmdb in {} have {operations} operations and the root {root}, which the chain's store does not know; put back a copy of both of the same moment",
+                path.display()
+            )));
+        };
+        let (base, blocks) = shortest(state.at, lacking);
+        if base != state.at {
+            state.at = state.database()?.go_back(base.operations)?;
+            expect(state.at, base)?;
+        }
+        for Lacking { step, after } in blocks {
+            if let Step::Block(changes) = step {
+                state.at = append(state.database()?, changes)?;
+                expect(state.at, after)?;
+            }
+        }
+        state.first = state.database()?.sync(None)?;
+        (state.base, state.done) = (state.at, trail.last());
+        expect(state.at, trail.mark)
+    }
+
+    /// Copies the files of the database that a fork comes from, cut to where the fork is by now, and computes what
+    /// waits on them.
+    fn copied(&self, state: &mut State, origin: &Self) -> Result<(), StateError> {
+        let files = self.files.reserve()?;
+        {
+            let theirs = origin.state.lock();
+            files::copy(&theirs.database()?.path, &self.files.path(files)?)?;
+        }
+        state.open_files(&self.files, files, Some(state.base.operations))?;
+        if state.at != state.base {
+            return Err(StateError::Protocol(
+                "a fork was used after its layer had gone back below it",
+            ));
+        }
+        (state.cut, state.origin) = (None, None);
+        let mut on = None;
+        let (open, waiting) = (&state.open, &mut state.waiting);
+        let Some((database, _)) = open else { return Ok(()) };
+        for next in waiting {
+            let overlay = database.compute(on.take(), Arc::clone(&next.computed.changes))?;
+            expect(mark_of(&overlay), next.computed.mark)?;
+            next.computed.overlay = Some(Arc::clone(&overlay));
+            on = Some(overlay);
+        }
+        Ok(())
+    }
+}
+
+/// Where the log is to be cut, and the blocks from there on, without those that were taken back.
+fn shortest(at: Mark, lacking: Vec<Lacking>) -> (Mark, Vec<Lacking>) {
+    let (mut base, mut blocks) = (at, Vec::<Lacking>::new());
+    for next in lacking {
+        if matches!(next.step, Step::Block(_)) {
+            blocks.push(next);
+            continue;
+        }
+        while blocks.pop_if(|last| last.after != next.after).is_some() {}
+        if blocks.is_empty() {
+            base = next.after;
+        }
+    }
+    (base, blocks)
+}
+
+/// The log must be that of which the chain's store knows.
+pub(super) fn expect(found: Mark, expected: Mark) -> Result<(), StateError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(StateError::Corrupt(format!(
+        "the files of qmdb have {} operations and the root {}, expected {} and {}",
+        found.operations, found.root, expected.operations, expected.root
+    )))
+}
