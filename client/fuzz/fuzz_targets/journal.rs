@@ -96,7 +96,7 @@ fn records(mut bytes: &[u8]) {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
         let content = [&number.to_be_bytes()[..], &rest[..length]].concat();
         file.extend((content.len() as u32).to_be_bytes());
-        file.extend(crc32fast::hash(&content).to_be_bytes());
+        file.extend(crc32c::crc32c(&content).to_be_bytes());
         file.extend(content);
         (bytes, number) = (&rest[length..], number + 1);
     }

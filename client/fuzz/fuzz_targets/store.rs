@@ -71,9 +71,7 @@ fn run(bytes: &mut Unstructured<'_>) -> Result<()> {
             7 => run.durably(|store| store.flush()),
             8 => run.durably(|store| store.checkpoint()),
             9 => run.write_to_engine(bytes)?,
-            // With less than is worth a flush it does nothing, after a failure too.
-            10 if run.store.is_full() => run.step(|store| store.begin_flush()),
-            10 => {}
+            10 => run.step(|store| store.begin_flush()),
             11 if run.snapshots.len() < 4 => run.snapshots.push((run.store.snapshot(), run.seen())),
             12 => drop(run.snapshots.pop()),
             13 => run.crash(bytes)?,

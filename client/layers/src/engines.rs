@@ -92,6 +92,9 @@ pub struct EngineOptions {
     /// Open it even if something is missing that was confirmed: for `polytrie db repair`.
     #[serde(skip)]
     pub repair: bool,
+    /// Look at all that is stored before it is open: for `polytrie db check`. Of MDBX only: others find damage as they read.
+    #[serde(skip)]
+    pub check: bool,
     /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
     pub direct_io: bool,
     /// `--kv.cache`: bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered; `None` for the default.
@@ -129,8 +132,8 @@ pub fn open_engine(
 }
 
 fn mdbx(dir: &Path, tables: &[Table], options: EngineOptions) -> Result<Arc<dyn Engine>, KvError> {
-    let EngineOptions { read_only, repair, .. } = options;
-    let options = MdbxOptions { read_only, repair, ..MdbxOptions::new(dir, tables) };
+    let EngineOptions { read_only, repair, check, .. } = options;
+    let options = MdbxOptions { read_only, repair, check, ..MdbxOptions::new(dir, tables) };
     Ok(Arc::new(MdbxEngine::open(options)?))
 }
 

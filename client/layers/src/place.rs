@@ -17,12 +17,14 @@ pub struct Place {
     pub files: Option<PathBuf>,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// Whether all that is stored is looked at before it is open ([`EngineOptions::check`]).
+    pub check: bool,
 }
 
 impl From<Store> for Place {
     /// A store, and nothing beside it.
     fn from(store: Store) -> Self {
-        Self { store, dir: None, files: None, read_only: false }
+        Self { store, dir: None, files: None, read_only: false, check: false }
     }
 }
 
@@ -42,7 +44,8 @@ impl Place {
     /// If it cannot be opened.
     pub fn own_store(&self, tables: &[Table]) -> Result<Option<Store>, StateError> {
         let Some(dir) = &self.dir else { return Ok(None) };
-        let access = EngineOptions { read_only: self.read_only, ..EngineOptions::default() };
+        let (read_only, check) = (self.read_only, self.check);
+        let access = EngineOptions { read_only, check, ..EngineOptions::default() };
         let engine = open_engine(self.store.engine_name(), dir, tables, access);
         let engine = engine.map_err(|error| match error {
             EngineError::Store(error) => StateError::Store(error),

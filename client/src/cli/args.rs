@@ -146,6 +146,7 @@ impl EngineArgs {
         EngineOptions {
             read_only: false,
             repair: false,
+            check: false,
             direct_io: self.direct_io,
             cache: self.kv_cache,
             buffer: self.kv_buffer,

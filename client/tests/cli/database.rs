@@ -61,8 +61,7 @@ fn what_is_lost_is_told_and_repaired(layer: &str) {
     assert!(data.dump() == dump);
     let run = polytrie!["db", "repair", "--datadir", data.path(), "--json", "-"].ok();
     assert_eq!(run.json()["lost"], serde_json::json!([]));
-    let run = polytrie!["db", "check", "--datadir", data.path()].ok();
-    assert_eq!(run.text().contains("commits to nothing"), layer == "raw", "{}", run.text());
+    polytrie!["db", "check", "--datadir", data.path()].ok();
 }
 
 /// As a crash leaves it: what only reads must not take the head for that of the chain.

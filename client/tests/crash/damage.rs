@@ -5,10 +5,11 @@
 //! without a word, and what is whole is not called damaged. After a loss `polytrie db repair` finds an earlier block from
 //! which the import leads to the same end.
 //!
-//! `POLYTRIE_TEST_DAMAGES` names another number of damages a layer, `POLYTRIE_TEST_SEED` repeats a run. Pages of rows are
-//! left alone: a layer sees there what its commitment sees.
+//! Pages of rows are looked at by `polytrie db check`: whatever bit flips there, it is found, or does not matter.
+//!
+//! `POLYTRIE_TEST_DAMAGES` names another number of damages a layer, `POLYTRIE_TEST_SEED` repeats a run.
 
-use crate::{fixtures::read, sample::sample};
+use crate::{fixtures::read, run::polytrie, sample::sample};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Header;
 use polytrie::{
@@ -159,11 +160,17 @@ impl Directory {
         Self { kind, temp, expected, blocks }
     }
 
-    /// What is found once something was done to a fresh copy, for reading and for writing.
-    fn after(&self, harm: impl FnOnce(&Path)) -> (PathBuf, [Result<Content, OpenError>; 2]) {
+    /// A fresh copy.
+    fn fresh(&self) -> PathBuf {
         let dir = self.temp.path().join("work");
         fs::remove_dir_all(&dir).unwrap();
         copy(&self.temp.path().join("whole"), &dir);
+        dir
+    }
+
+    /// What is found once something was done to a fresh copy, for reading and for writing.
+    fn after(&self, harm: impl FnOnce(&Path)) -> (PathBuf, [Result<Content, OpenError>; 2]) {
+        let dir = self.fresh();
         harm(&dir);
         let found = [true, false].map(|read_only| content(&dir, self.kind, read_only));
         (dir, found)
@@ -248,10 +255,14 @@ fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
     Damage { words: format!("{name}: {words}"), harmless }
 }
 
+fn damages() -> usize {
+    env::var("POLYTRIE_TEST_DAMAGES")
+        .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"))
+}
+
 #[test]
 fn damage_is_reported_or_harmless() {
-    let count = env::var("POLYTRIE_TEST_DAMAGES")
-        .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"));
+    let count = damages();
     let seed = Random::seed();
     let mut random = Random::new(seed);
     for kind in LAYERS {
@@ -313,6 +324,80 @@ fn repair(directory: &Directory, dir: &Path, context: &str) -> bool {
     let found = content(dir, directory.kind, true).unwrap();
     assert_eq!(found.head, directory.expected.head, "{context}");
     true
+}
+
+/// A bit that flips in a page that is not one of the three that say which commit is the newest.
+#[test]
+fn a_flip_in_a_page_of_rows_is_found_or_harmless() {
+    let count = damages();
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
+    for kind in LAYERS {
+        let directory = Directory::new(kind);
+        let file = directory.temp.path().join("whole/db/mdbx.dat");
+        let bytes = fs::read(&file).unwrap();
+        let is_used = |page: &usize| bytes[page * META..][..META].iter().any(|byte| *byte != 0);
+        let pages: Vec<usize> = (3..bytes.len() / META).filter(is_used).collect();
+        polytrie!["db", "check", "--datadir", directory.fresh()].ok();
+        let (mut found, mut harmless) = (0, 0);
+        for number in 0..count {
+            let at = pages[random.below(pages.len())] * META + random.below(META);
+            let bit = random.below(8);
+            let context = format!(
+                "{}, flip {number}, seed {seed}: bit {bit} of byte {at} of db/mdbx.dat",
+                kind.name
+            );
+            let dir = directory.fresh();
+            change(&dir.join("db/mdbx.dat"), |bytes| bytes[at] ^= 1 << bit);
+            let run = polytrie!["db", "check", "--datadir", dir];
+            match run.code {
+                Some(0) => {
+                    let found = content(&dir, kind, true);
+                    let is_same = found.as_ref().is_ok_and(|found| *found == directory.expected);
+                    assert!(is_same, "{context}: called clean, and is {found:?}");
+                    harmless += 1;
+                }
+                Some(3) => {
+                    assert!(run.message().contains("the store is damaged: "), "{context}: {run:?}");
+                    found += 1;
+                }
+                // Those that MDBX has in a debug build come first.
+                None if cfg!(debug_assertions) && run.stderr.contains("Assertion") => found += 1,
+                _ => panic!("{context}: {run:?}"),
+            }
+        }
+        say(&format!("{}: of {count} flips {found} were found and {harmless} harmless", kind.name));
+    }
+}
+
+/// What `raw` has of an account is held against nothing else.
+#[test]
+fn a_flip_in_a_balance_is_found() {
+    let kind = LAYERS.iter().find(|kind| kind.name == "raw").unwrap();
+    let directory = Directory::new(kind);
+    let dir = directory.fresh();
+    let accounts = *kind.tables.iter().find(|table| table.name == "RawAccounts").unwrap();
+    let row = {
+        let (mut chain, _data) = open(&dir, kind, false).unwrap();
+        chain.flush().unwrap();
+        chain.db().store().checkpoint().unwrap();
+        entries(chain.db().store(), accounts, KeyRange::ALL).swap_remove(0)
+    };
+    polytrie!["db", "check", "--datadir", dir].ok();
+    let row = [row.0, row.1].concat();
+    change(&dir.join("db/mdbx.dat"), |bytes| {
+        let places: Vec<usize> =
+            (0..bytes.len() - row.len()).filter(|at| bytes[*at..].starts_with(&row)).collect();
+        assert!(!places.is_empty());
+        // The end of a row is the balance.
+        places.into_iter().for_each(|place| bytes[place + row.len() - 1] ^= 1);
+    });
+    for command in ["check", "dump"] {
+        let run = polytrie!["db", command, "--datadir", dir];
+        assert_eq!(run.code, Some(3), "{run:?}");
+        let words = ["the store is damaged: ", " a row of the table RawAccounts in ", "mdbx.dat"];
+        assert!(words.iter().all(|words| run.message().contains(words)), "{run:?}");
+    }
 }
 
 /// A copy of the whole directory is as good as the directory was, an older one too.

@@ -24,7 +24,7 @@ use polytrie_kv::{
     Durability, Engine, Entry, KeyRange, MemoryEngine, Store, StoreOptions, Table, create_dir,
 };
 use polytrie_kv_testing::{
-    Failure, ForgetfulDisk, Lived, OnDisk, Random, disk_seeds, entries, first_caught,
+    Failure, ForgetfulDisk, Lived, OnDisk, Random, STORE_SYNCS, disk_seeds, entries, first_caught,
 };
 use polytrie_state::TRAIL_TABLE;
 use std::{
@@ -168,6 +168,7 @@ impl<'a> Run<'a> {
         self.export()?;
         self.disk.restart();
         self.look(true)?;
+        self.disk.expect_places(&[&PLACES, &STORE_SYNCS])?;
         Ok(self.lived)
     }
 

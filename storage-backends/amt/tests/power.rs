@@ -54,6 +54,7 @@ fn run(setups: &[Setup; 2], seed: u64, ignored: Option<&str>) -> Result<Lived, S
             }
         }
     }
+    disk.expect_places(&[&PLACES])?;
     Ok(lived)
 }
 

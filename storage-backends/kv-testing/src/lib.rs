@@ -12,7 +12,9 @@ mod random;
 mod skip;
 mod wrapped;
 
-pub use disk::{Failure, ForgetfulDisk, Lived, OnDisk, disk_seeds, first_caught, power_loss};
+pub use disk::{
+    Failure, ForgetfulDisk, Lived, OnDisk, STORE_SYNCS, disk_seeds, first_caught, power_loss,
+};
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::{Model, store_suite};

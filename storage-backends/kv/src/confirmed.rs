@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! confirmed   two slots of 512 bytes, written in turn, so that one is whole at any moment
-//!   slot      magic (8), sequence (8), record + 1 (8), its CRC-32 (4), commit (8), its CRC-32 (4), CRC-32 of all that (4)
+//!   slot      magic (8), sequence (8), record + 1 (8), its CRC-32C (4), commit (8), its CRC-32C (4), CRC-32C of all that (4)
 //! ```
 //!
 //! The file is written after what it speaks of was synced, and is not synced itself: a power failure may leave an older
@@ -26,7 +26,7 @@ use std::{
 /// Name of the file within the engine's directory.
 pub(crate) const CONFIRMED_FILE: &str = "confirmed";
 
-const MAGIC: &[u8; 8] = b"ptconf 1";
+const MAGIC: &[u8; 8] = b"ptconf 2";
 /// A slot has a sector for itself, so that writing one cannot tear the other.
 const SLOT: usize = 512;
 /// Bytes of a slot that mean something.
@@ -37,7 +37,7 @@ const USED: usize = 44;
 pub struct Durable {
     /// Grows with each.
     pub number: u64,
-    /// CRC-32.
+    /// CRC-32C.
     pub checksum: u32,
 }
 

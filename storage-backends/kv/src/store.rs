@@ -257,9 +257,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// What an earlier flush reported; where flushes do not run in the background, what this one does.
+    /// What an earlier flush reported, [`KvError::Poisoned`] if a write has failed before; where flushes do not run in the
+    /// background, what this one does.
     pub fn begin_flush(&self) -> Result<(), KvError> {
-        self.handle.make_room(&mut self.handle.writing.lock())
+        let mut writing = self.handle.writing.lock();
+        // A batch is seen that the journal did not take: it will not become durable.
+        self.handle.shared.check_poison()?;
+        self.handle.make_room(&mut writing)
     }
 
     /// Returns when everything written so far is durable: in the journal or in the engine. Does nothing with

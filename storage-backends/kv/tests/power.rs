@@ -3,24 +3,13 @@
 #![expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use polytrie_kv::{Batch, Durability, Engine, MemoryEngine, Read as _, Store, StoreOptions, Table};
+use polytrie_kv::{
+    Batch, Durability, Engine, KvError, MemoryEngine, Read as _, Store, StoreOptions, Table,
+};
 use polytrie_kv_testing::{
-    Failure, ForgetfulDisk, Lived, OnDisk, disk_seeds, first_caught, power_loss,
+    Failure, ForgetfulDisk, Lived, OnDisk, STORE_SYNCS, disk_seeds, first_caught, power_loss,
 };
 use std::sync::Arc;
-
-/// Every place in this crate from which something is synced that a store with a journal needs.
-const PLACES: [&str; 9] = [
-    "confirmed: at opening",
-    "directory: name",
-    "journal: found files",
-    "journal: head",
-    "journal: name",
-    "journal: record",
-    "journal: repaired",
-    "whole file: content",
-    "whole file: name",
-];
 
 /// `POLYTRIE_DISK_SEEDS=10000` runs so many; `POLYTRIE_TEST_SEED` repeats one.
 #[test]
@@ -35,11 +24,37 @@ fn nothing_confirmed_is_lost() {
 /// A sync of which the removal is not seen is not needed, or not tested.
 #[test]
 fn each_sync_is_needed() {
-    for place in PLACES {
+    for place in STORE_SYNCS {
         let caught = first_caught(0..1_000, place, power_loss);
         let (_, error) = caught.unwrap_or_else(|| panic!("without {place} nothing is lost"));
         eprintln!("without {place}: {error}");
     }
+}
+
+/// A write that was refused is not made by a flush later: whoever was told so may have done it in another way.
+#[test]
+fn what_the_journal_did_not_take_is_not_flushed() {
+    const A: Table = Table::new(0, "a", 8);
+    let mut refused = 0;
+    for call in 1..8 {
+        let (disk, engine) = (ForgetfulDisk::new(call), Arc::new(MemoryEngine::new()));
+        let on_disk = OnDisk::new(engine.clone() as Arc<dyn Engine>, &disk, disk.dir());
+        let (durability, flush_every) = (Durability::EveryWrite, 1);
+        let options =
+            StoreOptions { durability, flush_every, background: false, ..StoreOptions::default() };
+        let store = Store::open(Arc::new(on_disk), &[A], options).unwrap();
+        let mut batch = Batch::new();
+        batch.put(A, b"key", b"value");
+        disk.fail_at(call, Failure::Io);
+        if store.write(batch).is_err() && store.is_full() {
+            refused += 1;
+            let error = store.begin_flush().unwrap_err();
+            assert!(matches!(error, KvError::Poisoned(_)), "call {call}: {error}");
+            let found = engine.view().unwrap().get_into(A, b"key", &mut Vec::new()).unwrap();
+            assert!(!found, "call {call}");
+        }
+    }
+    assert!(refused > 0);
 }
 
 /// The system forgets what it could not write, and the next sync says that all is well. A record that is read again after

@@ -88,7 +88,7 @@ pub enum StampError {
 
 impl Stamp {
     /// The format this version reads and writes.
-    pub const FORMAT: u32 = 4;
+    pub const FORMAT: u32 = 5;
 
     /// Reads the stamp of a data directory; `None` if it has none yet.
     ///

@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac, digest::KeyInit};
 use polytrie_kv::{
     create_dir,
-    disk::{parent, sync_dir},
+    disk::{Access, File, name, parent, sync_dir},
 };
 use serde::Deserialize;
 use sha2_for_hmac::Sha256;
@@ -17,7 +17,6 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
 };
-use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// The most seconds between the time of a token and the node's (the authentication page of the Engine API).
@@ -106,11 +105,15 @@ impl JwtSecret {
         let secret: [u8; 32] = rand::random();
         let dir = parent(path);
         create_dir(dir)?;
-        // Whole or not at all, and for the eyes of the owner, as all temporary files are.
-        let mut file = NamedTempFile::new_in(dir)?;
+        // Whole or not at all, and for the eyes of the owner.
+        let mut file = tempfile::Builder::new().make_in(dir, |path| {
+            let file = File::open(path, Access::CreateNew)?;
+            keep_to_its_owner(path)?;
+            Ok(file)
+        })?;
         writeln!(file, "{}", hex::encode(secret))?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path)?;
+        file.as_file().sync("secret: content")?;
+        name(file.into_temp_path(), path)?;
         sync_dir(dir, "secret: name")?;
         Ok(Self(secret))
     }
@@ -175,10 +178,22 @@ fn part<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
 }
 
+#[cfg(unix)]
+fn keep_to_its_owner(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn keep_to_its_owner(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use polytrie_kv_testing::{Failure, ForgetfulDisk, Lived, disk_seeds, first_caught};
 
     const SECRET: JwtSecret = JwtSecret([7; 32]);
 
@@ -237,6 +252,34 @@ mod tests {
         check(&signed(r#"{"iat":1000,"exp":1001,"id":"x"}"#), 1030).unwrap();
         assert!(check(&signed(r#"{"iat":1000,"exp":900}"#), 1000).unwrap_err().contains("ended"));
         assert!(check(&signed(r#"{"exp":2000}"#), 1000).unwrap_err().contains("when it was made"));
+    }
+
+    /// A consensus layer has it by then, so it may not become another.
+    fn lose_power(seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
+        let disk = ForgetfulDisk::new(seed);
+        if let Some(place) = ignored {
+            disk.ignore(place);
+        }
+        let path = disk.dir().join("below").join("jwt.hex");
+        disk.fail_at(1 + seed % 20, Failure::Power);
+        let made = JwtSecret::read_or_make(&path).ok();
+        disk.restart();
+        match (made, JwtSecret::read_or_make(&path)) {
+            (_, Err(error)) => Err(error.to_string()),
+            (Some(made), Ok(found)) if found != made => Err("another secret".to_owned()),
+            _ => Ok(Lived::default()),
+        }
+    }
+
+    #[test]
+    fn a_secret_outlives_a_loss_of_power() {
+        for seed in disk_seeds(200) {
+            lose_power(seed, None).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+        for place in ["secret: content", "secret: name"] {
+            let caught = first_caught(0..1_000, place, lose_power);
+            assert!(caught.is_some(), "without {place} nothing is lost");
+        }
     }
 
     #[test]

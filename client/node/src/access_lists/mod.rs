@@ -2,11 +2,11 @@
 //! them. No other client has such a file, and no export holds anything of it.
 //!
 //! ```text
-//! polytrie access lists 2\n      what the file is
+//! polytrie access lists 3\n      what the file is
 //! hash (32 bytes)                of the block
 //! length (4 bytes, big-endian)   of the list with its checksum
 //! RLP of the list                as its hash in a header of Amsterdam is of
-//! checksum (4 bytes)             CRC-32 of hash and RLP
+//! checksum (4 bytes)             CRC-32C of hash and RLP
 //! hash, length, RLP, checksum …  of the next block, in any order
 //! ```
 //!
@@ -33,7 +33,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 /// The name of the file in a data directory.
 pub const ACCESS_LISTS_FILE: &str = "access-lists";
 
-const HEADING: &[u8] = b"polytrie access lists 2\n";
+const HEADING: &[u8] = b"polytrie access lists 3\n";
 
 /// Where a list is.
 #[derive(Debug, Clone, Copy)]

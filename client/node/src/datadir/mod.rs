@@ -298,6 +298,7 @@ impl DataDir {
         let place = Place {
             dir: own_dir,
             read_only,
+            check: options.engine.check,
             ..Place::on_disk(store.clone(), &dir.join("db"), kind.name)
         };
         let layer = (kind.open)(place, &settings)?;

@@ -17,7 +17,7 @@ mod content;
 mod names;
 mod suite;
 
-pub use suite::{Lived, disk_seeds, first_caught, power_loss};
+pub use suite::{Lived, STORE_SYNCS, disk_seeds, first_caught, power_loss};
 
 use crate::{Random, Wrapped};
 use content::Content;
@@ -106,9 +106,20 @@ impl ForgetfulDisk {
         self.shared.lock().ignored = Some(place.to_owned());
     }
 
-    /// The places in the code from which something was synced.
-    pub fn places(&self) -> BTreeSet<&'static str> {
-        self.shared.lock().places.clone()
+    /// Checks that the places in the code from which something was synced are in these lists: of those that are, tests leave
+    /// out each in turn.
+    ///
+    /// # Errors
+    ///
+    /// If one is not.
+    pub fn expect_places(&self, lists: &[&[&str]]) -> Result<(), String> {
+        let is_known = |place: &&str| lists.iter().any(|list| list.contains(place));
+        match self.shared.lock().places.iter().find(|place| !is_known(place)) {
+            Some(place) => {
+                Err(format!("the sync \"{place}\" is in no list, so no test leaves it out"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Something happens at the `call`-th call from now.

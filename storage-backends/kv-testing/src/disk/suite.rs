@@ -13,6 +13,19 @@ use std::{
     sync::Arc,
 };
 
+/// Every place in the key-value seam from which something is synced that a store with a journal needs.
+pub const STORE_SYNCS: [&str; 9] = [
+    "confirmed: at opening",
+    "directory: name",
+    "journal: found files",
+    "journal: head",
+    "journal: name",
+    "journal: record",
+    "journal: repaired",
+    "whole file: content",
+    "whole file: name",
+];
+
 /// What a run went through.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Lived {
@@ -125,6 +138,7 @@ impl Run {
         let store = self.open()?.map_err(|error| error.to_string())?;
         self.compare(&store)?;
         self.read_version()?;
+        self.disk.expect_places(&[&STORE_SYNCS])?;
         Ok(self.lived)
     }
 

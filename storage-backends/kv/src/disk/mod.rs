@@ -18,6 +18,7 @@ use std::{
     io::{self, ErrorKind, Write as _},
     path::Path,
 };
+use tempfile::TempPath;
 
 /// Bytes that the files of a directory take on disk, its subdirectories not counted. A sparse file takes less
 /// than its length.
@@ -110,6 +111,16 @@ pub fn sync_dir(dir: &Path, place: &'static str) -> io::Result<()> {
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     tell(from, Action::Rename(from, to))?;
     fs::rename(from, to)
+}
+
+/// Gives a temporary file its name, unless something has that name: then it goes.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn name(temporary: TempPath, path: &Path) -> io::Result<()> {
+    tell(path, Action::Rename(&temporary, path))?;
+    Ok(temporary.persist_noclobber(path)?)
 }
 
 /// Removes a file.

@@ -2,6 +2,7 @@
 
 use crate::{
     Batch, KvError, Table, append_checksum,
+    checksum::Checksum,
     confirmed::Durable,
     disk::{Access, File, remove_file},
     strip_checksum,
@@ -12,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const MAGIC: &[u8] = b"polytrie journal 3\n";
+const MAGIC: &[u8] = b"polytrie journal 4\n";
 /// Bytes of a record before what its checksum is of.
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
@@ -186,7 +187,7 @@ impl Reader {
         let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
         let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
         let content = self.bytes(length.into())?;
-        Ok(content.filter(|content| crc32fast::hash(content) == checksum).map(|_| checksum))
+        Ok(content.filter(|content| Checksum::of(content).number() == checksum).map(|_| checksum))
     }
 
     /// The next bytes of the file; `None` if it has no so many.
@@ -215,7 +216,7 @@ impl Reader {
             let number = u64::from_be_bytes(*rest.first_chunk()?);
             let is_next = (first..first.saturating_add(SUCCESSORS)).contains(&number);
             let content = rest.get(..length).filter(|_| is_next && length >= 8)?;
-            (crc32fast::hash(content) == checksum).then_some(number)
+            (Checksum::of(content).number() == checksum).then_some(number)
         });
         Ok(found)
     }

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! file      journal.<number>: one for each generation that has durable batches
-//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them, CRC-32 (4)
-//!   records length (4), CRC-32 of what follows (4), number (8), changes
+//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them, CRC-32C (4)
+//!   records length (4), CRC-32C of what follows (4), number (8), changes
 //!   changes the batch, with tables in the order of the header ([`Batch::encode`])      integers big-endian
 //! engine    JOURNAL_TABLE "applied" ──► number of the last file whose batches the engine has (8), number of the record
 //!           after them (8), checksum (4)
@@ -30,6 +30,7 @@ mod file;
 
 use crate::{
     Batch, Engine, KvError, Table, append_checksum,
+    checksum::Checksum,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
     disk::{Access, File, remove_file, sync_dir},
     recent::EngineView,
@@ -360,7 +361,7 @@ impl Journal {
         out.extend_from_slice(&self.next.to_be_bytes());
         // The store has checked that tables are its own, and that keys are short.
         batch.encode(&self.tables, out);
-        let checksum = crc32fast::hash(&out[file::LENGTH_AND_CHECKSUM..]);
+        let checksum = Checksum::of(&out[file::LENGTH_AND_CHECKSUM..]).number();
         out[..4].copy_from_slice(&length.to_be_bytes());
         out[4..8].copy_from_slice(&checksum.to_be_bytes());
         Ok(Durable { number: self.next, checksum })

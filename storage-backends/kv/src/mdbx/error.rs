@@ -1,7 +1,7 @@
 //! What MDBX reports, in the words of [`KvError`].
 
-use super::NAME;
-use crate::KvError;
+use super::{DATA_FILE, NAME};
+use crate::{KvError, Table};
 use signet_libmdbx::{
     MdbxError, ReadError,
     ffi::{MDBX_EIO, MDBX_ENODATA},
@@ -92,6 +92,41 @@ impl Context {
                 KvError::Engine { engine: NAME, action: ACTION, reason: e.to_string() }
             }
         }
+    }
+
+    /// A row that is not as it was written.
+    #[cold]
+    pub(super) fn damaged_row(&self, table: Table, key: &[u8]) -> KvError {
+        let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        KvError::Corrupt(format!(
+            "a row of the table {} in {} is not as it was written (key 0x{key})",
+            table.name,
+            self.path.join(DATA_FILE).display()
+        ))
+    }
+
+    /// Rows that are missing, or others than were written.
+    pub(super) fn lost_rows(&self, table: Table, found: u64, expected: u64) -> KvError {
+        let file = self.path.join(DATA_FILE);
+        let (table, file) = (table.name, file.display());
+        KvError::Corrupt(match found == expected {
+            true => format!(
+                "some of the {found} rows of the table {table} in {file} are older than the last ones written"
+            ),
+            false => {
+                format!("the table {table} in {file} has {found} rows, and {expected} were written")
+            }
+        })
+    }
+
+    /// Pages that are not as they were written.
+    pub(super) fn damaged_pages(&self, problems: usize) -> KvError {
+        let file = self.path.join(DATA_FILE);
+        let problems = match problems {
+            1 => "one problem".to_owned(),
+            number => format!("{number} problems"),
+        };
+        KvError::Corrupt(format!("{NAME} finds {problems} with the pages of {}", file.display()))
     }
 
     /// A write to an environment that was opened read-only.

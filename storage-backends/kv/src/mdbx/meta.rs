@@ -13,7 +13,7 @@
 //! ```
 
 use super::{DATA_FILE, NAME, PAGE_BYTES};
-use crate::{KvError, confirmed::Durable};
+use crate::{KvError, checksum::Checksum, confirmed::Durable};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -69,10 +69,11 @@ impl Meta {
             && long(META_MAGIC)? >> 8 == MAGIC
             && long(TXNID_AGAIN.start)? == txnid;
         is_meta.then_some(())?;
-        let mut checksum = crc32fast::Hasher::new();
-        ESSENTIAL.into_iter().for_each(|range| checksum.update(&bytes[range]));
+        let essential = ESSENTIAL.into_iter();
+        let checksum =
+            essential.fold(Checksum::default(), |checksum, range| checksum.and(&bytes[range]));
         Some(Self {
-            commit: Durable { number: txnid, checksum: checksum.finalize() },
+            commit: Durable { number: txnid, checksum: checksum.number() },
             used_bytes: u64::from(word(USED_PAGES)?) * u64::from(word(PAGE_SIZE)?),
             page,
         })

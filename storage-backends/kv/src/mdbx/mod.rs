@@ -1,8 +1,11 @@
 //! MDBX, a memory-mapped B+tree with one writer and any number of readers.
 
+mod check;
 mod error;
 mod meta;
 mod open;
+mod row;
+mod tally;
 mod view;
 mod write;
 
@@ -13,8 +16,10 @@ use crate::{
 };
 use error::Context;
 use parking_lot::Mutex;
-use signet_libmdbx::{Database, Environment};
+use row::Rows;
+use signet_libmdbx::Environment;
 use std::{path::PathBuf, sync::Arc};
+use tally::TALLY_TABLE;
 use view::MdbxView;
 
 /// Name of the engine on the command line and in errors.
@@ -44,14 +49,26 @@ pub struct MdbxEngine {
     durable: bool,
 }
 
-/// The tables of an environment with their handles.
+/// The tables of an environment.
 #[derive(Debug)]
 struct Databases {
     set: TableSet,
-    /// One for each table of `set`; `None` for a table that does not exist in an environment opened
-    /// read-only, which reads as empty.
-    handles: Vec<Option<Database>>,
+    /// Of each table of `set`; `None` for a table that does not exist in an environment opened read-only, which reads as
+    /// empty.
+    rows: Vec<Option<Rows>>,
     context: Context,
+}
+
+impl Databases {
+    /// The rows of a table.
+    fn rows(&self, table: Table) -> Result<Option<&Rows>, KvError> {
+        Ok(self.rows[self.set.position(table)?].as_ref())
+    }
+
+    /// The tables of which a commit says what their rows amount to.
+    fn counted(&self) -> impl Iterator<Item = Table> {
+        self.set.as_slice().iter().copied().filter(|table| *table != TALLY_TABLE)
+    }
 }
 
 impl Engine for MdbxEngine {
@@ -96,12 +113,10 @@ impl Engine for MdbxEngine {
 
     fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
         let context = &self.tables.context;
-        let Some(handle) = self.tables.handles[self.tables.set.position(table)?] else {
-            return Ok(TableStats::default());
-        };
+        let Some(rows) = self.tables.rows(table)? else { return Ok(TableStats::default()) };
         let failed = |e| context.error("reading the size of a table", e);
         let tx = self.env.begin_ro_unsync().map_err(failed)?;
-        let stat = tx.db_stat(&handle).map_err(failed)?;
+        let stat = tx.db_stat(&rows.database).map_err(failed)?;
         let pages = stat.branch_pages() + stat.leaf_pages() + stat.overflow_pages();
         Ok(TableStats {
             entries: stat.entries() as u64,

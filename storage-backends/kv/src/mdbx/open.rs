@@ -1,6 +1,11 @@
 //! Opening an environment.
 
-use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, PAGE_BYTES, error, meta::MetaPages};
+use super::{
+    DATA_FILE, Databases, LOCK_FILE, MdbxEngine, PAGE_BYTES, check, error,
+    meta::MetaPages,
+    row::Rows,
+    tally::{TALLY_TABLE, expect_counts},
+};
 use crate::{
     KvError, Table,
     confirmed::Confirmed,
@@ -12,8 +17,8 @@ use crate::{
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{
-    Database, DatabaseFlags, Environment, EnvironmentBuilder, EnvironmentFlags, Geometry,
-    MdbxError, Mode, SyncMode, sys::PageSize,
+    DatabaseFlags, Environment, EnvironmentBuilder, EnvironmentFlags, Geometry, MdbxError, Mode,
+    SyncMode, sys::PageSize,
 };
 use std::{
     fs::{File, OpenOptions},
@@ -50,6 +55,8 @@ pub struct MdbxOptions {
     pub durable: bool,
     /// Open it even if a commit is missing or damaged that was confirmed, at the one before.
     pub repair: bool,
+    /// Look at every page and every row before it is open: damage is an error then, and not only once it is read.
+    pub check: bool,
     /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
     pub max_bytes: Option<u64>,
 }
@@ -63,6 +70,7 @@ impl MdbxOptions {
             read_only: false,
             durable: true,
             repair: false,
+            check: false,
             max_bytes: None,
         }
     }
@@ -74,11 +82,13 @@ impl MdbxEngine {
     /// # Errors
     ///
     /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
-    /// if this process has it open already; [`KvError::Corrupt`] if the file is not MDBX's;
+    /// if this process has it open already; [`KvError::Corrupt`] if the file is not MDBX's, or damage was found;
     /// [`KvError::DiskFull`].
     pub fn open(mut options: MdbxOptions) -> Result<Self, KvError> {
-        if !options.tables.contains(&JOURNAL_TABLE) {
-            options.tables.push(JOURNAL_TABLE);
+        for own in [JOURNAL_TABLE, TALLY_TABLE] {
+            if !options.tables.contains(&own) {
+                options.tables.push(own);
+            }
         }
         let set = TableSet::new(&options.tables)?;
         let path = &options.path;
@@ -113,8 +123,13 @@ impl MdbxEngine {
             (opened, _) => opened?,
         };
         let context = Context::new(path, max_bytes);
-        let handles =
-            open_tables(&env, &options).map_err(|(action, error)| context.error(action, error))?;
+        if options.check {
+            check::pages(&env, &context)?;
+        }
+        let tables = open_tables(&env, set, context, options.read_only)?;
+        if options.check {
+            check::rows(&env, &tables)?;
+        }
         if options.durable && !options.read_only {
             // Whatever is built on it, a stamp to begin with, must not be durable before it is.
             let synced = File::open(&data).and_then(|file| file.sync_all());
@@ -124,7 +139,7 @@ impl MdbxEngine {
         }
         Ok(Self {
             env,
-            tables: Arc::new(Databases { set, handles, context }),
+            tables: Arc::new(tables),
             writing: Mutex::new(()),
             read_only: options.read_only,
             durable: options.durable,
@@ -234,32 +249,41 @@ fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBui
     builder
 }
 
-type Failed = (&'static str, MdbxError);
-
-/// Opens, and where possible creates, the tables. The handles live as long as the environment.
-fn open_tables(env: &Environment, options: &MdbxOptions) -> Result<Vec<Option<Database>>, Failed> {
-    let failed = |e| ("opening the tables", e);
-    let mut handles = Vec::with_capacity(options.tables.len());
-    if options.read_only {
+/// Opens, and where possible creates, the tables, which are to have the rows that were written. The handles live as long as
+/// the environment.
+fn open_tables(
+    env: &Environment,
+    set: TableSet,
+    context: Context,
+    read_only: bool,
+) -> Result<Databases, KvError> {
+    let mut tables = Databases { rows: Vec::with_capacity(set.as_slice().len()), set, context };
+    let Databases { set, rows, context } = &mut tables;
+    let failed = |e| context.error("opening the tables", e);
+    if read_only {
         let tx = env.begin_ro_unsync().map_err(failed)?;
-        for table in &options.tables {
-            handles.push(match tx.open_db(Some(table.name)) {
-                Ok(handle) => Some(handle),
+        for table in set.as_slice() {
+            rows.push(match tx.open_db(Some(table.name)) {
+                Ok(database) => Some(Rows::new(*table, database)),
                 Err(MdbxError::NotFound) => None,
                 Err(e) => return Err(failed(e)),
             });
         }
+        expect_counts(&tx, &tables)?;
         // Handles opened in a transaction outlive it only if it is committed, even where nothing is written.
-        tx.commit().map_err(failed)?;
+        tx.commit().map_err(|e| tables.context.error("opening the tables", e))?;
     } else {
         let tx = env.begin_rw_unsync().map_err(failed)?;
-        for table in &options.tables {
-            let handle = tx.create_db(Some(table.name), DatabaseFlags::empty()).map_err(failed)?;
-            handles.push(Some(handle));
+        for table in set.as_slice() {
+            let database =
+                tx.create_db(Some(table.name), DatabaseFlags::empty()).map_err(failed)?;
+            rows.push(Some(Rows::new(*table, database)));
         }
-        tx.commit().map_err(|e| ("creating the tables", e))?;
+        // Before a table that damage hides is made anew.
+        expect_counts(&tx, &tables)?;
+        tx.commit().map_err(|e| tables.context.error("creating the tables", e))?;
     }
-    Ok(handles)
+    Ok(tables)
 }
 
 /// Makes sure that the file of the reader table has all its blocks.

@@ -1,11 +1,7 @@
 //! A consistent view, shared between threads.
 
 use super::Databases;
-use crate::{
-    KeyRange, KvError, Table, View, Visit,
-    chunk::{Chunk, scan_in_chunks},
-    shard::thread_number,
-};
+use crate::{KeyRange, KvError, Table, View, Visit, chunk::scan_in_chunks, shard::thread_number};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
@@ -47,37 +43,32 @@ impl MdbxView {
 
 impl View for MdbxView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        let Some(handle) = self.tables.handles[self.tables.set.key_position(table, key)?] else {
-            return Ok(false);
-        };
+        let position = self.tables.set.key_position(table, key)?;
+        let Some(rows) = &self.tables.rows[position] else { return Ok(false) };
+        let context = &self.tables.context;
         let reader = self.reader();
-        let value: Option<Cow<'_, [u8]>> =
-            reader.get(handle.dbi(), key).map_err(|e| self.tables.context.read(e))?;
-        Ok(match value {
-            Some(value) => {
-                out.extend_from_slice(&value);
-                true
-            }
-            None => false,
-        })
+        let row: Option<Cow<'_, [u8]>> =
+            reader.get(rows.database.dbi(), key).map_err(|e| context.read(e))?;
+        let Some(row) = row else { return Ok(false) };
+        out.extend_from_slice(rows.value(context, key, &row)?);
+        Ok(true)
     }
 
     /// One cursor goes from key to key: where the next one is in the same page, it does not begin at the root.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
-        let Some(handle) = self.tables.handles[self.tables.set.position(table)?] else {
-            return Ok(vec![None; keys.len()]);
-        };
+        let Some(rows) = self.tables.rows(table)? else { return Ok(vec![None; keys.len()]) };
+        let context = &self.tables.context;
         let mut values = Vec::with_capacity(keys.len());
         // Other threads get the reader in between: each key may wait for a disk.
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let reader = self.reader();
             let mut cursor =
-                reader.cursor(handle).map_err(|e| self.tables.context.error("reading", e))?;
+                reader.cursor(rows.database).map_err(|e| context.error("reading", e))?;
             for key in keys {
-                let value: Option<Cow<'_, [u8]>> =
-                    cursor.set(key).map_err(|e| self.tables.context.read(e))?;
-                values.push(value.map(Cow::into_owned));
+                let row: Option<Cow<'_, [u8]>> = cursor.set(key).map_err(|e| context.read(e))?;
+                let value = row.map(|row| Ok(rows.value(context, key, &row)?.to_vec()));
+                values.push(value.transpose()?);
             }
         }
         Ok(values)
@@ -89,15 +80,23 @@ impl View for MdbxView {
         range: KeyRange<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        let Some(handle) = self.tables.handles[self.tables.set.range_position(table, range)?]
-        else {
-            return Ok(());
-        };
+        let position = self.tables.set.range_position(table, range)?;
+        let Some(rows) = &self.tables.rows[position] else { return Ok(()) };
+        let context = &self.tables.context;
         scan_in_chunks(range, visit, |range, chunk| {
             let reader = self.reader();
             let mut cursor =
-                reader.cursor(handle).map_err(|e| self.tables.context.error("reading", e))?;
-            fill(&mut cursor, range, chunk).map_err(|e| self.tables.context.read(e))
+                reader.cursor(rows.database).map_err(|e| context.error("reading", e))?;
+            let mut entry = first(&mut cursor, range).map_err(|e| context.read(e))?;
+            while let Some((key, row)) = entry {
+                let is_in_range = range.contains(&key);
+                if !is_in_range || !chunk.push(&key, rows.value(context, &key, &row)?) {
+                    break;
+                }
+                let next = if range.reverse { cursor.prev() } else { cursor.next() };
+                entry = next.map_err(|e| context.read(e))?;
+            }
+            Ok(())
         })
     }
 }
@@ -105,32 +104,25 @@ impl View for MdbxView {
 type Cursor<'tx> = signet_libmdbx::tx::aliases::RoCursorUnsync<'tx>;
 type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
 
-fn fill(
-    cursor: &mut Cursor<'_>,
+/// The entry that a range begins with, or one behind it.
+fn first<'tx>(
+    cursor: &mut Cursor<'tx>,
     range: KeyRange<'_>,
-    chunk: &mut Chunk,
-) -> signet_libmdbx::ReadResult<()> {
-    let mut entry: Option<Entry<'_>> = if range.reverse {
-        match range.to {
-            None => cursor.last()?,
-            // The first entry after the range, and back from there.
-            Some(to) => match cursor.set_range::<(), ()>(to)? {
-                Some(_) => cursor.prev()?,
-                None => cursor.last()?,
-            },
-        }
-    } else if range.from.is_empty() {
-        cursor.first()?
-    } else {
-        cursor.set_range(range.from)?
-    };
-    while let Some((key, value)) = entry {
-        if !range.contains(&key) || !chunk.push(&key, &value) {
-            break;
-        }
-        entry = if range.reverse { cursor.prev()? } else { cursor.next()? };
+) -> signet_libmdbx::ReadResult<Option<Entry<'tx>>> {
+    if !range.reverse {
+        return match range.from {
+            [] => cursor.first(),
+            from => cursor.set_range(from),
+        };
     }
-    Ok(())
+    match range.to {
+        None => cursor.last(),
+        // The first entry after the range, and back from there.
+        Some(to) => match cursor.set_range::<(), ()>(to)? {
+            Some(_) => cursor.prev(),
+            None => cursor.last(),
+        },
+    }
 }
 
 /// Read transactions that all see the same state.

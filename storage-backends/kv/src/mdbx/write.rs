@@ -1,9 +1,9 @@
 //! One atomic write.
 
-use super::Databases;
+use super::{Databases, row::Rows, tally::Tally};
 use crate::{Changes, KvError, Op, Table};
 use signet_libmdbx::{
-    Database, Environment, MdbxResult, WriteFlags,
+    Environment, MdbxError, WriteFlags,
     tx::aliases::{RwCursorUnsync, RwTxUnsync},
 };
 use std::borrow::Cow;
@@ -14,98 +14,176 @@ pub(super) fn write(
     changes: &dyn Changes,
 ) -> Result<(), KvError> {
     let failed = |e| tables.context.error("writing", e);
-    let read_failed = |e| tables.context.read(e);
     let tx = env.begin_rw_unsync().map_err(failed)?;
-    let handle = |table: Table| -> Result<Database, KvError> {
-        let position = tables.set.position(table)?;
-        tables.handles[position].ok_or(KvError::UnknownTable(table.name))
-    };
+    let mut tallies = Tallies { tx: &tx, tables, changed: Vec::new() };
 
     // A dropped transaction is rolled back, so every early return leaves nothing behind.
     for (table, op) in changes.ops() {
         if let Op::DeleteRange { from, to } = op {
             table.check_range(from, to)?;
-            delete_range(&tx, handle(table)?, from, to).map_err(read_failed)?;
+            let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
+            writer.delete_range(from, to)?;
+            tallies.set(table, writer.tally);
         }
     }
 
-    let mut open: Option<(Table, TableWriter<'_, '_>)> = None;
+    let mut open: Option<TableWriter<'_, '_>> = None;
     for (table, op) in changes.ops() {
         let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
         table.check_key(key)?;
         let writer = match &mut open {
-            Some((same, writer)) if *same == table => writer,
+            Some(writer) if writer.rows.table == table => writer,
             other => {
-                let writer = TableWriter::new(&tx, handle(table)?).map_err(read_failed)?;
-                &mut other.insert((table, writer)).1
+                if let Some(done) = other.take() {
+                    tallies.set(done.rows.table, done.tally);
+                }
+                let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
+                writer.find_last()?;
+                other.insert(writer)
             }
         };
         match op {
-            Op::Put { value, .. } => writer.put(key, value).map_err(failed)?,
-            _ => writer.delete(key).map_err(read_failed)?,
+            Op::Put { value, .. } => writer.put(key, value)?,
+            _ => writer.delete(key)?,
         }
     }
+    if let Some(done) = &open {
+        tallies.set(done.rows.table, done.tally);
+    }
     drop(open);
+    tallies.write()?;
     tx.commit().map_err(|e| tables.context.error("committing", e))
+}
+
+/// What the rows amount to of the tables that are written to.
+struct Tallies<'tx> {
+    tx: &'tx RwTxUnsync,
+    tables: &'tx Databases,
+    changed: Vec<(Table, Tally)>,
+}
+
+impl Tallies<'_> {
+    fn of(&self, table: Table) -> Result<Tally, KvError> {
+        match self.changed.iter().find(|(changed, _)| *changed == table) {
+            Some((_, tally)) => Ok(*tally),
+            None => Tally::read(self.tx, self.tables, table),
+        }
+    }
+
+    fn set(&mut self, table: Table, tally: Tally) {
+        match self.changed.iter_mut().find(|(changed, _)| *changed == table) {
+            Some((_, changed)) => *changed = tally,
+            None => self.changed.push((table, tally)),
+        }
+    }
+
+    fn write(self) -> Result<(), KvError> {
+        self.changed.iter().try_for_each(|(table, tally)| tally.write(self.tx, self.tables, *table))
+    }
 }
 
 /// Writes to one table. Changes come sorted, so that one cursor mostly stays where it is.
 struct TableWriter<'tx, 'key> {
+    rows: &'tx Rows,
+    tables: &'tx Databases,
+    tx: &'tx RwTxUnsync,
     cursor: RwCursorUnsync<'tx>,
+    tally: Tally,
     /// No key of the table is greater; `None` if the table was empty and nothing was written yet.
     last: Option<Cow<'key, [u8]>>,
+    /// Memory for one row.
+    row: Vec<u8>,
 }
 
 impl<'tx, 'key> TableWriter<'tx, 'key> {
-    fn new(tx: &'tx RwTxUnsync, handle: Database) -> signet_libmdbx::ReadResult<Self> {
-        let mut cursor = tx.cursor(handle)?;
-        let last = cursor.last::<Vec<u8>, ()>()?.map(|(key, ())| Cow::Owned(key));
-        Ok(Self { cursor, last })
+    fn new(
+        tx: &'tx RwTxUnsync,
+        tables: &'tx Databases,
+        table: Table,
+        tally: Tally,
+    ) -> Result<Self, KvError> {
+        let rows = tables.rows(table)?.ok_or(KvError::UnknownTable(table.name))?;
+        let cursor = tx.cursor(rows.database).map_err(|e| tables.context.error("writing", e))?;
+        Ok(Self { rows, tables, tx, cursor, tally, last: None, row: Vec::new() })
     }
 
-    fn put(&mut self, key: &'key [u8], value: &[u8]) -> MdbxResult<()> {
+    fn find_last(&mut self) -> Result<(), KvError> {
+        let last = self.cursor.last::<Vec<u8>, ()>().map_err(|e| self.tables.context.read(e))?;
+        self.last = last.map(|(key, ())| Cow::Owned(key));
+        Ok(())
+    }
+
+    fn put(&mut self, key: &'key [u8], value: &[u8]) -> Result<(), KvError> {
+        let tables = self.tables;
+        let failed = |e| tables.context.error("writing", e);
+        self.rows.encode(key, value, &mut self.row);
         if self.last.as_ref().is_none_or(|last| key > last.as_ref()) {
             // Appending fills pages completely and needs no search.
             self.last = Some(Cow::Borrowed(key));
-            self.cursor.append(key, value)
+            self.cursor.append(key, &self.row).map_err(failed)?;
         } else {
-            self.cursor.put(key, value, WriteFlags::UPSERT)
+            match self.cursor.put(key, &self.row, WriteFlags::NO_OVERWRITE) {
+                Ok(()) => {}
+                // The cursor is there, so nothing is searched twice.
+                Err(MdbxError::KeyExist) => {
+                    let old = self.cursor.get_current::<(), Cow<'_, [u8]>>();
+                    if let Some(((), old)) = old.map_err(|e| tables.context.read(e))? {
+                        self.forget(key, old)?;
+                    }
+                    self.cursor.put(key, &self.row, WriteFlags::CURRENT).map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error)),
+            }
         }
-    }
-
-    fn delete(&mut self, key: &[u8]) -> signet_libmdbx::ReadResult<()> {
-        if self.cursor.set::<()>(key)?.is_some() {
-            self.cursor.del()?;
-        }
+        self.tally.add(&self.row);
         Ok(())
     }
-}
 
-fn delete_range(
-    tx: &RwTxUnsync,
-    handle: Database,
-    from: &[u8],
-    to: Option<&[u8]>,
-) -> signet_libmdbx::ReadResult<()> {
-    if from.is_empty() && to.is_none() {
-        return Ok(tx.clear_db(handle)?);
-    }
-    let mut cursor = tx.cursor(handle)?;
-    let first = |cursor: &mut RwCursorUnsync<'_>| -> signet_libmdbx::ReadResult<Option<Vec<u8>>> {
-        let entry = if from.is_empty() {
-            cursor.first::<Vec<u8>, ()>()?
-        } else {
-            cursor.set_range::<Vec<u8>, ()>(from)?
-        };
-        Ok(entry.map(|(key, ())| key))
-    };
-    // What is left of the range always begins at `from`, so nothing depends on where a deletion leaves the
-    // cursor.
-    while let Some(key) = first(&mut cursor)? {
-        if to.is_some_and(|to| key.as_slice() >= to) {
-            break;
+    fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
+        let found = self.cursor.set::<Cow<'_, [u8]>>(key);
+        match found.map_err(|e| self.tables.context.read(e))? {
+            Some(row) => self.remove(key, row),
+            None => Ok(()),
         }
-        cursor.del()?;
     }
-    Ok(())
+
+    /// Removes the row that the cursor is at.
+    fn remove(&mut self, key: &[u8], row: Cow<'_, [u8]>) -> Result<(), KvError> {
+        self.forget(key, row)?;
+        self.cursor.del().map_err(|e| self.tables.context.error("writing", e))
+    }
+
+    /// Takes a row out of what the rows amount to. One that is damaged was counted with another checksum.
+    fn forget(&mut self, key: &[u8], row: Cow<'_, [u8]>) -> Result<(), KvError> {
+        let context = &self.tables.context;
+        match &row {
+            Cow::Borrowed(row) => self.rows.value(context, key, row)?,
+            // Its page was written to before, and not yet to the file.
+            Cow::Owned(row) => self.rows.copied_value(context, key, row)?,
+        };
+        self.tally.remove(&row);
+        Ok(())
+    }
+
+    fn delete_range(&mut self, from: &[u8], to: Option<&[u8]>) -> Result<(), KvError> {
+        if from.is_empty() && to.is_none() {
+            self.tally = Tally::default();
+            let cleared = self.tx.clear_db(self.rows.database);
+            return cleared.map_err(|e| self.tables.context.error("writing", e));
+        }
+        // What is left of the range always begins at `from`, so nothing depends on where a deletion leaves the
+        // cursor.
+        loop {
+            let first = match from.is_empty() {
+                true => self.cursor.first::<Vec<u8>, Cow<'_, [u8]>>(),
+                false => self.cursor.set_range::<Vec<u8>, Cow<'_, [u8]>>(from),
+            };
+            match first.map_err(|e| self.tables.context.read(e))? {
+                Some((key, row)) if to.is_none_or(|to| key.as_slice() < to) => {
+                    self.remove(&key, row)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
 }

@@ -1,0 +1,73 @@
+//! Looking for damage: at every page, and at every row.
+//!
+//! MDBX walks its trees itself, and compares the pages that these have with the list of those that are free. It knows nothing
+//! of what should be in a row, or of which rows there should be.
+
+use super::{Databases, error::Context, tally::Tally};
+use crate::KvError;
+use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
+use std::borrow::Cow;
+
+/// Checks that pages are where they should be, and that what is in them ends within them: after that every row can be read
+/// safely.
+///
+/// # Errors
+///
+/// [`KvError::Corrupt`] if they are not.
+pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError> {
+    // SAFETY: numbers, pointers and optional functions; MDBX asks for nothing but zeros.
+    let mut found: ffi::MDBX_chk_context_t = unsafe { std::mem::zeroed() };
+    // SAFETY: optional functions only, none of which is given.
+    let callbacks: ffi::MDBX_chk_callbacks_t = unsafe { std::mem::zeroed() };
+    let (flags, severity) = (ffi::MDBX_CHK_SKIP_KV_TRAVERSAL, ffi::MDBX_chk_fatal);
+    let code = env.with_raw_env_ptr(|env| {
+        // SAFETY: the environment is open, and the rest outlives the call. No transaction of this thread is needed.
+        unsafe { ffi::mdbx_env_chk(env, &callbacks, &mut found, flags, severity, 0) }
+    });
+    match (found.result.total_problems, code) {
+        (0, ffi::MDBX_SUCCESS) => Ok(()),
+        (0, code) => Err(context.error("checking its pages", MdbxError::from_err_code(code))),
+        (problems, _) => Err(context.damaged_pages(problems)),
+    }
+}
+
+/// Checks that each row is as it was written, that a read finds it, and that no other is there or missing.
+///
+/// # Errors
+///
+/// [`KvError::Corrupt`] with the first damage that is found.
+pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError> {
+    let failed = |e| tables.context.error("opening a view", e);
+    // One for all tables: another process may commit meanwhile.
+    let tx = env.begin_ro_unsync().map_err(failed)?;
+    for table in tables.counted() {
+        let found = count(&tx, tables, table)?;
+        let expected = Tally::read(&tx, tables, table)?;
+        if found != expected {
+            return Err(tables.context.lost_rows(table, found.rows, expected.rows));
+        }
+    }
+    Ok(())
+}
+
+/// What the rows of a table amount to.
+fn count(tx: &RoTxUnsync, tables: &Databases, table: crate::Table) -> Result<Tally, KvError> {
+    type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
+    let context = &tables.context;
+    let mut tally = Tally::default();
+    let Some(rows) = tables.rows(table)? else { return Ok(tally) };
+    let mut cursor = tx.cursor(rows.database).map_err(|e| context.error("reading", e))?;
+    let mut entry: Option<Entry<'_>> = cursor.first().map_err(|e| context.read(e))?;
+    while let Some((key, row)) = entry {
+        rows.value(context, &key, &row)?;
+        // A read goes by the branches of the tree, which a scan passes by.
+        let found: Option<Cow<'_, [u8]>> =
+            tx.get(rows.database.dbi(), &key).map_err(|e| context.read(e))?;
+        if found.as_ref() != Some(&row) {
+            return Err(context.damaged_row(table, &key));
+        }
+        tally.add(&row);
+        entry = cursor.next().map_err(|e| context.read(e))?;
+    }
+    Ok(tally)
+}

@@ -1,0 +1,139 @@
+//! What the rows of each table amount to: their number, and the sum of their checksums.
+//!
+//! A row has a checksum, so one that was changed is found. One that is missing is not: where the disk has damaged a page of the
+//! tree, or never wrote one, other pages are read in its place, and what is in those is whole. So each commit says of each
+//! table that it changes what there is then, and whoever looks for damage counts again.
+//!
+//! ```text
+//! "Tallies"   name of a table ──► number of its rows (8), sum (8)      integers big-endian; a table without a row is empty
+//! ```
+//!
+//! The sum is that of 64 bits which each checksum is spread over, so it does not depend on the order, and what a row adds
+//! goes again with the row.
+
+use super::{Databases, row::Rows};
+use crate::{KvError, Table};
+use signet_libmdbx::{
+    TransactionKind, WriteFlags,
+    tx::{Tx, aliases::RwTxUnsync},
+};
+use std::borrow::Cow;
+
+/// An environment has this table besides those it is opened with.
+pub(super) const TALLY_TABLE: Table = Table::new(253, "Tallies", 255);
+
+/// An odd number whose bits look random.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What the rows of a table amount to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) rows: u64,
+    sum: u64,
+}
+
+impl Tally {
+    /// Counts a row, as it is stored, with the rest.
+    pub(super) fn add(&mut self, row: &[u8]) {
+        self.rows = self.rows.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(weight(row));
+    }
+
+    /// Undoes [`Self::add`].
+    pub(super) fn remove(&mut self, row: &[u8]) {
+        self.rows = self.rows.wrapping_sub(1);
+        self.sum = self.sum.wrapping_sub(weight(row));
+    }
+
+    /// What a commit says of a table.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is damaged.
+    pub(super) fn read<K: TransactionKind>(
+        tx: &Tx<K>,
+        tables: &Databases,
+        table: Table,
+    ) -> Result<Self, KvError> {
+        let Some(tallies) = tables.rows(TALLY_TABLE)? else { return Ok(Self::default()) };
+        let key = table.name.as_bytes();
+        let found: Option<Cow<'_, [u8]>> =
+            tx.get(tallies.database.dbi(), key).map_err(|e| tables.context.read(e))?;
+        let Some(row) = found else { return Ok(Self::default()) };
+        let value = tallies.value(&tables.context, key, &row)?;
+        let long = |at: usize| value.get(at..)?.first_chunk().map(|b| u64::from_be_bytes(*b));
+        let tally = long(0).zip(long(8)).map(|(rows, sum)| Self { rows, sum });
+        tally.ok_or_else(|| tables.context.damaged_row(TALLY_TABLE, key))
+    }
+
+    /// Says it of a table.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub(super) fn write(
+        self,
+        tx: &RwTxUnsync,
+        tables: &Databases,
+        table: Table,
+    ) -> Result<(), KvError> {
+        let tallies = tables.rows(TALLY_TABLE)?.ok_or(KvError::UnknownTable(TALLY_TABLE.name))?;
+        let (key, mut row) = (table.name.as_bytes(), Vec::new());
+        tallies.encode(key, &[self.rows, self.sum].map(u64::to_be_bytes).concat(), &mut row);
+        tx.put(tallies.database, key, &row, WriteFlags::UPSERT)
+            .map_err(|e| tables.context.error("writing", e))
+    }
+}
+
+/// What a row adds to the sum: its checksum, spread so that equal changes of two rows do not cancel each other.
+fn weight(row: &[u8]) -> u64 {
+    let checksum = row.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    let spread = (u64::from(checksum) + 1).wrapping_mul(SPREAD);
+    (spread ^ (spread >> 32)).wrapping_mul(SPREAD)
+}
+
+/// Checks that each table has as many rows as the commit says, by what MDBX says of its tree: rows are not looked at.
+///
+/// # Errors
+///
+/// [`KvError::Corrupt`] if one has not.
+pub(super) fn expect_counts<K: TransactionKind>(
+    tx: &Tx<K>,
+    tables: &Databases,
+) -> Result<(), KvError> {
+    for table in tables.counted() {
+        let expected = Tally::read(tx, tables, table)?.rows;
+        let found = match tables.rows(table)? {
+            Some(Rows { database, .. }) => {
+                let stat = tx.db_stat(database).map_err(|e| tables.context.error("opening", e))?;
+                stat.entries() as u64
+            }
+            None => 0,
+        };
+        if found != expected {
+            return Err(tables.context.lost_rows(table, found, expected));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_change_places_or_change_alike_are_not_the_same() {
+        let of = |rows: &[[u8; 4]]| {
+            let mut tally = Tally::default();
+            rows.iter().for_each(|row| tally.add(row));
+            tally
+        };
+        assert_eq!(of(&[[1; 4], [2; 4]]), of(&[[2; 4], [1; 4]]));
+        assert_ne!(of(&[[0; 4]]), of(&[]));
+        // One more in one place, and one less in another.
+        assert_ne!(of(&[[0, 0, 0, 4], [0, 0, 0, 9]]), of(&[[0, 0, 0, 5], [0, 0, 0, 8]]));
+        let mut tally = of(&[[1; 4], [2; 4]]);
+        tally.remove(&[1; 4]);
+        assert_eq!(tally, of(&[[2; 4]]));
+    }
+}
