@@ -45,6 +45,8 @@ pub(crate) const CHUNK: usize = 32;
 pub(crate) const VALUE: usize = 73;
 /// Bytes of a page of its files.
 const PAGE: u32 = BLOB_PAGE_SIZE;
+/// Pages that are cached at least.
+const PAGES: usize = 16;
 /// Bytes gathered for a file before they are written, or read from it in a row.
 const BUFFER: NonZeroUsize = NZUsize!(1 << 20);
 /// Keys of operations that are kept while the index is made, for those whose first eight bytes are the same.
@@ -247,7 +249,7 @@ impl Settings {
     fn of(options: &QmdbOptions) -> Self {
         let some = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         Self {
-            pages: some(options.cache_bytes / PAGE as usize),
+            pages: some((options.cache_bytes / PAGE as usize).max(PAGES)),
             threads: some(options.threads),
             operations: NonZeroU64::new(options.file_operations).unwrap_or(NonZeroU64::MIN),
         }
