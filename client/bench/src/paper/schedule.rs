@@ -360,6 +360,11 @@ mod tests {
         Run { experiments, quick: false, began: Instant::now(), time, found: Vec::new() }
     }
 
+    fn of_mpt(dir: &Path) -> Comparison {
+        let subjects = vec![Subject::new("mpt", "mdbx")];
+        Comparison { subjects, ..comparison(dir, 3) }
+    }
+
     fn measured(seconds: f64) -> MeasuredPoint {
         MeasuredPoint { seconds, ..MeasuredPoint::default() }
     }
@@ -367,7 +372,7 @@ mod tests {
     #[test]
     fn within_a_time_every_figure_has_its_small_points_first() {
         let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt"), comparison(dir.path(), 3));
+        let (experiments, base) = (find("lmpt"), of_mpt(dir.path()));
         let order = |hours: Option<u64>| {
             let run = run(hours.map(|hours| Duration::from_secs(hours * 3600)), &experiments);
             run.places(&base)
@@ -429,9 +434,7 @@ mod tests {
     #[test]
     fn a_machine_that_is_slow_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let experiments = find("lmpt");
-        let subjects = vec![Subject::new("mpt", "mdbx")];
-        let base = Comparison { subjects, ..comparison(dir.path(), 3) };
+        let (experiments, base) = (find("lmpt"), of_mpt(dir.path()));
         let mut run = run(Some(Duration::from_secs(1)), &experiments);
         let points = run.points(false);
         let other = points.iter().find(|place| place.experiment == 1).copied().unwrap();
