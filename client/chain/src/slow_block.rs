@@ -1,9 +1,14 @@
 //! A line of JSON for each block that takes long, in the form that clients agreed on: geth writes it with
 //! `--debug.logslowblock`, under the same names.
 //!
-//! What a name means here is what it means there, but for two things. Hits are reads that the block itself, or for code an
-//! earlier block, had answered before; what is asked of the layer is a miss, whether or not the layer or the engine has it in
-//! memory. Code is counted by its hash, so contracts that share it count once.
+//! What a name means here is what it means there, but for these things, of which `scripts/compare-slow-blocks` has the figures:
+//!
+//! - Hits are reads that the block itself, or for code an earlier block, had answered before; what is asked of the layer is a
+//!   miss, whether or not the layer or the engine has it in memory.
+//! - Code is counted by its hash, so contracts that share it count once.
+//! - What is asked twice is read once, also where nothing is there; geth reads an account that is not there each time. Slots of
+//!   a contract that the block has made are not read.
+//! - Writes are what differs after the block. geth has what was touched and is as before, and deletes what was not there.
 
 use super::{Chain, candidate::BlockStats};
 use alloy_primitives::B256;

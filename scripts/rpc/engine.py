@@ -1,0 +1,118 @@
+"""polytrie and geth as a consensus layer drives them, and what came of their payloads."""
+
+import http.client
+import json
+import secrets
+import statistics
+import subprocess
+import time
+from urllib.parse import urlparse
+
+from nodes import Node, token
+
+ZERO = "0x" + "00" * 32
+
+
+class Differs(Exception):
+    """A node does not answer as it should."""
+
+
+class Refused(Exception):
+    """A node does not take a genesis."""
+
+
+class Client:
+    """A node, and one connection to its Engine API."""
+
+    def __init__(self, node, url, secret):
+        self.node, self.secret = node, secret
+        self.connection = http.client.HTTPConnection(urlparse(url).netloc, timeout=600)
+
+    def ask(self, method, params):
+        """The answer, and how long it took."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token(self.secret)}"}
+        start = time.perf_counter()
+        self.connection.request("POST", "/", body, headers)
+        answer = self.connection.getresponse().read()
+        took = time.perf_counter() - start
+        return json.loads(answer), took
+
+    def choose(self, head, version=1):
+        """Makes a block the head: how long it took."""
+        choice = {"headBlockHash": head, "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
+        answer, took = self.ask(f"engine_forkchoiceUpdatedV{version}", [choice, None])
+        found = answer.get("result", {}).get("payloadStatus", {}).get("status", answer.get("error"))
+        if found != "VALID":
+            raise Differs(f"forkchoiceUpdatedV{version} to {head}: {found}, expected VALID")
+        return took
+
+    def keccak(self, data):
+        return self.node.call("web3_sha3", "0x" + data.hex())
+
+    def head(self):
+        return self.node.call("eth_getBlockByNumber", "latest", False)["hash"]
+
+
+def drive_polytrie(binary, state, genesis, dir, options=()):
+    data = dir / "data"
+    node = Node([binary, "engine", "--state", state, "--chain", genesis, "--datadir", data, "--authrpc.port", "0",
+                 "--http.port", "0", *options], state, dir)
+    node.url = node.address(r"(?m)^listening on http://(\S+)")
+    return Client(node, node.address(r"engine listening on http://(\S+)"), (data / "jwt.hex").read_text().strip())
+
+
+def drive_geth(binary, _, genesis, dir, options=()):
+    init = subprocess.run([binary, "--datadir", dir / "data", "init", genesis], capture_output=True, text=True)
+    if init.returncode:
+        raise Refused(f"geth does not take the genesis: {init.stderr.strip().splitlines()[-1]}")
+    secret = secrets.token_hex(32)
+    (dir / "secret").write_text(secret)
+    node = Node([binary, "--datadir", dir / "data", "--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable",
+                 "--syncmode", "full", "--http", "--http.port", "0", "--authrpc.port", "0", "--authrpc.jwtsecret",
+                 dir / "secret", *options], "geth", dir)
+    engine = node.address(r"HTTP server started +endpoint=(\S+) auth=true")
+    node.url = node.address(r"HTTP server started +endpoint=(\S+) auth=false")
+    return Client(node, engine, secret)
+
+
+class Tally:
+    """What came of the payloads of a client. Threads may add to it at the same time."""
+
+    def __init__(self, name):
+        self.name, self.passed, self.failed, self.skipped = name, [], [], []
+        self.executing, self.choosing, self.gas = [], [], []
+
+    def add(self, executing, choosing, gas):
+        self.executing.append(executing)
+        self.choosing.append(choosing)
+        self.gas.append(gas)
+
+    def counts(self):
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        return f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed{skipped}"
+
+    def times(self):
+        """Half and 95 of 100 calls that are not slower."""
+        if not self.executing:
+            return f"{self.name}: no payload was executed"
+        both = [sum(pair) for pair in zip(self.executing, self.choosing)]
+        kinds = [("newPayload", self.executing), ("forkchoiceUpdated", self.choosing), ("both", both)]
+        said = [f"{kind} p50 {p50(times) * 1000:.2f} ms, p95 {p95(times) * 1000:.2f} ms" for kind, times in kinds]
+        rate = sum(self.gas) / sum(self.executing) / 1e6
+        return f"{self.name}: {len(self.executing)} payloads: {'; '.join(said)}; {rate:.1f} Mgas/s in newPayload"
+
+    def beside(self, other):
+        """How many times faster it is than another one."""
+        ratios = [f"{kind} p50 {p50(theirs) / p50(ours):.2f}, p95 {p95(theirs) / p95(ours):.2f}"
+                  for kind, ours, theirs in [("newPayload", self.executing, other.executing),
+                                             ("forkchoiceUpdated", self.choosing, other.choosing)]]
+        return f"{self.name} is faster than {other.name} by: {'; '.join(ratios)}"
+
+
+def p50(times):
+    return statistics.median(times)
+
+
+def p95(times):
+    return sorted(times)[min(len(times) - 1, len(times) * 95 // 100)]
