@@ -4,7 +4,7 @@ use crate::{
     FLAT,
     keys::{Key, key_of},
     proof::{holds, is_of_nothing},
-    session::Parts,
+    step::Parts,
     trail::Trail,
     tree::{Row, sorter},
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNTS, FLAT, NAME, QmdbOptions, SLOTS, check, proof,
-    session::{Head, Parts, QmdbSession, commitment, end_back},
+    step::{Head, Parts, commitment, end, end_back},
     trail::Trail,
     tree::Tree,
     undo::{Records, split},
@@ -13,7 +13,8 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    TRAIL_TABLE, UndoRecords, WIPED_TABLE, flat::FlatReader,
+    TRAIL_TABLE, UndoRecords, WIPED_TABLE,
+    flat::{FlatReader, FlatSession},
 };
 use std::sync::Arc;
 
@@ -103,15 +104,16 @@ impl StateLayer for QmdbLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let proposal = self.lifecycle.begin(Head::new(self.parts.clone()))?;
         let number = parent.number.wrapping_add(1);
-        Ok(Box::new(QmdbSession::new(self.parts.store.clone(), proposal, number)))
+        let proposal = self.lifecycle.begin(Head::new(self.parts.clone(), number))?;
+        let store = self.parts.store.clone();
+        Ok(Box::new(FlatSession::new(FLAT, store, proposal, number, end)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let (to, record) = split(record)?;
         let (proposal, writes) =
-            self.lifecycle.begin_undo(record, Head::new(self.parts.clone()))?;
+            self.lifecycle.begin_undo(record, Head::new(self.parts.clone(), 0))?;
         end_back(proposal, &writes, to)
     }
 

@@ -6,7 +6,7 @@
 //! operation.
 //!
 //! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`: one block under way, and the way back,
+//! - `step.rs`: what a block amounts to, and the way back,
 //! - `keys.rs`: which key of the database a row has, and what a write set changes,
 //! - `trail.rs`: what the database does not have yet,
 //! - `undo.rs`: undo records that say how long the log was,
@@ -19,7 +19,7 @@ mod keys;
 mod layer;
 mod options;
 mod proof;
-mod session;
+mod step;
 mod trail;
 mod tree;
 mod undo;

@@ -1,4 +1,4 @@
-//! One block under way, and what a write set amounts to.
+//! What a write set amounts to, and what becomes of the head with it.
 
 use crate::{
     FLAT,
@@ -7,12 +7,11 @@ use crate::{
     tree::{Computed, Tree},
     undo::join,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::Bytes;
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
-    UndoRecord, WriteSet, read_code, write_codes,
+    Commitment, HeadChange, Outcome, Proposal, StateError, WriteSet, write_codes,
 };
 use std::sync::Arc;
 
@@ -28,8 +27,7 @@ pub(crate) struct Parts {
 /// What the database gets to do with a step.
 #[derive(Debug)]
 enum Work {
-    /// The block of this number, computed.
-    Block(u64, Computed),
+    Block(Computed),
     Back,
 }
 
@@ -37,12 +35,14 @@ enum Work {
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) parts: Parts,
+    /// Number of the block; that of a way back does not matter.
+    number: u64,
     next: Option<(Trail, Work)>,
 }
 
 impl Head {
-    pub(crate) const fn new(parts: Parts) -> Self {
-        Self { parts, next: None }
+    pub(crate) const fn new(parts: Parts, number: u64) -> Self {
+        Self { parts, number, next: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl HeadChange for Head {
         let Parts { store, tree, head } = &self.parts;
         *head.lock() = trail;
         match work {
-            Work::Block(number, computed) => tree.accept(store, trail.last(), number, computed),
+            Work::Block(computed) => tree.accept(store, trail.last(), self.number, computed),
             Work::Back => tree.go_back(store, trail.last(), trail.mark),
         }
     }
@@ -64,18 +64,15 @@ impl HeadChange for Head {
 }
 
 /// Ends a block: what it writes, and the commitment after it.
-fn end(
+pub(crate) fn end(
+    store: &Store,
     mut proposal: Proposal<Head>,
-    number: u64,
     writes: &WriteSet,
+    undo: Vec<u8>,
 ) -> Result<Outcome, StateError> {
     proposal.check()?;
-    let Parts { store, tree, head } = &proposal.change.parts;
+    let Parts { tree, head, .. } = &proposal.change.parts;
     let before = *head.lock();
-    let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
-        FLAT.visit_slots(store, account, &B256::ZERO, visit)
-    };
-    let undo = UndoRecord::of(writes, (store, number), slots)?.encode();
     let undo = join(&before.mark, &undo);
     let mut batch = flat_rows(store, writes);
     let changes = changed(store, writes)?;
@@ -85,7 +82,7 @@ fn end(
     let computed = tree.compute(&before, store, changes)?;
     let step = Step::Block(Arc::clone(&computed.changes));
     let trail = before.step(&mut batch, &step, computed.mark, tree.done());
-    proposal.change.next = Some((trail, Work::Block(number, computed)));
+    proposal.change.next = Some((trail, Work::Block(computed)));
     proposal.finish(commitment(&trail), batch, undo)
 }
 
@@ -118,49 +115,4 @@ fn flat_rows(store: &Store, writes: &WriteSet) -> Batch {
 pub(crate) fn commitment(trail: &Trail) -> Commitment {
     let root = trail.mark.root;
     Commitment::own(root, Bytes::copy_from_slice(root.as_slice()))
-}
-
-/// One block under way. It reads from the flat rows, whose head is the parent until the block is written; `value` is the
-/// buffer all reads share.
-#[derive(Debug)]
-pub(crate) struct QmdbSession {
-    store: Store,
-    proposal: Proposal<Head>,
-    /// Number of the block.
-    number: u64,
-    value: Vec<u8>,
-}
-
-impl QmdbSession {
-    pub(crate) const fn new(store: Store, proposal: Proposal<Head>, number: u64) -> Self {
-        Self { store, proposal, number, value: Vec::new() }
-    }
-}
-
-impl LayerSession for QmdbSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        FLAT.account(&self.store, hash, &mut self.value)
-    }
-
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
-        FLAT.slot(&self.store, account, hash, &mut self.value)
-    }
-
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.store, code_hash)
-    }
-
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        FLAT.has_slots(&self.store, hash)
-    }
-
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        end(self.proposal, self.number, writes)
-    }
 }
