@@ -378,7 +378,7 @@ fn a_flip_in_a_balance_is_found() {
     let dir = directory.fresh();
     let accounts = *kind.tables.iter().find(|table| table.name == "RawAccounts").unwrap();
     let row = {
-        let (mut chain, _data) = open(&dir, kind, false).unwrap();
+        let (chain, _data) = open(&dir, kind, false).unwrap();
         chain.flush().unwrap();
         chain.db().store().checkpoint().unwrap();
         entries(chain.db().store(), accounts, KeyRange::ALL).swap_remove(0)

@@ -4,7 +4,7 @@
 //! of what should be in a row, or of which rows there should be.
 
 use super::{Databases, error::Context, tally::Tally};
-use crate::KvError;
+use crate::{KvError, Table};
 use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError>
 }
 
 /// What the rows of a table amount to.
-fn count(tx: &RoTxUnsync, tables: &Databases, table: crate::Table) -> Result<Tally, KvError> {
+fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvError> {
     type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
     let context = &tables.context;
     let mut tally = Tally::default();

@@ -11,13 +11,15 @@
 //! The sum is that of 64 bits which each checksum is spread over, so it does not depend on the order, and what a row adds
 //! goes again with the row.
 
-use super::{Databases, row::Rows};
+use super::{
+    Databases,
+    row::{Rows, StoredRow},
+};
 use crate::{KvError, Table};
 use signet_libmdbx::{
     TransactionKind, WriteFlags,
     tx::{Tx, aliases::RwTxUnsync},
 };
-use std::borrow::Cow;
 
 /// An environment has this table besides those it is opened with.
 pub(super) const TALLY_TABLE: Table = Table::new(253, "Tallies", 255);
@@ -57,10 +59,10 @@ impl Tally {
     ) -> Result<Self, KvError> {
         let Some(tallies) = tables.rows(TALLY_TABLE)? else { return Ok(Self::default()) };
         let key = table.name.as_bytes();
-        let found: Option<Cow<'_, [u8]>> =
+        let found: Option<StoredRow> =
             tx.get(tallies.database.dbi(), key).map_err(|e| tables.context.read(e))?;
         let Some(row) = found else { return Ok(Self::default()) };
-        let value = tallies.value(&tables.context, key, &row)?;
+        let value = tallies.stored_value(&tables.context, key, &row)?;
         let long = |at: usize| value.get(at..)?.first_chunk().map(|b| u64::from_be_bytes(*b));
         let tally = long(0).zip(long(8)).map(|(rows, sum)| Self { rows, sum });
         tally.ok_or_else(|| tables.context.damaged_row(TALLY_TABLE, key))

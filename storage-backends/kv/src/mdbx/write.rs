@@ -1,9 +1,13 @@
 //! One atomic write.
 
-use super::{Databases, row::Rows, tally::Tally};
+use super::{
+    Databases,
+    row::{Rows, StoredRow},
+    tally::Tally,
+};
 use crate::{Changes, KvError, Op, Table};
 use signet_libmdbx::{
-    Environment, MdbxError, WriteFlags,
+    Environment, WriteFlags,
     tx::aliases::{RwCursorUnsync, RwTxUnsync},
 };
 use std::borrow::Cow;
@@ -122,46 +126,40 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
             self.last = Some(Cow::Borrowed(key));
             self.cursor.append(key, &self.row).map_err(failed)?;
         } else {
-            match self.cursor.put(key, &self.row, WriteFlags::NO_OVERWRITE) {
-                Ok(()) => {}
-                // The cursor is there, so nothing is searched twice.
-                Err(MdbxError::KeyExist) => {
-                    let old = self.cursor.get_current::<(), Cow<'_, [u8]>>();
-                    if let Some(((), old)) = old.map_err(|e| tables.context.read(e))? {
-                        self.forget(key, old)?;
-                    }
-                    self.cursor.put(key, &self.row, WriteFlags::CURRENT).map_err(failed)?;
-                }
-                Err(error) => return Err(failed(error)),
+            // The page is found at once the second time. What a cursor says of the row it is at, without a search, is that
+            // of the next one after it has deleted something.
+            if let Some(old) = self.find(key)? {
+                self.forget(key, &old)?;
             }
+            self.cursor.put(key, &self.row, WriteFlags::UPSERT).map_err(failed)?;
         }
         self.tally.add(&self.row);
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
-        let found = self.cursor.set::<Cow<'_, [u8]>>(key);
-        match found.map_err(|e| self.tables.context.read(e))? {
-            Some(row) => self.remove(key, row),
+        match self.find(key)? {
+            Some(row) => self.remove(key, &row),
             None => Ok(()),
         }
     }
 
+    /// The row with this key, to which the cursor goes.
+    fn find(&mut self, key: &[u8]) -> Result<Option<StoredRow>, KvError> {
+        self.cursor.set(key).map_err(|e| self.tables.context.read(e))
+    }
+
     /// Removes the row that the cursor is at.
-    fn remove(&mut self, key: &[u8], row: Cow<'_, [u8]>) -> Result<(), KvError> {
+    fn remove(&mut self, key: &[u8], row: &StoredRow) -> Result<(), KvError> {
         self.forget(key, row)?;
         self.cursor.del().map_err(|e| self.tables.context.error("writing", e))
     }
 
     /// Takes a row out of what the rows amount to. One that is damaged was counted with another checksum.
-    fn forget(&mut self, key: &[u8], row: Cow<'_, [u8]>) -> Result<(), KvError> {
+    fn forget(&mut self, key: &[u8], row: &StoredRow) -> Result<(), KvError> {
         let context = &self.tables.context;
-        match &row {
-            Cow::Borrowed(row) => self.rows.value(context, key, row)?,
-            // Its page was written to before, and not yet to the file.
-            Cow::Owned(row) => self.rows.copied_value(context, key, row)?,
-        };
-        self.tally.remove(&row);
+        self.rows.stored_value(context, key, row)?;
+        self.tally.remove(row.as_slice());
         Ok(())
     }
 
@@ -175,12 +173,12 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         // cursor.
         loop {
             let first = match from.is_empty() {
-                true => self.cursor.first::<Vec<u8>, Cow<'_, [u8]>>(),
-                false => self.cursor.set_range::<Vec<u8>, Cow<'_, [u8]>>(from),
+                true => self.cursor.first::<Vec<u8>, StoredRow>(),
+                false => self.cursor.set_range::<Vec<u8>, StoredRow>(from),
             };
             match first.map_err(|e| self.tables.context.read(e))? {
                 Some((key, row)) if to.is_none_or(|to| key.as_slice() < to) => {
-                    self.remove(&key, row)?;
+                    self.remove(&key, &row)?;
                 }
                 _ => return Ok(()),
             }
