@@ -1,7 +1,7 @@
 //! A block on its way in, and what became of it.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
-use crate::executor::{SenderError, recover_authorities, recover_senders};
+use crate::executor::{SenderError, recover_at_once, recover_authorities, recover_senders};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, Bytes, U256};
@@ -57,6 +57,18 @@ impl Candidate {
     pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
         Ok(Self::of(spec, block, rlp).0)
+    }
+
+    /// As [`Self::prepare`], on all cores: for a block that somebody waits for.
+    ///
+    /// # Errors
+    ///
+    /// If it does not decode.
+    pub fn prepare_at_once(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+        let block = decode_block(&rlp)?;
+        // Where a sender is missing, the first one that is has to be named.
+        let senders = recover_at_once(&block.body.transactions);
+        Ok(Self::with_senders(spec, block, rlp, senders).0)
     }
 
     /// Checks the body of a decoded block, and recovers its senders; the time that the second took is beside it.

@@ -1,15 +1,19 @@
-//! `polytrie init`: a data directory with the genesis block and nothing else, or with the state at some block.
+//! `polytrie init`: a data directory with the genesis block and nothing else, or with the state at some block, or with one that
+//! is generated.
 
 use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     output::{ResultArgs, Ticker},
+    shape::Network,
     signals::on_interrupt,
 };
 use crate::{
+    bench::mainnet::MainnetShape,
     blocks::read_headers,
-    datadir::{DataDir, NewDir, OpenOptions},
-    state_dump::{self, Beginning, Begun, Step},
+    datadir::{DataDir, NewDir},
+    layers::values::parse_bytes,
+    state_dump::{self, Beginning, Begun, StateDumpError, Step},
 };
 use alloy_primitives::{B256, U256};
 use clap::Args;
@@ -18,13 +22,19 @@ use std::path::PathBuf;
 
 /// Headers that are of use: that of the block, and those of the 256 blocks whose hashes `BLOCKHASH` may ask for.
 const HEADERS: usize = 257;
+/// As for `bench generate`.
+const SEED: u64 = 1;
 
-/// Make a data directory with the genesis block only (import and devnet do it by themselves), or with the state at any block.
+/// Make a data directory with the genesis block only (import and devnet do it by themselves), or with the state at any block,
+/// or with a generated one.
 ///
 /// With --state-dump the chain begins after the block of --header: the state is taken from a dump that some client wrote, its
 /// root is computed and compared with the header's, and `polytrie import` goes on with the next block, under any layer.
 /// Dumps are read in one pass, whatever the order of their accounts, in bounded memory (what does not fit is sorted on disk,
 /// in the data directory). If that fails or is interrupted, nothing is left behind, and the same command begins anew.
+///
+/// With --shape the genesis block is that of a generated chain: of the genesis.json that `polytrie bench generate --shape` writes
+/// with the same size and seed, which need not be there. The directory keeps that genesis without its accounts.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
     #[command(flatten)]
@@ -48,6 +58,16 @@ pub(super) struct InitArgs {
     /// `polytrie db convert` for the layer `binary`, which keeps them by itself.
     #[arg(long, requires = "state_dump")]
     preimages: bool,
+    /// Begin with a state in the proportions of this network: a fifth of its bytes are accounts, a tenth code, seven tenths
+    /// slots, and few contracts have most of them. Memory does not depend on its size.
+    #[arg(long, value_name = "NETWORK", requires = "size", conflicts_with_all = ["chain", "state_dump"])]
+    shape: Option<Network>,
+    /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code.
+    #[arg(long, value_name = "BYTES", requires = "shape", value_parser = parse_bytes)]
+    size: Option<usize>,
+    /// What everything random in it follows from [default: 1]
+    #[arg(long, value_name = "N", requires = "shape")]
+    seed: Option<u64>,
     #[command(flatten)]
     result: ResultArgs,
     #[command(flatten)]
@@ -79,19 +99,12 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         let headers = read_headers(&header_file, HEADERS)?;
         let (total_difficulty, keep_preimages) = (args.total_difficulty, args.preimages);
         let beginning = Beginning { dump, headers, header_file, total_difficulty, keep_preimages };
-        let (dir, begun) = begin(&options, beginning)?;
+        let interrupt = on_interrupt();
+        let (dir, begun) = fill(NewDir::create(&options)?, |new, progress| {
+            state_dump::begin(new.dir(), beginning, &interrupt, progress)
+        })?;
         tell(&begun);
-        let report = Report {
-            chain: dir.spec()?.name().to_owned(),
-            state: dir.stamp.state,
-            number: begun.number,
-            hash: begun.hash,
-            state_root: begun.state_root,
-            commitment: begun.commitment,
-            accounts: Some(begun.accounts),
-            slots: Some(begun.slots),
-            block_hashes: Some(begun.hashes),
-        };
+        let report = Report { block_hashes: Some(begun.hashes), ..Report::of(&dir, &begun)? };
         return result.write(&report, || {
             format!(
                 "{}, {} accounts, {} slots (the root was computed from them)",
@@ -99,6 +112,19 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
                 begun.accounts,
                 begun.slots
             )
+        });
+    }
+    if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
+        let result = args.result.open()?;
+        let shape = MainnetShape { bytes: size as u64, seed: args.seed.unwrap_or(SEED) };
+        let plan = shape.genesis();
+        let interrupt = on_interrupt();
+        let (dir, begun) = fill(NewDir::create_planned(&options, &plan)?, |new, progress| {
+            state_dump::begin_generated(new, &plan, shape.accounts(), &interrupt, progress)
+        })?;
+        let report = Report::of(&dir, &begun)?;
+        return result.write(&report, || {
+            format!("{}, {} accounts, {} slots", report.head(), begun.accounts, begun.slots)
         });
     }
     let (chain, dir) = DataDir::open(&options, true)?.into_chain()?;
@@ -118,18 +144,34 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
 }
 
 impl Report {
+    /// A directory that was filled.
+    fn of(dir: &DataDir, begun: &Begun) -> Result<Self, Failure> {
+        Ok(Self {
+            chain: dir.spec()?.name().to_owned(),
+            state: dir.stamp.state.clone(),
+            number: begun.number,
+            hash: begun.hash,
+            state_root: begun.state_root,
+            commitment: begun.commitment,
+            accounts: Some(begun.accounts),
+            slots: Some(begun.slots),
+            block_hashes: None,
+        })
+    }
+
     fn head(&self) -> String {
         let Self { chain, state, number, hash, state_root, .. } = self;
         format!("{chain} on {state}: head {number} {hash} state root {state_root}")
     }
 }
 
-/// Makes the directory, or leaves nothing.
-fn begin(options: &OpenOptions, beginning: Beginning) -> Result<(DataDir, Begun), Failure> {
-    let interrupt = on_interrupt();
-    let new = NewDir::create(options)?;
+/// Fills the directory and makes it one that counts, or leaves nothing.
+fn fill(
+    mut new: NewDir,
+    begin: impl FnOnce(&mut NewDir, &mut dyn FnMut(Step)) -> Result<Begun, StateDumpError>,
+) -> Result<(DataDir, Begun), Failure> {
     let mut ticker = Ticker::new();
-    let begun = state_dump::begin(new.dir(), beginning, &interrupt, &mut |step| {
+    let begun = begin(&mut new, &mut |step| {
         if ticker.is_due() {
             let Step { what, accounts, slots, percent } = step;
             let percent = percent.map(|percent| format!(" ({percent} %)")).unwrap_or_default();

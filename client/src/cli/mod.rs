@@ -20,6 +20,7 @@ mod proof;
 mod serving;
 #[cfg(feature = "lvmt")]
 mod setup;
+mod shape;
 mod signals;
 mod witness;
 

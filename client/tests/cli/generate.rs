@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, for_each_layer},
+    support::{Data, assert_fails, for_each_layer},
 };
 use polytrie::layers::LAYERS;
 use std::{fs, path::Path};
@@ -88,7 +88,7 @@ fn what_cannot_be_generated() {
     }
 }
 
-/// Every canonical layer comes to the root of the genesis that was written.
+/// Every canonical layer comes to the root of the genesis that was written, and without the file to the same.
 fn a_state_of_mainnets_shape_is_taken_in(layer: &str) {
     let data = Data::new();
     let (out, dir) = (data.file("shape"), data.file("data"));
@@ -105,4 +105,68 @@ fn a_state_of_mainnets_shape_is_taken_in(layer: &str) {
     let kind = LAYERS.iter().find(|kind| kind.name == layer).unwrap();
     assert!(!kind.canonical || begun["commitment"] == begun["state_root"], "{begun}");
     polytrie!["db", "check", "--datadir", dir].ok();
+
+    let straight = data.file("straight");
+    let shape = |seed: &str| {
+        polytrie![
+            "init",
+            "--shape",
+            "mainnet",
+            "--size",
+            "300k",
+            "--seed",
+            seed,
+            "--datadir",
+            straight,
+            "--state",
+            layer,
+            "--json",
+            "-"
+        ]
+    };
+    let filled = shape("5").ok().json();
+    for same in ["number", "hash", "state_root", "commitment", "state"] {
+        assert_eq!(filled[same], begun[same], "{same}");
+    }
+    assert_eq!(filled["slots"], made["slots"]);
+    // Beside the contracts that blocks call by themselves.
+    assert_eq!(filled["accounts"].as_u64(), made["accounts"].as_u64().map(|made| made + 4));
+    assert_fails(&shape("5"), 2, &["holds data of polytrie already"]);
+    let dump = |dir: &Path| polytrie!["db", "dump", "--datadir", dir].ok().stdout;
+    assert!(dump(&dir) == dump(&straight), "{layer}: another state");
+    // It knows its chain, also by the genesis that it keeps, and that of the file is the same one.
+    fs::remove_file(straight.join("chain.json")).unwrap();
+    assert_eq!(polytrie!["db", "check", "--datadir", straight].ok().code, Some(0));
+    let again = polytrie!["init", "--datadir", straight, "--json", "-"].ok().json();
+    assert_eq!(again["hash"], begun["hash"]);
+    let again = polytrie!["init", "--datadir", straight, "--chain", genesis, "--json", "-"];
+    assert_eq!(again.ok().json()["hash"], begun["hash"]);
+}
+
+#[test]
+fn a_shape_that_cannot_be_taken_in_leaves_nothing() {
+    let data = Data::new();
+    let dir = data.file("data");
+    for wrong in [["--chain", "dev"], ["--seed", "x"]] {
+        let [option, value] = wrong;
+        let args = polytrie![
+            "init",
+            "--shape",
+            "mainnet",
+            "--size",
+            "1M",
+            "--datadir",
+            dir,
+            option,
+            value
+        ];
+        assert_eq!(args.code, Some(2), "{wrong:?}");
+    }
+    let sizeless = polytrie!["init", "--shape", "mainnet", "--datadir", dir];
+    assert!(sizeless.code == Some(2) && sizeless.stderr.contains("--size"), "{}", sizeless.stderr);
+    let nowhere = polytrie!["init", "--shape", "mainnet", "--size", "100k"];
+    assert_fails(&nowhere, 2, &["--datadir"]);
+    assert!(!dir.exists());
+    // In memory it is made, and gone.
+    polytrie!["init", "--shape", "mainnet", "--size", "100k", "--kv", "memory"].ok();
 }

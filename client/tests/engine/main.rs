@@ -18,6 +18,7 @@ mod access_lists;
 mod branches;
 mod building;
 mod crash;
+mod kills;
 mod payloads;
 mod rules;
 mod support;

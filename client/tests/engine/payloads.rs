@@ -7,7 +7,7 @@ use crate::{
     support::{Node, Payload, args, blocks_of, bytes, layers, quantity, sample_blocks},
 };
 use alloy_consensus::{Block, TxEnvelope};
-use alloy_eips::{Encodable2718, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_eips::Encodable2718;
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
@@ -235,17 +235,11 @@ fn blocks_of_another_client_are_valid_payloads() {
     let [Some(genesis), Some(chain)] = files else { return };
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(dir.path(), "rain", &genesis, args![]);
-    // A block holds no requests, only their hash.
-    let is_known = |block: &Block<TxEnvelope>| {
-        block.header.requests_hash.is_none_or(|hash| hash == EMPTY_REQUESTS_HASH)
-    };
-    let blocks = blocks_of(&chain, 100);
-    let blocks: Vec<_> = blocks.iter().take_while(|block| is_known(block)).collect();
-    assert!(!blocks.is_empty());
-    for block in &blocks {
-        let payload = Payload::of(block);
-        node.valid(&payload);
+    let payloads = Payload::of_all(&blocks_of(&chain, 100));
+    assert!(!payloads.is_empty());
+    for payload in &payloads {
+        node.valid(payload);
         node.choose(payload.hash);
     }
-    assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), blocks.len() as u64);
+    assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), payloads.len() as u64);
 }

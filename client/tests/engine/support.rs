@@ -2,7 +2,7 @@
 
 use crate::{fixtures::read, run::binary, sample::sample, testsetup};
 use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope};
-use alloy_eips::Encodable2718;
+use alloy_eips::{Encodable2718, eip7685::EMPTY_REQUESTS_HASH};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
 use alloy_rpc_types_engine::ExecutionPayload;
 use alloy_signer::SignerSync;
@@ -15,6 +15,7 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -75,6 +76,14 @@ impl Payload {
             (None, None) => 1,
         };
         Self { version, params, hash }
+    }
+
+    /// Those of the blocks before the first one with requests: a block holds their hash only.
+    pub(crate) fn of_all(blocks: &[Block<TxEnvelope>]) -> Vec<Self> {
+        let is_known = |block: &&Block<TxEnvelope>| {
+            block.header.requests_hash.is_none_or(|hash| hash == EMPTY_REQUESTS_HASH)
+        };
+        blocks.iter().take_while(is_known).map(Self::of).collect()
     }
 
     pub(crate) fn method(&self) -> String {
@@ -184,15 +193,8 @@ impl Node {
 
     /// Makes a block the head, and calls it safe and final if `settled`: what is said of it.
     pub(crate) fn choose_as(&self, head: B256, settled: B256, attributes: &Value) -> Value {
-        let version = match attributes {
-            Value::Null => 1,
-            _ => 3,
-        };
-        let choice = json!({
-            "headBlockHash": head, "safeBlockHash": settled, "finalizedBlockHash": settled
-        });
-        let method = format!("engine_forkchoiceUpdatedV{version}");
-        self.call(&method, json!([choice, attributes]))
+        let (method, params) = choice(head, settled, attributes);
+        self.call(&method, params)
     }
 
     /// Makes a block the head, which must be possible.
@@ -225,6 +227,14 @@ impl Node {
         self.child.wait().unwrap().code()
     }
 
+    /// Sends a request and ends the process after a while, whatever has become of it by then.
+    pub(crate) fn kill_during(self, (method, params): (String, Value), delay: Duration) {
+        let (head, body) = request(&method, params);
+        let _stream = send(&self.engine, Some(&self.token(0)), &head, &body);
+        thread::sleep(delay);
+        self.kill();
+    }
+
     /// Ends the process without a warning.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -238,6 +248,18 @@ impl Drop for Node {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The call that makes a block the head.
+pub(crate) fn choice(head: B256, settled: B256, attributes: &Value) -> (String, Value) {
+    let version = match attributes {
+        Value::Null => 1,
+        _ => 3,
+    };
+    let choice = json!({
+        "headBlockHash": head, "safeBlockHash": settled, "finalizedBlockHash": settled
+    });
+    (format!("engine_forkchoiceUpdatedV{version}"), json!([choice, attributes]))
 }
 
 /// Attributes of a payload from Cancun on, which differs from others in `salt`.
@@ -258,24 +280,36 @@ pub(crate) fn post(
     method: &str,
     params: Value,
 ) -> (u16, String) {
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let length = body.len();
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n"
-    );
+    let (head, body) = request(method, params);
     let answer = http(address, authorization, &head, &body);
     let status = answer.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     (status, body.to_owned())
 }
 
-/// Sends these lines of a request and a body, and reads until the connection is closed.
-pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body: &str) -> String {
+/// The lines and the body of a request.
+fn request(method: &str, params: Value) -> (String, String) {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let length = body.len();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n"
+    );
+    (head, body)
+}
+
+/// Sends these lines of a request and a body.
+fn send(address: &str, authorization: Option<&str>, head: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let authorization =
         authorization.map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
     stream.write_all(format!("{head}{authorization}\r\n{body}").as_bytes()).unwrap();
+    stream
+}
+
+/// Sends these lines of a request and a body, and reads until the connection is closed.
+pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body: &str) -> String {
+    let mut stream = send(address, authorization, head, body);
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8(answer).unwrap()

@@ -2,9 +2,9 @@
 
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::{Address, B256};
-use thiserror::Error;
-
 use polytrie_consensus::{TransactionError, recover_sender};
+use rayon::prelude::*;
+use thiserror::Error;
 
 /// A transaction whose sender cannot be recovered; the block is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -37,6 +37,11 @@ pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, Send
         .collect()
 }
 
+/// As [`recover_senders`], on all cores: for a block that somebody waits for. `None` if a transaction has no sender.
+pub fn recover_at_once(transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
+    transactions.par_iter().map(|tx| recover_sender(tx).ok()).collect()
+}
+
 /// The accounts whose signatures let `transactions` set their code (EIP-7702). One that does not recover is left
 /// out: it is not the business of a hint.
 pub fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
@@ -46,4 +51,27 @@ pub fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
         .flatten()
         .filter_map(|authorization| authorization.recover_authority().ok())
         .collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::{SignableTransaction, TxLegacy};
+    use alloy_primitives::{Signature, U256};
+
+    fn transaction(nonce: u64, signature: Signature) -> TxEnvelope {
+        TxEnvelope::Legacy(TxLegacy { nonce, ..TxLegacy::default() }.into_signed(signature))
+    }
+
+    #[test]
+    fn on_all_cores_the_same_senders_come_out() {
+        let signed = |nonce| transaction(nonce, Signature::test_signature());
+        let mut transactions: Vec<_> = (0..100).map(signed).collect();
+        let senders = recover_senders(&transactions).unwrap();
+        assert_eq!(recover_at_once(&transactions), Some(senders));
+        transactions[40] = transaction(40, Signature::new(U256::ZERO, U256::ZERO, false));
+        assert_eq!(recover_senders(&transactions).unwrap_err().index, 40);
+        assert_eq!(recover_at_once(&transactions), None);
+    }
 }

@@ -28,12 +28,7 @@ impl DataDir {
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         if options.kv.as_deref() == Some("memory") {
-            Self::expect_unused(options)?;
-            let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
-            let mut options = options.clone();
-            let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
-            let specs = Specs::loaded(spec);
-            return Self::assemble(&options, Path::new(""), stamp, kind, specs, None);
+            return Self::in_memory(options, || Ok(Arc::new(ChainSpec::parse("dev", genesis)?)));
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let lock = Self::claim(dir)?;
@@ -190,7 +185,7 @@ impl DataDir {
 
     /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
     /// naming one that holds a chain means that chain.
-    pub(super) fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
+    fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
         let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
         match Stamp::read(dir)? {
             Some(stamp) => Ok(stamp.expect(dir, "the engine", &stamp.kv, Some("memory"))?),
@@ -198,9 +193,14 @@ impl DataDir {
         }
     }
 
-    pub(super) fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
+    /// One that is kept in memory, for the chain that is loaded.
+    pub(super) fn in_memory(
+        options: &OpenOptions,
+        load: impl FnOnce() -> Result<Arc<ChainSpec>, OpenError>,
+    ) -> Result<Self, OpenError> {
+        Self::expect_unused(options)?;
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        let spec = load()?;
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
         Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)

@@ -98,8 +98,8 @@ impl DataDir {
     /// If it holds something else than what was asked for, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
-            Self::expect_unused(options)?;
-            return Self::in_memory(options);
+            let chain = || options.chain.as_deref().ok_or(OpenError::NoChain);
+            return Self::in_memory(options, || Ok(ChainSpec::load(chain()?)?));
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let stamp = if dir.exists() { Stamp::read(dir)? } else { None };

@@ -1,15 +1,19 @@
 //! A data directory that is being filled: it has no stamp before it is whole, and where that fails nothing of it stays.
 
 use super::{
-    DataDir, OpenError, OpenOptions, Specs,
+    DataDir, GENESIS_FILE, OpenError, OpenOptions, Specs,
     flat::{forget_flat, remove_flat},
     outline::{self, FileState},
 };
+use alloy_primitives::B256;
+use polytrie_chainspec::{ChainSpec, GenesisPlan};
+use polytrie_kv::write_whole;
 use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER};
 use polytrie_state::Stamp;
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// A directory for a chain whose state does not come from its genesis.
@@ -22,7 +26,12 @@ pub struct NewDir {
     was_there: bool,
     /// The genesis file.
     file: Option<FileState>,
+    /// Whether it was written into the directory.
+    wrote_genesis: bool,
 }
+
+/// A chain, and what its genesis file looked like before, if it has one.
+type Loaded = (Option<FileState>, Arc<ChainSpec>);
 
 impl NewDir {
     /// Makes it, for the chain, layer and engine that `options` name.
@@ -31,10 +40,27 @@ impl NewDir {
     ///
     /// If there is something in the directory, or it cannot be made.
     pub fn create(options: &OpenOptions) -> Result<Self, OpenError> {
+        Self::of(options, || {
+            Ok(outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?)
+        })
+    }
+
+    /// Makes it for a chain of this genesis, whose state root is not known yet: see [`Self::set_genesis`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub fn create_planned(options: &OpenOptions, plan: &GenesisPlan) -> Result<Self, OpenError> {
+        Self::of(options, || Ok((None, Arc::new(plan.chain_spec(B256::ZERO)?))))
+    }
+
+    fn of(
+        options: &OpenOptions,
+        load: impl FnOnce() -> Result<Loaded, OpenError>,
+    ) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
-            DataDir::expect_unused(options)?;
-            let dir = DataDir::in_memory(options)?;
-            return Ok(Self { dir, path: None, was_there: true, file: None });
+            let dir = DataDir::in_memory(options, || Ok(load()?.1))?;
+            return Ok(Self { dir, path: None, was_there: true, file: None, wrote_genesis: false });
         }
         let path = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let was_there = path.exists();
@@ -42,7 +68,7 @@ impl NewDir {
             return Err(OpenError::Taken { path: path.to_owned() });
         }
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        let (file, spec) = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        let (file, spec) = load()?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let mut options = options.clone();
         // What is refused without a look at the disk leaves nothing there.
@@ -53,7 +79,10 @@ impl NewDir {
             DataDir::assemble(&options, path, stamp, kind, Specs::loaded(spec), Some(lock))
         });
         match made {
-            Ok(dir) => Ok(Self { dir, path: Some(path.to_owned()), was_there, file }),
+            Ok(dir) => {
+                let path = Some(path.to_owned());
+                Ok(Self { dir, path, was_there, file, wrote_genesis: false })
+            }
             Err(error) => {
                 // The error that led here is the one to report.
                 let _ = remove(path, flat.as_deref(), was_there);
@@ -65,6 +94,37 @@ impl NewDir {
     /// What is to be filled.
     pub const fn dir(&self) -> &DataDir {
         &self.dir
+    }
+
+    /// Says what the state root of a planned genesis is. The directory keeps the genesis without its accounts.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or no chain can start with it.
+    pub fn set_genesis(
+        &mut self,
+        plan: &GenesisPlan,
+        state_root: B256,
+    ) -> Result<Arc<ChainSpec>, OpenError> {
+        let outline = plan.outline(state_root);
+        let mut spec = plan.chain_spec(state_root)?;
+        if let Some(dir) = &self.path {
+            let path = dir.join(GENESIS_FILE);
+            let written = write_whole(&path, outline.as_bytes())
+                .and_then(|()| fs::canonicalize(&path))
+                .map_err(|source| OpenError::Io { action: "write", path, source });
+            self.wrote_genesis = true;
+            let name = written?.display().to_string();
+            self.file = FileState::of(&name);
+            spec = ChainSpec::from_outline(&name, outline.as_bytes())?;
+        }
+        let stamp = &mut self.dir.stamp;
+        spec.name().clone_into(&mut stamp.chain);
+        stamp.genesis_hash = spec.genesis_hash();
+        stamp.rules = outline::rules(&spec);
+        let spec = Arc::new(spec);
+        self.dir.spec = Some(Arc::clone(&spec));
+        Ok(spec)
     }
 
     /// Makes it a data directory. Its chain must be durable.
@@ -89,11 +149,16 @@ impl NewDir {
     ///
     /// If it cannot be removed.
     pub fn discard(self) -> Result<(), OpenError> {
-        let Self { dir, path, was_there, .. } = self;
+        let Self { dir, path, was_there, wrote_genesis, .. } = self;
         let flat = layers::replica_path(&dir.stamp);
         // The store is closed, and others are let in.
         drop(dir);
-        path.map_or(Ok(()), |path| remove(&path, flat.as_deref(), was_there))
+        let Some(path) = path else { return Ok(()) };
+        if wrote_genesis {
+            let genesis = path.join(GENESIS_FILE);
+            gone(genesis.clone(), fs::remove_file(genesis))?;
+        }
+        remove(&path, flat.as_deref(), was_there)
     }
 }
 
@@ -101,12 +166,6 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
     if let Some(flat) = flat {
         remove_flat(flat, path)?;
     }
-    let gone = |path: PathBuf, removed: io::Result<()>| match removed {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(OpenError::Io { action: "remove", path, source })
-        }
-        _ => Ok(()),
-    };
     let db = path.join("db");
     gone(db.clone(), fs::remove_dir_all(db))?;
     gone(path.to_owned(), forget_flat(path))?;
@@ -115,5 +174,15 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
     match was_there {
         true => Ok(()),
         false => gone(path.to_owned(), fs::remove_dir(path)),
+    }
+}
+
+/// What became of the removal of something that need not be there.
+fn gone(path: PathBuf, removed: io::Result<()>) -> Result<(), OpenError> {
+    match removed {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(OpenError::Io { action: "remove", path, source })
+        }
+        _ => Ok(()),
     }
 }

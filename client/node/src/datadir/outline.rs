@@ -81,7 +81,7 @@ fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
     None
 }
 
-/// The chain that the stamp names, read anew.
+/// The chain that the stamp names, read anew; without accounts if the file has none.
 ///
 /// # Errors
 ///
@@ -90,10 +90,19 @@ pub(super) fn reread(dir: &Path, stamp: &Stamp) -> Result<Arc<ChainSpec>, OpenEr
     let reason = match ChainSpec::load(&stamp.chain) {
         Ok(spec) if stamp.rules.is_none() || rules(&spec) == stamp.rules => return Ok(spec),
         Ok(_) => format!("{} has other rules now", stamp.chain),
-        Err(error) if stamp.rules.is_none() => return Err(error.into()),
-        Err(error) => error.to_string(),
+        Err(error) => match without_accounts(stamp) {
+            Some(spec) => return Ok(spec),
+            None if stamp.rules.is_none() => return Err(error.into()),
+            None => error.to_string(),
+        },
     };
     Err(OpenError::RulesLost { path: dir.to_owned(), reason })
+}
+
+/// The chain of a genesis whose accounts were never written to a file ([`super::NewDir::set_genesis`]).
+fn without_accounts(stamp: &Stamp) -> Option<Arc<ChainSpec>> {
+    let spec = ChainSpec::from_outline(&stamp.chain, &fs::read(&stamp.chain).ok()?).ok()?;
+    (rules(&spec) == stamp.rules).then(|| Arc::new(spec))
 }
 
 /// Writes the outline of a chain that was read from `file`, whole or not at all.

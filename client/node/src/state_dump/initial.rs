@@ -49,10 +49,11 @@ pub fn fill<'a>(
     let mut preimages =
         Preimages { store: layer.needs_preimages().then_some(store), batch: Batch::new() };
     let mut collected = Collected::new(store.scratch().clone());
+    let mut step = Step { what: "making the accounts", accounts: 0, slots: 0, percent: None };
     for InitialAccount { address, nonce, balance, code, slots } in accounts {
-        if interrupt.load(Ordering::Relaxed) {
-            return Err(StateDumpError::Interrupted);
-        }
+        go_on(interrupt)?;
+        progress(step);
+        step.accounts += 1;
         let account = hash_address(&address);
         preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
         let code_hash = if code.is_empty() { KECCAK256_EMPTY } else { keccak256(&code) };
@@ -63,6 +64,9 @@ pub fn fill<'a>(
         let named = Named { account: state, storage_root: None, hashed: true };
         collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
         for (slot, value) in slots {
+            // One account may have most of them.
+            go_on(interrupt)?;
+            step.slots += 1;
             let hash = hash_slot(&slot);
             preimages.add(|batch| put_slot_preimage(batch, &hash, &slot))?;
             collected.entries.add(Entry { account, what: What::Slot(hash, value) })?;
@@ -75,6 +79,13 @@ pub fn fill<'a>(
     let found = sorted.finish()?;
     let commitment = loaded?;
     Ok(Filled { root: found.root, commitment, accounts: found.accounts, slots: found.slots })
+}
+
+fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
+    match interrupt.load(Ordering::Relaxed) {
+        true => Err(StateDumpError::Interrupted),
+        false => Ok(()),
+    }
 }
 
 /// Addresses and slots on their way into a store, if its layer needs them.

@@ -11,6 +11,7 @@
 
 mod error;
 mod gather;
+mod generated;
 mod initial;
 mod partial;
 mod sorted;
@@ -18,6 +19,7 @@ mod start;
 mod write;
 
 pub use error::StateDumpError;
+pub use generated::begin_generated;
 pub use initial::{Filled, fill};
 pub use partial::{PartialState, Preimages};
 pub use write::{DumpForm, DumpOptions, write_dump};

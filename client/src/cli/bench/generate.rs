@@ -9,10 +9,10 @@ use crate::{
         Cache, CacheError, Generated, WorkloadSpec, generate, generate_state,
         mainnet::{MainnetShape, Parts},
     },
-    cli::{output::ResultArgs, signals::on_interrupt},
+    cli::{output::ResultArgs, shape::Network, signals::on_interrupt},
     layers::values::parse_bytes,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use std::{fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
@@ -26,7 +26,8 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Write a state alone, DIR/genesis.json, in the proportions of this network: a fifth of its bytes are accounts, a tenth code,
-    /// seven tenths slots, and few contracts have most of them. It is written in bounded memory, whatever its size.
+    /// seven tenths slots, and few contracts have most of them. It is written in bounded memory, whatever its size; `polytrie
+    /// init --shape` puts the same state into a data directory without the file.
     #[arg(long, value_name = "NETWORK", requires = "size",
         conflicts_with_all = ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders"])]
     shape: Option<Network>,
@@ -39,13 +40,6 @@ pub(super) struct GenerateArgs {
     result: ResultArgs,
     #[command(flatten)]
     workload: WorkloadArgs,
-}
-
-/// Whose shape a state can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Network {
-    /// Ethereum's main network.
-    Mainnet,
 }
 
 /// The JSON of `--json`.

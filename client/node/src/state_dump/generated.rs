@@ -1,0 +1,57 @@
+//! A chain whose genesis state is generated, and goes straight into a layer.
+
+use super::{Begun, Filled, StateDumpError, Step, fill};
+use crate::datadir::NewDir;
+use polytrie_chain::{Head, Start};
+use polytrie_chainspec::{GenesisPlan, InitialAccount, system_contracts};
+use polytrie_state::StateError;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Fills a new directory, which has no stamp yet, with these accounts and the system contracts, and begins a chain of this
+/// genesis: the one that [`GenesisPlan::write`] writes. After an error it must be discarded.
+///
+/// # Errors
+///
+/// If an account or slot comes twice, the disk or the layer fails, or `interrupt` was set from outside.
+pub fn begin_generated<'a>(
+    target: &mut NewDir,
+    plan: &GenesisPlan,
+    accounts: impl Iterator<Item = InitialAccount<'a>>,
+    interrupt: &AtomicBool,
+    progress: &mut dyn FnMut(Step),
+) -> Result<Begun, StateDumpError> {
+    let (db, layer) = (target.dir().chain_db(), Arc::clone(&target.dir().layer));
+    let accounts = system_contracts().into_iter().chain(accounts);
+    let Filled { root, commitment, accounts, slots } =
+        fill(db.store(), &*layer, accounts, interrupt, progress)?;
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(StateDumpError::Interrupted);
+    }
+    if let Some(found) = commitment.as_state_root().filter(|found| *found != root) {
+        let what = format!("{} makes the state root {found} of accounts of {root}", layer.name());
+        return Err(StateError::Corrupt(what).into());
+    }
+    let spec = target.set_genesis(plan, root)?;
+    let header = spec.genesis_header().clone();
+    let (hash, number, total_difficulty) = (header.hash(), header.number, header.difficulty);
+    let head = Head { header, total_difficulty };
+    db.begin_at(&spec, &Start { head, block: None, ancestors: BTreeMap::new() })?;
+    db.store().checkpoint()?;
+    Ok(Begun {
+        number,
+        hash,
+        state_root: root,
+        commitment: commitment.digest(),
+        accounts,
+        slots,
+        hashes: 0,
+        hashes_wanted: 0,
+        knows_difficulty: true,
+    })
+}

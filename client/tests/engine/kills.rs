@@ -1,0 +1,167 @@
+//! `kill -9` at random moments of a chain that is driven, again and again.
+
+use crate::{
+    run::polytrie,
+    sample::sample,
+    support::{Node, Payload, args, choice, layers, sample_blocks},
+};
+use alloy_primitives::B256;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// How often a node of each layer is killed; `POLYTRIE_CRASH_ROUNDS` names another number.
+const ROUNDS: u32 = 5;
+/// Payloads that are sent and chosen in peace between two kills, at most.
+const PEACE: usize = 3;
+
+/// A chain that a consensus layer drives, and its end as it is known to it.
+struct Driven<'a> {
+    layer: &'static str,
+    data: PathBuf,
+    payloads: &'a [Payload],
+    /// Payloads whose choice was confirmed.
+    chosen: usize,
+    /// How long the last calls took, to be killed within.
+    executing: Duration,
+    choosing: Duration,
+}
+
+impl Driven<'_> {
+    fn head(&self, chosen: usize, genesis: B256) -> B256 {
+        chosen.checked_sub(1).map_or(genesis, |last| self.payloads[last].hash)
+    }
+
+    /// Sends the next payload and chooses it.
+    fn go_on(&mut self, node: &Node) {
+        let payload = &self.payloads[self.chosen];
+        let start = Instant::now();
+        node.valid(payload);
+        self.executing = start.elapsed();
+        let start = Instant::now();
+        node.choose(payload.hash);
+        self.choosing = start.elapsed();
+        self.chosen += 1;
+    }
+
+    /// Kills the node at some moment of the next payload. Returns how many may be chosen then beside those that are.
+    fn kill(&mut self, node: Node, random: &mut ChaCha8Rng) -> (usize, String) {
+        let next = &self.payloads[self.chosen];
+        let part = random.random::<f64>() * 1.5;
+        let choose = || choice(next.hash, B256::ZERO, &Value::Null);
+        match random.random_range(0..5) {
+            0 => {
+                let delay = self.executing.mul_f64(part);
+                node.kill_during((next.method(), json!(next.params)), delay);
+                (0, format!("{delay:?} after a payload was sent"))
+            }
+            1 | 2 => {
+                node.valid(next);
+                node.kill();
+                (0, "between a payload and its choice".to_owned())
+            }
+            3 => {
+                node.valid(next);
+                let delay = self.choosing.mul_f64(part);
+                node.kill_during(choose(), delay);
+                (1, format!("{delay:?} after a choice was sent"))
+            }
+            _ => {
+                self.go_on(&node);
+                node.kill();
+                (0, "after a choice".to_owned())
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_is_killed_again_and_again_goes_on() {
+    let rounds: u32 = env::var("POLYTRIE_CRASH_ROUNDS")
+        .map_or(ROUNDS, |rounds| rounds.parse().expect("POLYTRIE_CRASH_ROUNDS is a number"));
+    let seed: u64 = env::var("POLYTRIE_CRASH_SEED").map_or_else(
+        |_| rand::random(),
+        |seed| seed.parse().expect("POLYTRIE_CRASH_SEED is a number"),
+    );
+    let payloads = Payload::of_all(&sample_blocks(1000));
+    assert!(payloads.len() > 2 * PEACE + 2);
+    let temp = tempfile::tempdir().unwrap();
+    for layer in layers() {
+        let context = format!("POLYTRIE_CRASH_SEED={seed}, layer {}", layer.name);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (mut kills, mut between, mut chains) = (0, 0, 0);
+        while kills < rounds {
+            let data = temp.path().join(format!("{}-{chains}", layer.name));
+            let mut driven = Driven {
+                layer: layer.name,
+                data,
+                payloads: &payloads,
+                chosen: 0,
+                executing: Duration::ZERO,
+                choosing: Duration::ZERO,
+            };
+            chains += 1;
+            let mut node = Node::new(&driven.data, layer.name, &sample("genesis.json"), args![]);
+            let genesis = node.head();
+            while kills < rounds && driven.chosen + PEACE + 2 < payloads.len() {
+                for _ in 0..=random.random_range(0..PEACE) {
+                    driven.go_on(&node);
+                }
+                let (more, moment) = driven.kill(node, &mut random);
+                kills += 1;
+                between += u32::from(moment.starts_with("between"));
+                node = Node::open(&driven.data, args![]);
+                let found = node.head();
+                let chosen = (driven.chosen..=driven.chosen + more)
+                    .find(|chosen| driven.head(*chosen, genesis) == found);
+                driven.chosen = chosen.unwrap_or_else(|| {
+                    let last = driven.chosen;
+                    panic!("{context}: the head is {found} {moment}, the choice of block {last} was confirmed")
+                });
+            }
+            driven.go_on(&node);
+            node.kill();
+            assert_as_imported(&driven, temp.path(), &context);
+        }
+        say(&format!(
+            "{context}: killed {kills} times, {between} of them between a payload and its choice"
+        ));
+    }
+}
+
+/// The state is that of an import of the same blocks, and nothing is damaged.
+fn assert_as_imported(driven: &Driven<'_>, temp: &Path, context: &str) {
+    let check = polytrie!["db", "check", "--datadir", driven.data].ok();
+    assert!(check.text().starts_with("clean: "), "{context}: {}", check.text());
+    let straight = temp.join("straight");
+    let (genesis, chain) = (sample("genesis.json"), sample("chain.rlp.gz"));
+    let (to, layer) = (driven.chosen.to_string(), driven.layer);
+    polytrie![
+        "import",
+        chain,
+        "--to",
+        to,
+        "--chain",
+        genesis,
+        "--state",
+        layer,
+        "--datadir",
+        straight
+    ]
+    .ok();
+    let dump = |dir: &Path| polytrie!["db", "dump", "--datadir", dir].ok().stdout;
+    assert!(dump(&driven.data) == dump(&straight), "{context}: another state");
+    for dir in [&driven.data, &straight] {
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a failure is repeated with this seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
