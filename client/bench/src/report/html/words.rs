@@ -35,7 +35,8 @@ pub(super) fn headline(report: &Report) -> String {
             layer.name(),
             speed(layer)
         );
-        if let Some(ratio) = layer.ratio_to_mpt.filter(|_| !layer.subject.is_plain(&report.reference))
+        if let Some(ratio) =
+            layer.ratio_to_mpt.filter(|_| !layer.subject.is_plain(&report.reference))
         {
             text += &format!(" ({ratio:.2} times `mpt`)");
         }
