@@ -87,8 +87,8 @@ pub struct SessionCounters {
     pub code_bytes_known: u64,
     /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
     pub applied: CallCount,
-    /// Hints passed on.
-    pub hints: u64,
+    /// Hints passed on. Layers whose queue is bounded make the caller wait when it is full.
+    pub hints: CallCount,
     /// Blocks finished: the commitment and the batch.
     pub finished: CallCount,
     /// Accounts in the write sets, those of which only slots changed included.

@@ -153,8 +153,7 @@ impl Session {
     /// Something will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
-            self.cache.counters.hints += 1;
-            self.layer.hint(access);
+            self.cache.counters.hints.call(|| self.layer.hint(access));
         }
     }
 

@@ -163,7 +163,8 @@ impl Recorder {
     fn split(&self, counters: &CountersSnapshot) -> TimeSplit {
         let BlockTimes { recover, execute, commit, write, flush } = self.times;
         let account_read = self.session.accounts_read.time().as_secs_f64();
-        let sload = self.session.slots_read.time().as_secs_f64();
+        // A hint that waits for a queue keeps the EVM from its SLOAD.
+        let sload = (self.session.slots_read.time() + self.session.hints.time()).as_secs_f64();
         let sstore = self.session.applied.time().as_secs_f64();
         let commit = commit.as_secs_f64();
         let in_layer = account_read + sload + sstore + commit;

@@ -1,6 +1,6 @@
 //! Ratios that papers state, and whether they are found again.
 
-use super::{quantity::OPS, result::Table};
+use super::result::Table;
 use crate::report::{BASELINE, REFERENCE, Ratios};
 use serde::Serialize;
 
@@ -57,6 +57,8 @@ impl Claim {
 pub struct ClaimResult {
     /// What of.
     pub what: String,
+    /// The quantity that it is a ratio of.
+    pub quantity: &'static str,
     /// In the paper's words.
     pub published: String,
     /// Whether it is what the paper is known for.
@@ -84,12 +86,20 @@ pub struct RatioAt {
     pub range: Option<(f64, f64)>,
 }
 
+/// Whether claims can be judged by what was measured: papers say nothing of small points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    Yes,
+    No,
+}
+
 impl Claim {
-    /// `turns` tells of a variant at a point which report it is from, and its throughput in each turn.
+    /// `turns` tells of a quantity, a variant and a point what each turn came to, where there were turns.
     pub(super) fn check<'a>(
         &self,
         tables: &[Table],
-        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+        turns: impl Fn(&str, &str, usize) -> Option<&'a [f64]>,
+        judges: Judged,
     ) -> ClaimResult {
         let (of, over) = self.over;
         let measured = self.ratios((of, over), tables, &turns);
@@ -98,11 +108,13 @@ impl Claim {
         let with_mpt =
             is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
         let judged = measured.iter().rev().find_map(|ratio| Some((ratio, self.says(ratio.x)?)));
+        let judged = judged.filter(|_| judges == Judged::Yes);
         let is_near = |(found, (least, greatest)): (&RatioAt, (f64, f64))| {
             (least / NEAR..=greatest * NEAR).contains(&found.ratio)
         };
         ClaimResult {
             what: format!("{}, {of} / {over}", self.quantity),
+            quantity: self.quantity,
             published: self.published.to_owned(),
             is_headline: self.is_headline,
             judged_at: judged.map(|(ratio, _)| ratio.at.clone()),
@@ -112,7 +124,7 @@ impl Claim {
         }
     }
 
-    /// The least and the greatest that the paper says of a point, if it is the last.
+    /// The least and the greatest that the paper says of a point, if that is the last one measured.
     fn says(&self, x: f64) -> Option<(f64, f64)> {
         if self.at.is_empty() {
             return Some(self.range);
@@ -127,15 +139,16 @@ impl Claim {
         &self,
         (of, over): (&str, &str),
         tables: &[Table],
-        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+        turns: impl Fn(&str, &str, usize) -> Option<&'a [f64]>,
     ) -> Vec<RatioAt> {
         let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
         let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
-        // What ran in turns is compared turn by turn, as everywhere; other settings of a layer ran at another time.
+        // What ran in turns is compared turn by turn, as everywhere.
         let within_turns = |point: usize| {
-            let (a, b) = (turns(of, point)?, turns(over, point)?);
-            let comparable = self.quantity == OPS.name && a.0 == b.0;
-            comparable.then(|| Ratios::of(&a.1, &b.1))
+            let each = |variant: &str| turns(self.quantity, variant, point);
+            let ratios = Ratios::of(each(of)?, each(over)?);
+            (!ratios.runs.is_empty() && ratios.runs.iter().all(|ratio| ratio.is_finite()))
+                .then_some(ratios)
         };
         let (Some(grid), Some(a), Some(b)) = (grid, row(of), row(over)) else { return Vec::new() };
         let mut measured = Vec::new();
@@ -191,8 +204,7 @@ impl ClaimResult {
         }
     }
 
-    const HEADS: [&str; 5] =
-        ["ratio", "paper", "here", "with mpt for mpt-hash", "within 1.5 of the paper"];
+    const HEADS: [&str; 5] = ["ratio", "paper", "here", "over mpt", "within 1.5 of the paper"];
 
     pub(super) fn table(claims: &[Self]) -> Vec<Vec<String>> {
         let heads = Self::HEADS.map(str::to_owned).to_vec();
@@ -202,7 +214,10 @@ impl ClaimResult {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::result::Grid, super::result::Row, *};
+    use super::{
+        super::{quantity::OPS, result::Grid, result::Row},
+        *,
+    };
 
     fn table(points: &[(f64, f64)]) -> Table {
         let row = |name: &str, of: fn(&(f64, f64)) -> f64| Row {
@@ -225,20 +240,21 @@ mod tests {
         let claim = claim(OPS.name, ("a", BASELINE), "2", (2.0, 2.0));
         let tables = [table(&[(1.0, 8.0)])];
         // The machine was slow in the second turn.
-        let a = (0, vec![200.0, 20.0, 10.0]);
-        let b = (0, vec![100.0, 10.0, 30.0]);
-        let later = (1, vec![100.0, 10.0, 30.0]);
-        let result = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
-        let together = result(&b);
+        let turns = |_: &str, name: &str, _| -> Option<&[f64]> {
+            Some(if name == "a" { &[200.0, 20.0, 10.0] } else { &[100.0, 10.0, 30.0] })
+        };
+        let together = claim.check(&tables, turns, Judged::Yes);
         assert_eq!(together.measured[0].ratio, 2.0);
         assert_eq!(together.measured[0].range, Some((1.0 / 3.0, 2.0)));
         assert_eq!((together.is_reproduced, together.verdict()), (Some(true), "yes at 1".into()));
-        // Another report: only what it came to can be compared, and that is far from the paper.
-        let apart = result(&later);
-        assert_eq!((apart.measured[0].ratio, apart.measured[0].range), (0.8, None));
-        assert_eq!(apart.is_reproduced, Some(false));
+        // Without turns only what it came to can be compared, and that is far from the paper.
+        let counted = claim.check(&tables, |_, _, _| None, Judged::Yes);
+        assert_eq!((counted.measured[0].ratio, counted.measured[0].range), (0.8, None));
+        assert_eq!(counted.is_reproduced, Some(false));
         // Beside it the ratio over our own trie.
-        assert_eq!(apart.with_mpt[0].text(), "0.20 at 1");
+        assert_eq!(counted.with_mpt[0].text(), "0.20 at 1");
+        // The paper says nothing of small points.
+        assert_eq!(claim.check(&tables, turns, Judged::No).is_reproduced, None);
     }
 
     #[test]
@@ -246,7 +262,7 @@ mod tests {
         let claim = claim(OPS.name, ("a", BASELINE), "6 at 10", (6.0, 6.0))
             .at(&[(5.0, (2.0, 3.0)), (10.0, (6.0, 6.0))]);
         let judged = |points: &[(f64, f64)]| {
-            let result = claim.check(&[table(points)], |_, _| None);
+            let result = claim.check(&[table(points)], |_, _, _| None, Judged::Yes);
             (result.judged_at.clone(), result.is_reproduced)
         };
         assert_eq!(judged(&[(1.0, 20.0), (5.0, 20.0)]), (Some("5".into()), Some(true)));

@@ -121,7 +121,7 @@ pub struct Point {
 }
 
 /// What is done at a [`Point`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointWork {
     /// A workload's chain.
     Chain {
@@ -161,7 +161,7 @@ pub enum PointWork {
 pub type Setting = (&'static str, &'static str);
 
 /// A layer with settings of its own.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Its name in tables.
     pub name: &'static str,
@@ -199,6 +199,9 @@ const fn variant(name: &'static str) -> Variant {
 
 const MPT: Variant = variant("mpt");
 const MPT_HASH: Variant = variant(BASELINE);
+/// As LVMT's authors kept the trie: nodes in no cache but the engine's.
+const MPT_HASH_UNCACHED: Variant =
+    Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "0")] };
 const RAW: Variant = variant("raw");
 const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {
@@ -207,6 +210,11 @@ const PRINTED: Variant = Variant {
     set: &[("/layer/replica/mode", r#""paper""#)],
 };
 const LMPT: Variant = variant("lmpt");
+const SWITCHED: Variant = Variant {
+    name: "lmpt as printed",
+    state: "lmpt",
+    set: &[("/layer/lmpt/boundary", r#""switch""#)],
+};
 const RAIN: Variant = variant("rain");
 const LVMT: Variant = variant("lvmt");
 const LVMT64: Variant = Variant {

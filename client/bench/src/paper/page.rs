@@ -5,7 +5,10 @@ use super::{
     BASELINE, ClaimResult, PAPERS, Paper, RatioAt, Replication, result::PartResult,
     result::markdown_table,
 };
-use crate::report::{REFERENCE, command};
+use crate::{
+    report::{REFERENCE, command},
+    run::Keeper,
+};
 use std::fmt::Write;
 
 /// A store that is not run here, with what its authors say of it.
@@ -19,7 +22,7 @@ struct Cited {
 /// Published by the authors of each, on their machines and workloads.
 const CITED: &[Cited] = &[
     Cited {
-        name: "QMDB",
+        name: "QMDB, its authors' program",
         ratio: "up to 8",
         of: "NOMT; up to 6 times RocksDB, which authenticates nothing. A commitment of its own",
         source: "I. Zhang et al.: QMDB: Quick Merkle Database, [arXiv 2501.05262](https://arxiv.org/abs/2501.05262)",
@@ -41,7 +44,8 @@ pub fn page(all: &[Replication], plots: &str) -> String {
         "Each ratio that a paper states is measured twice: over `{BASELINE}`, the trie with a row for every node under its \
          hash, against which the papers measured; and over `{REFERENCE}`, the same trie found by path, with leaves inside their \
          branch. The first says whether the paper's result is found again here, the second what is left of it over a trie that \
-         is stored well. A ratio counts as found again within a factor of 1.5 of the paper's.\n"
+         is stored well. A ratio counts as found again within a factor of 1.5 of the paper's. As the papers' clients did, `{BASELINE}` \
+         writes at every block; it waits for the disk then, which theirs left to the system.\n"
     );
     if let Some(first) = all.first() {
         let _ = writeln!(text, "{}\n", conditions(first));
@@ -71,14 +75,20 @@ fn conditions(one: &Replication) -> String {
     let machine = &one.machine;
     let limit = one.memory_limit.map(|limit| {
         let gib = limit.bytes as f64 / f64::from(1 << 30);
-        format!(", each run within {gib:.1} GiB")
+        let by = match limit.by {
+            Keeper::Budgets => "by the sizes of caches alone",
+            Keeper::Cgroup => "as the kernel enforces",
+        };
+        format!(", each run within {gib:.1} GiB {by}")
     });
+    let engines = one.engines.join(" and ");
     format!(
-        "Measured with polytrie {} on {}, {} cores{}; the median of {} runs in turns, the least and the greatest turn in \
-         parentheses.",
+        "Measured with polytrie {} on {}, {} cores, over {engines}{}{}; the median of {} runs in turns, the least and the \
+         greatest turn in parentheses. What is counted has no turns.",
         one.version,
         machine.cpu,
         machine.cores,
+        if one.cold { ", past the page cache" } else { "" },
         limit.unwrap_or_default(),
         one.runs
     )
@@ -87,12 +97,13 @@ fn conditions(one: &Replication) -> String {
 /// What each paper is known for, in one table.
 fn headlines(all: &[Replication]) -> String {
     let mut text = String::from("## What they are known for\n\n");
-    let heads = ["paper", "ratio", "published", "here", "with mpt for mpt-hash", "within 1.5"];
+    let heads = ["paper", "ratio", "published", "here", "over mpt", "within 1.5"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    let (mut judged, mut found) = (0, 0);
+    let (mut judged, mut found, mut stated) = (0, 0, 0);
     for one in all {
         for part in &one.parts {
             for claim in part.claims.iter().filter(|claim| claim.is_headline) {
+                stated += 1;
                 judged += usize::from(claim.is_reproduced.is_some());
                 found += usize::from(claim.is_reproduced == Some(true));
                 rows.push(headline(one, part, claim));
@@ -102,8 +113,8 @@ fn headlines(all: &[Replication]) -> String {
     text += &markdown_table(&rows);
     let _ = writeln!(
         text,
-        "\n{found} of {judged} that could be judged are within a factor of 1.5 of the paper's. Where one is not, its section \
-         says what differs.\n"
+        "\nOf {stated} ratios {judged} could be judged; {found} of these are within a factor of 1.5 of the paper's. Where one is \
+         not, its section shows where the time went.\n"
     );
     text
 }
@@ -112,7 +123,8 @@ fn headline(one: &Replication, part: &PartResult, claim: &ClaimResult) -> Vec<St
     // The point by which it is judged, else the largest.
     let at = |ratios: &[RatioAt], none: &str| {
         let judged = ratios.iter().find(|ratio| Some(&ratio.at) == claim.judged_at.as_ref());
-        judged.or(ratios.last()).map_or_else(|| none.to_owned(), RatioAt::text)
+        let size = if part.small { " (small)" } else { "" };
+        judged.or(ratios.last()).map_or_else(|| none.to_owned(), |ratio| ratio.text() + size)
     };
     vec![
         format!("{}, {}", paper_name(one), one.place),

@@ -1,12 +1,13 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Part, Point, PointWork, Published, Setting, Variant,
-    result::{Grid, PartResult, Row, Table},
+    Part, Point, PointWork, Published, Quantity, Setting, Variant,
+    claim::Judged,
+    result::{Grid, PartResult, ReportAt, Row, Table},
     roles::{Counted, LAYER},
 };
 use crate::{
-    BenchError, ChainBench, Comparison, GivenChain, Report, Settings, Shape, StoreBench,
+    BenchError, ChainBench, Comparison, GivenChain, Report, Settings, Shape, StoreBench, Subject,
     WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
@@ -23,22 +24,24 @@ const SEED: u64 = 1;
 pub(super) struct MeasuredPoint {
     /// How long it took, with the chains and stores that were made for it.
     pub(super) seconds: f64,
-    /// The reports, each with the number of its group of variants.
-    pub(super) reports: Vec<(usize, Report)>,
-    /// What was counted, where nothing is timed.
+    /// What was timed: all variants in turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) report: Option<Report>,
+    /// What was counted, or is no layer's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) counted: Vec<Counted>,
     pub(super) notes: Vec<String>,
 }
 
-/// A value of a variant on an engine at a point.
+/// The values of a variant on an engine at a point.
 struct Found {
     series: String,
     variant: &'static str,
     point: usize,
+    /// Of each quantity.
     values: Vec<f64>,
-    /// Of what took turns: the report, and the throughput in each turn.
-    turns: Option<(usize, Vec<f64>)>,
+    /// Of each quantity in each turn; empty for what takes no turns.
+    turns: Vec<Vec<f64>>,
 }
 
 impl Part {
@@ -56,28 +59,26 @@ impl Part {
         given: Option<&GivenChain>,
     ) -> Result<MeasuredPoint, BenchError> {
         let began = Instant::now();
-        let (mut notes, mut reports, mut counted) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut notes, mut report, mut counted) = (Vec::new(), None, Vec::new());
+        let is_left_out = self.subjects(base, &mut notes).is_empty();
         match point.work {
-            PointWork::Curve => {}
-            PointWork::Role(role) => {
-                if !self.groups(base, &mut notes).is_empty() {
-                    counted = role.count(base, quick, given, &mut notes)?;
-                } else if polytrie_layers::layer(LAYER).is_ok() {
-                    push(&mut notes, format!("it takes `{LAYER}`, which --states leaves out"));
-                }
+            PointWork::Curve => counted = curve(quick, &mut notes),
+            PointWork::Role(role) if !is_left_out => {
+                counted = role.count(base, quick, given, &mut notes)?;
             }
+            PointWork::Role(_) if polytrie_layers::layer(LAYER).is_ok() => {
+                push(&mut notes, format!("it takes `{LAYER}`, which --states leaves out"));
+            }
+            PointWork::Role(_) => {}
             _ => {
-                for (number, group) in self.groups(base, &mut notes).iter().enumerate() {
-                    let Some(comparison) = prepare(base, point, group, &mut notes)? else {
-                        continue;
-                    };
-                    let report = point.work.run(&comparison)?;
-                    report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
-                    reports.push((number, report));
+                if let Some(comparison) = self.prepare(base, point, &mut notes)? {
+                    let of = point.work.run(&comparison)?;
+                    of.notes.iter().for_each(|note| push(&mut notes, note.clone()));
+                    report = Some(of);
                 }
             }
         }
-        Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), reports, counted, notes })
+        Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), report, counted, notes })
     }
 
     /// What the points came to; of those that were left out there is `None`.
@@ -89,78 +90,98 @@ impl Part {
         mut notes: Vec<String>,
     ) -> PartResult {
         let points = (self.points)(quick);
-        let groups = self.groups(base, &mut notes);
         let (mut found, mut reports) = (Vec::new(), Vec::new());
+        let named = |name: &str| self.variants.iter().find(|known| known.name == name);
         for (index, (point, measured)) in points.iter().zip(measured).enumerate() {
             let Some(measured) = measured else { continue };
-            if let PointWork::Curve = point.work {
-                found.extend(self.curve(index, quick, &mut notes));
-            }
             measured.notes.into_iter().for_each(|note| push(&mut notes, note));
             for Counted { variant, values } in measured.counted {
-                let of = self.variants.iter().find(|known| known.name == variant);
-                found.extend(of.map(|of| Found {
+                found.extend(named(&variant).map(|of| Found {
                     series: variant,
                     variant: of.name,
                     point: index,
                     values,
-                    turns: None,
+                    turns: Vec::new(),
                 }));
             }
-            for (group, report) in measured.reports {
-                for layer in &report.layers {
-                    let mut of_group = groups.get(group).into_iter().flatten();
-                    let of = of_group.find(|variant| variant.state == layer.subject.state);
-                    let Some(variant) = of else { continue };
-                    let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
-                    found.push(Found {
-                        series: match engines {
-                            true => format!("{}/{}", variant.name, layer.subject.kv),
-                            false => variant.name.to_owned(),
-                        },
-                        variant: variant.name,
-                        point: index,
-                        values: self.quantities.iter().map(|q| (q.of)(layer)).collect(),
-                        turns: Some((reports.len(), layer.throughput.runs.clone())),
-                    });
-                }
-                reports.push(report);
+            let Some(report) = measured.report else { continue };
+            for layer in &report.layers {
+                let Some(variant) = named(&layer.subject.label()) else { continue };
+                let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
+                let runs = report.runs_of(layer);
+                let of_turns = |q: &Quantity| runs.iter().map(q.of).collect();
+                found.push(Found {
+                    series: match engines {
+                        true => format!("{}/{}", variant.name, layer.subject.kv),
+                        false => variant.name.to_owned(),
+                    },
+                    variant: variant.name,
+                    point: index,
+                    values: self.quantities.iter().map(|q| (q.of)(layer)).collect(),
+                    turns: self.quantities.iter().map(of_turns).collect(),
+                });
             }
+            reports.push(ReportAt { at: point.name.clone(), report });
         }
-        PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports) }
+        let judges = if quick { Judged::No } else { Judged::Yes };
+        PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports, judges) }
     }
 
-    /// Variants that can run side by side: those with the common settings, and each other one alone.
-    fn groups(&self, base: &Comparison, notes: &mut Vec<String>) -> Vec<Vec<&'static Variant>> {
-        let mut common = Vec::new();
-        let mut groups = Vec::new();
+    /// The layers that are measured here: each variant on each engine.
+    fn subjects(
+        &self,
+        base: &Comparison,
+        notes: &mut Vec<String>,
+    ) -> Vec<(&'static Variant, Subject)> {
+        let mut subjects = Vec::new();
         for variant in self.variants {
             if let Err(error) = polytrie_layers::layer(variant.state) {
                 push(notes, format!("without {}: {error}", variant.name));
-            } else if !base.subjects.iter().any(|subject| subject.state == variant.state) {
-                // The user left it out.
-            } else if variant.set.is_empty() {
-                common.push(variant);
-            } else {
-                groups.push(vec![variant]);
+            }
+            let own = (!variant.set.is_empty()).then(|| variant.name.to_owned());
+            let of = base.subjects.iter().filter(|subject| subject.state == variant.state);
+            subjects.extend(of.map(|of| (variant, Subject { variant: own.clone(), ..of.clone() })));
+        }
+        subjects
+    }
+
+    /// The comparison at a point; `None` if nothing of it can be measured. Variants that need a setting that this build
+    /// does not have are left out.
+    fn prepare(
+        &self,
+        base: &Comparison,
+        point: &Point,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Comparison>, BenchError> {
+        let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
+        match with(&base.settings, point.set) {
+            Ok(settings) => comparison.settings = settings,
+            Err(reason) => {
+                push(notes, format!("without {}: {reason}", point.name));
+                return Ok(None);
             }
         }
-        if !common.is_empty() {
-            groups.insert(0, common);
+        // What one of them is equipped with need not do for the next.
+        let common = comparison.settings.clone();
+        for (variant, subject) in self.subjects(base, notes) {
+            let mut own = match with(&common, variant.set) {
+                Ok(settings) => settings,
+                Err(reason) => {
+                    push(notes, format!("without {} at {}: {reason}", variant.name, point.name));
+                    continue;
+                }
+            };
+            let settings =
+                if subject.variant.is_some() { &mut own } else { &mut comparison.settings };
+            for note in equip(std::slice::from_ref(&subject), settings, &comparison.cache)? {
+                push(notes, note);
+            }
+            if let Some(name) = &subject.variant {
+                comparison.variants.insert(name.clone(), own);
+            }
+            comparison.subjects.push(subject);
         }
-        groups
-    }
-
-    #[cfg(feature = "lvmt")]
-    fn curve(&self, point: usize, quick: bool, _: &mut Vec<String>) -> Option<Found> {
-        let values = super::curve::microseconds(quick).to_vec();
-        Some(Found { series: "here".into(), variant: "lvmt", point, values, turns: None })
-    }
-
-    #[cfg(not(feature = "lvmt"))]
-    fn curve(&self, _: usize, _: bool, notes: &mut Vec<String>) -> Option<Found> {
-        push(notes, "without the curve: the layer `lvmt` is not compiled in".into());
-        None
+        Ok((!comparison.subjects.is_empty()).then_some(comparison))
     }
 
     fn tabulate(
@@ -168,7 +189,8 @@ impl Part {
         points: &[Point],
         found: &[Found],
         notes: Vec<String>,
-        reports: Vec<Report>,
+        reports: Vec<ReportAt>,
+        judged: Judged,
     ) -> PartResult {
         let mut series: Vec<(&str, &str)> = Vec::new();
         for one in found {
@@ -196,11 +218,12 @@ impl Part {
             }
         });
         let tables: Vec<Table> = tables.collect();
-        let turns = |variant: &str, point: usize| {
+        let turns = |quantity: &str, variant: &str, point: usize| {
+            let number = self.quantities.iter().position(|q| q.name == quantity)?;
             let one = found.iter().find(|f| f.variant == variant && f.point == point)?;
-            one.turns.as_ref()
+            one.turns.get(number).map(Vec::as_slice)
         };
-        let claims = self.claims.iter().map(|claim| claim.check(&tables, turns)).collect();
+        let claims = self.claims.iter().map(|claim| claim.check(&tables, turns, judged)).collect();
         PartResult {
             title: self.title.to_owned(),
             x: self.x.to_owned(),
@@ -241,31 +264,17 @@ fn push(notes: &mut Vec<String>, note: String) {
     }
 }
 
-/// The comparison of a group at a point; `None` if this build does not have a setting that it needs.
-fn prepare(
-    base: &Comparison,
-    point: &Point,
-    group: &[&'static Variant],
-    notes: &mut Vec<String>,
-) -> Result<Option<Comparison>, BenchError> {
-    let mut comparison = base.clone();
-    comparison
-        .subjects
-        .retain(|subject| group.iter().any(|variant| variant.state == subject.state));
-    let of_group = group.iter().flat_map(|variant| variant.set);
-    let all: Vec<Setting> = point.set.iter().chain(of_group).copied().collect();
-    match with(&comparison.settings, &all) {
-        Ok(settings) => comparison.settings = settings,
-        Err(reason) => {
-            let names: Vec<_> = group.iter().map(|variant| variant.name).collect();
-            push(notes, format!("without {} at {}: {reason}", names.join(", "), point.name));
-            return Ok(None);
-        }
-    }
-    for note in equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)? {
-        push(notes, note);
-    }
-    Ok(Some(comparison))
+/// What operations of the curve cost here.
+#[cfg(feature = "lvmt")]
+fn curve(quick: bool, _: &mut Vec<String>) -> Vec<Counted> {
+    let values = super::curve::microseconds(quick).to_vec();
+    vec![Counted { variant: super::LVMT.name.to_owned(), values }]
+}
+
+#[cfg(not(feature = "lvmt"))]
+fn curve(_: bool, notes: &mut Vec<String>) -> Vec<Counted> {
+    push(notes, "without the curve: the layer `lvmt` is not compiled in".into());
+    Vec::new()
 }
 
 /// Settings with some changed.

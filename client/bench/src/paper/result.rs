@@ -37,6 +37,10 @@ pub struct Replication {
     pub version: &'static str,
     /// Where it ran.
     pub machine: Machine,
+    /// The engines.
+    pub engines: Vec<String>,
+    /// Whether runs had to read from the disk.
+    pub cold: bool,
     /// What bounded the memory of each run.
     pub memory_limit: Option<MemoryLimit>,
     /// What was measured.
@@ -58,8 +62,18 @@ pub struct PartResult {
     pub claims: Vec<ClaimResult>,
     /// What was left out, and what else there is to know.
     pub notes: Vec<String>,
-    /// The reports behind the tables, one a point (and group of layers).
-    pub reports: Vec<Report>,
+    /// The reports behind the tables.
+    pub reports: Vec<ReportAt>,
+}
+
+/// The report of a point.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReportAt {
+    /// The point.
+    pub at: String,
+    /// What was measured there.
+    #[serde(flatten)]
+    pub report: Report,
 }
 
 /// A quantity, published and measured.
@@ -135,8 +149,11 @@ impl Replication {
         parts: Vec<PartResult>,
     ) -> Self {
         let of = |paper: &&super::Paper| paper.experiments.iter().any(|e| e.id == experiment.id);
+        let mut engines: Vec<_> = base.subjects.iter().map(|subject| subject.kv.clone()).collect();
+        engines.sort_unstable();
+        engines.dedup();
         Self {
-            format: 3,
+            format: 4,
             id: experiment.id,
             place: experiment.place,
             paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
@@ -147,6 +164,8 @@ impl Replication {
             runs: base.runs,
             version: env!("CARGO_PKG_VERSION"),
             machine: Machine::this(),
+            engines,
+            cold: base.cold,
             memory_limit: base.memory_limit,
             parts,
         }

@@ -1,14 +1,16 @@
 //! Which points are measured, in what order, and where they are kept for a run that goes on later.
 //!
-//! Without a limit every point is measured, figure by figure. Within `--hours` every figure gets the points of `--quick`
-//! first, unless the time is long enough for a large one of each; then the first large ones, then the second, the shorter
-//! ones before the longer ones: the points of a figure grow, so no figure gets its largest while another one has none. A
-//! point that does not fit into what is left of the time, or that cannot be measured here, is left out, and the result says
-//! so. Of a part with a large point the small ones are not shown.
+//! Without a limit every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
+//! known for, and of these the shorter points before the longer ones. Unless there is time for one large point of every
+//! figure, the points of `--quick` come before all of these. A point that does not fit into what is left of the time, or that cannot be
+//! measured here, is left out, and the result says so. Of a part with a large point the small ones are not shown. What two
+//! figures have in common is measured once.
 
-use super::{Experiment, Part, PointWork, replicate::MeasuredPoint, result::Replication};
-use crate::{BenchError, Comparison, GivenChain};
+use super::{Experiment, Part, PointWork, Variant, replicate::MeasuredPoint, result::Replication};
+use crate::{BenchError, Comparison, GivenChain, measure::Machine};
+use alloy_primitives::keccak256;
 use polytrie_files::OutputFile;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
     fs, io,
@@ -17,8 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Layers that [`Needs`](super::Needs) counts with, each in so many runs.
-const LAYER_RUNS: f64 = 9.0;
+/// Layers that [`Needs`](super::Needs) counts with.
+const LAYERS: f64 = 3.0;
+/// Runs of each that it counts with, but for small points, which run once.
+const RUNS: f64 = 3.0;
 
 /// How long experiments may take, where their points are kept, and what else they may be measured on.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +46,7 @@ struct Place {
 }
 
 /// Measures experiments within a budget. `base` says on which engines, how often and within which limits; of its layers,
-/// those that an experiment knows are measured.
+/// those that an experiment knows are measured. After an interrupt there is what was measured before, and the interrupt.
 ///
 /// # Errors
 ///
@@ -52,12 +56,18 @@ pub fn replicate(
     base: &Comparison,
     quick: bool,
     budget: &Budget,
-) -> Result<Vec<Replication>, BenchError> {
+) -> Result<(Vec<Replication>, Option<BenchError>), BenchError> {
     let given = budget.given.as_deref();
     let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick, given)).transpose()?;
-    let mut run =
-        Run { experiments, quick, began: Instant::now(), time: budget.time, found: Vec::new() };
-    let mut failed = None;
+    let mut run = Run {
+        experiments,
+        quick,
+        began: Instant::now(),
+        before: Duration::ZERO,
+        time: budget.time,
+        found: Vec::new(),
+    };
+    let (mut failed, mut interrupted) = (None, None);
     for place in run.places(base) {
         let (experiment, part) = run.part(place);
         let points = (part.points)(place.small);
@@ -67,6 +77,19 @@ pub fn replicate(
             kept.as_ref().map(|kept| kept.read(&run, place)).transpose()?.flatten()
         {
             tracing::info!("{name}: measured before");
+            run.before += Duration::from_secs_f64(measured.seconds);
+            run.found.push((place, Ok(measured)));
+            continue;
+        }
+        if interrupted.is_some() {
+            run.found.push((place, Err("left out: interrupted".to_owned())));
+            continue;
+        }
+        if let Some(measured) = run.measured_elsewhere(place) {
+            tracing::info!("{name}: measured for another figure");
+            if let Some(kept) = &kept {
+                kept.write(&run, place, &measured)?;
+            }
             run.found.push((place, Ok(measured)));
             continue;
         }
@@ -86,6 +109,11 @@ pub fn replicate(
                 failed = Some(error);
                 continue;
             }
+            Err(error) if base.interrupt.load(Ordering::Relaxed) => {
+                run.found.push((place, Err("left out: interrupted".to_owned())));
+                interrupted = Some(error);
+                continue;
+            }
             Err(error) => return Err(error),
         };
         if let Some(kept) = &kept {
@@ -93,9 +121,12 @@ pub fn replicate(
         }
         run.found.push((place, Ok(measured)));
     }
-    match failed {
+    match interrupted.take().or(failed) {
         Some(error) if run.found.iter().all(|(_, found)| found.is_err()) => Err(error),
-        _ => Ok(run.results(base)),
+        Some(error) if base.interrupt.load(Ordering::Relaxed) => {
+            Ok((run.results(base), Some(error)))
+        }
+        _ => Ok((run.results(base), None)),
     }
 }
 
@@ -116,6 +147,8 @@ struct Run<'a> {
     experiments: &'a [&'static Experiment],
     quick: bool,
     began: Instant,
+    /// How long points took that were measured before.
+    before: Duration,
     time: Option<Duration>,
     /// What was measured, or why it was not.
     found: Vec<(Place, Result<MeasuredPoint, String>)>,
@@ -137,9 +170,30 @@ impl Run<'_> {
             ordered.sort_by_key(|place| (place.point, self.expected(*place, base)));
         }
         let mut places = places;
-        places.sort_by_key(|place| (place.point, self.expected(*place, base)));
+        let is_headline = |place: &Place| {
+            let (_, part) = self.part(*place);
+            part.claims.iter().any(|claim| claim.is_headline)
+        };
+        places.sort_by_key(|place| (!is_headline(place), self.expected(*place, base)));
         ordered.extend(places);
         ordered
+    }
+
+    /// What was measured for another figure, where all of this one's variants were.
+    fn measured_elsewhere(&self, place: Place) -> Option<MeasuredPoint> {
+        let (_, part) = self.part(place);
+        let point = &(part.points)(place.small)[place.point];
+        if point.work.is_done_once() {
+            return None;
+        }
+        let has_all = |(of, found): &(Place, Result<MeasuredPoint, String>)| {
+            let (_, other) = self.part(*of);
+            let same = &(other.points)(of.small)[of.point];
+            found.is_ok()
+                && (same.work, same.set) == (point.work, point.set)
+                && part.variants.iter().all(|variant| other.variants.contains(variant))
+        };
+        self.found.iter().find(|one| has_all(one)).and_then(|(_, found)| found.clone().ok())
     }
 
     /// All small points, or all large ones, figure by figure.
@@ -159,13 +213,20 @@ impl Run<'_> {
         (experiment, &experiment.parts[place.part])
     }
 
+    /// What is done at a point, in words that are the same wherever the same is done.
+    fn description(&self, place: Place) -> String {
+        let (_, part) = self.part(place);
+        let point = &(part.points)(place.small)[place.point];
+        format!("{:?} with {:?} of {:?}", point.work, point.set, part.variants)
+    }
+
     fn work(&self, place: Place) -> PointWork {
         (self.part(place).1.points)(place.small)[place.point].work
     }
 
     /// Why a point does not fit; `None` if it does.
     fn reason_to_leave_out(&self, place: Place, base: &Comparison) -> Option<String> {
-        let left = self.time?.saturating_sub(self.began.elapsed());
+        let left = self.time?.saturating_sub(self.began.elapsed() + self.before);
         let takes = self.estimate(place, base);
         let minutes = |time: Duration| time.as_secs().div_ceil(60);
         (takes > left).then(|| {
@@ -213,11 +274,13 @@ impl Run<'_> {
         let all = experiment.parts.iter().flat_map(|part| (part.points)(place.small));
         let whole: f64 = all.map(|point| point.work.size()).sum();
         let needs = if place.small { experiment.quick } else { experiment.needs };
-        let is_measured = |state| base.subjects.iter().any(|subject| subject.state == state);
-        let layers = part.variants.iter().filter(|variant| is_measured(variant.state)).count();
+        let of_variant = |variant: &Variant| {
+            base.subjects.iter().filter(|subject| subject.state == variant.state).count()
+        };
+        let layers: usize = part.variants.iter().map(of_variant).sum();
         let runs = match work.is_done_once() {
             true => 1.0,
-            false => (layers * base.runs) as f64 / LAYER_RUNS,
+            false => (layers * base.runs) as f64 / LAYERS / if place.small { 1.0 } else { RUNS },
         };
         Duration::from_secs_f64(f64::from(needs.minutes) * 60.0 * work.size() / whole * runs)
     }
@@ -249,7 +312,7 @@ impl Run<'_> {
         let shows_small = self.quick || !large.iter().any(is_measured) && !small.is_empty();
         let mut notes = Vec::new();
         if shows_small && !self.quick {
-            notes.push("small points, for the shape only: no large one fits into --hours".into());
+            notes.push("small points, for the shape only: no large one was measured".into());
         }
         let mut measured = Vec::new();
         for (shown, found) in [(shows_small, small), (!shows_small, large)] {
@@ -284,8 +347,12 @@ impl<'a> Kept<'a> {
     ) -> Result<Self, BenchError> {
         fs::create_dir_all(dir).map_err(|error| wrong(dir, &error))?;
         let kept = Self(dir);
+        let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
         let mut conditions = json!({
             "version": env!("CARGO_PKG_VERSION"),
+            // Where a program cannot read itself, its version has to do.
+            "build": build.ok(),
+            "machine": Machine::this(),
             "quick": quick,
             "subjects": base.subjects,
             "runs": base.runs,
@@ -294,6 +361,7 @@ impl<'a> Kept<'a> {
             "threads": base.threads,
             "pinned": base.pinned,
             "memory_limit": base.memory_limit,
+            "slowed": base.slowed,
         });
         if let Some(given) = given {
             conditions["given"] = given.parameters();
@@ -301,11 +369,8 @@ impl<'a> Kept<'a> {
         let file = dir.join("conditions.json");
         match read::<Value>(&file)? {
             Some(found) if found == conditions => {}
-            Some(_) => {
-                return Err(BenchError::Usage(format!(
-                    "the points in {} were measured with other layers, engines, runs, limits or settings; name another --resume directory",
-                    dir.display()
-                )));
+            Some(found) => {
+                return Err(BenchError::Usage(other_conditions(dir, &found, &conditions)));
             }
             None => write(&file, &conditions)?,
         }
@@ -319,13 +384,38 @@ impl<'a> Kept<'a> {
         self.0.join(format!("{id}-{small}{}-{}.json", place.part + 1, place.point + 1))
     }
 
+    /// What was measured there, if that was this.
     fn read(&self, run: &Run<'_>, place: Place) -> Result<Option<MeasuredPoint>, BenchError> {
-        read(&self.file(run, place))
+        let kept: Option<KeptPoint> = read(&self.file(run, place))?;
+        Ok(kept.filter(|kept| kept.of == run.description(place)).map(|kept| kept.measured))
     }
 
     fn write(&self, run: &Run<'_>, place: Place, of: &MeasuredPoint) -> Result<(), BenchError> {
-        write(&self.file(run, place), of)
+        let kept = KeptPoint { of: run.description(place), measured: of.clone() };
+        write(&self.file(run, place), &kept)
     }
+}
+
+/// A point in its file.
+#[derive(Serialize, Deserialize)]
+struct KeptPoint {
+    /// [`Run::description`] of it.
+    of: String,
+    #[serde(flatten)]
+    measured: MeasuredPoint,
+}
+
+/// Why points are not taken: the first condition that differs.
+fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
+    let all = found.as_object().into_iter().chain(expected.as_object()).flat_map(|o| o.keys());
+    let different = all.into_iter().find(|key| found.get(key) != expected.get(key));
+    let key = different.map_or("conditions", String::as_str);
+    format!(
+        "the points in {} were measured under other conditions: `{key}` was {} there and is {} here; name another --resume directory",
+        dir.display(),
+        found[key],
+        expected[key]
+    )
 }
 
 fn wrong(file: &Path, error: &dyn std::fmt::Display) -> BenchError {
@@ -357,7 +447,14 @@ mod tests {
     };
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
-        Run { experiments, quick: false, began: Instant::now(), time, found: Vec::new() }
+        Run {
+            experiments,
+            quick: false,
+            began: Instant::now(),
+            before: Duration::ZERO,
+            time,
+            found: Vec::new(),
+        }
     }
 
     fn of_mpt(dir: &Path) -> Comparison {
@@ -370,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_time_every_figure_has_its_small_points_first() {
+    fn within_a_time_what_papers_are_known_for_comes_first() {
         let dir = tempfile::tempdir().unwrap();
         let (experiments, base) = (find("lmpt"), of_mpt(dir.path()));
         let order = |hours: Option<u64>| {
@@ -383,13 +480,34 @@ mod tests {
         // A long time has room for large points of every figure; in a short one each has small ones before.
         let (long, short) = (order(Some(1000)), order(Some(0)));
         assert_eq!(long.len(), all.len());
-        assert!(long.is_sorted_by_key(|place| place.point));
+        // Three figures have a headline, each with its largest point last; the table of caches has none.
+        let (headlines, others) = long.split_at(9);
+        assert!(others.iter().all(|place| place.experiment == 3));
+        for experiment in 0..3 {
+            let of = headlines.iter().filter(|place| place.experiment == experiment);
+            assert!(of.is_sorted_by_key(|place| place.point));
+        }
         let (small, large) = short.split_at(short.len() - all.len());
         assert!(small.iter().all(|place| place.small) && large == long);
         for experiment in 0..4 {
             assert!(small[..4].iter().any(|place| place.experiment == experiment));
-            assert!(large[..4].iter().any(|place| place.experiment == experiment));
         }
+    }
+
+    /// Figures 4, 5 and 6 of LVMT's paper look at the same runs.
+    #[test]
+    fn what_figures_have_in_common_is_measured_once() {
+        let experiments = find("lvmt");
+        let mut run = run(None, &experiments);
+        let number = |id| experiments.iter().position(|one| one.id == id).unwrap();
+        let place = |id, point| Place { experiment: number(id), part: 0, point, small: false };
+        assert!(run.measured_elsewhere(place("lvmt-5", 1)).is_none());
+        run.found.push((place("lvmt-4", 1), Ok(measured(7.0))));
+        assert_eq!(run.measured_elsewhere(place("lvmt-5", 1)).unwrap().seconds, 7.0);
+        assert!(run.measured_elsewhere(place("lvmt-6", 1)).is_some());
+        assert!(run.measured_elsewhere(place("lvmt-5", 2)).is_none());
+        // Swaps are another workload.
+        assert!(run.measured_elsewhere(place("lvmt-8", 1)).is_none());
     }
 
     /// Small points are shown where there is nothing else.
@@ -466,7 +584,12 @@ mod tests {
             Kept::open(&points, &base, true, None).err(),
             Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
         ] {
-            assert!(error.unwrap().to_string().contains("name another --resume directory"));
+            let error = error.unwrap().to_string();
+            assert!(error.contains("name another --resume directory"), "{error}");
+            assert!(
+                error.contains("`quick` was false") || error.contains("`runs` was 3"),
+                "{error}"
+            );
         }
         // A file that was damaged is named, and nothing is measured over it.
         fs::write(kept.file(&run, place), "{").unwrap();

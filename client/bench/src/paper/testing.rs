@@ -1,7 +1,7 @@
 //! What tests have in common.
 
 use crate::{Cache, Comparison, Settings};
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// A comparison of nothing, with its cache in this directory.
 #[expect(clippy::unwrap_used, reason = "tests")]
@@ -10,6 +10,7 @@ pub(super) fn comparison(dir: &Path, runs: usize) -> Comparison {
         subjects: Vec::new(),
         runs,
         settings: Settings::default(),
+        variants: BTreeMap::new(),
         cold: false,
         threads: 1,
         pinned: None,

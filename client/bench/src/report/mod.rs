@@ -37,7 +37,7 @@ pub const EMPTY_BLOCKS: &str = "blk/s";
 const DISTURBED: f64 = 0.1;
 
 /// Raised when fields change their meaning or go away.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The result of a comparison; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Report {
     pub parameters: Value,
     /// Settings of layers and engines.
     pub settings: Value,
+    /// Settings of those that have their own, by the name that [`Subject::variant`] gives.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub variants: Value,
     /// Threads that a run could use to work in parallel.
     pub threads: usize,
     /// Cores that runs were bound to; `None` if the system chose.
@@ -147,6 +150,10 @@ impl Report {
             finished_at: since_1970.map_or(0, |time| time.as_secs()),
             seed,
             settings: serde_json::json!(comparison.settings),
+            variants: match comparison.variants.is_empty() {
+                true => Value::Null,
+                false => serde_json::json!(comparison.variants),
+            },
             threads: comparison.threads,
             pinned: comparison.pinned.clone(),
             memory_limit: comparison.memory_limit,
@@ -190,6 +197,12 @@ impl Report {
     /// Whether what the papers measured against was measured, too.
     pub fn has_baseline(&self) -> bool {
         self.layers.iter().any(|layer| layer.ratio_to_mpt_hash.is_some())
+    }
+
+    /// What each run of a layer came to by itself, in the order of the turns.
+    pub fn runs_of(&self, layer: &LayerSummary) -> Vec<LayerSummary> {
+        let runs = self.results.iter().map(|entry| std::slice::from_ref(&entry.result));
+        runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
     }
 
     /// The last block of a layer's runs.

@@ -142,7 +142,12 @@ pub(super) fn summaries(
     summaries
 }
 
-fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<LayerSummary> {
+/// What the runs of a subject come to; `None` if it has none among these.
+pub(super) fn summary(
+    subject: &Subject,
+    results: &[RunResult],
+    unit: &str,
+) -> Option<LayerSummary> {
     let mut runs: Vec<_> = results.iter().filter(|result| result.subject == *subject).collect();
     let throughputs: Vec<f64> = runs.iter().map(|result| result.measured.throughput).collect();
     runs.sort_by(|a, b| a.measured.throughput.total_cmp(&b.measured.throughput));

@@ -24,6 +24,7 @@ use polytrie_node::process::ProcessorTime;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -40,6 +41,8 @@ pub struct Comparison {
     pub runs: usize,
     /// How layers and engines are opened.
     pub settings: Settings,
+    /// How those are opened that have settings of their own, by the name of the settings.
+    pub variants: BTreeMap<String, Settings>,
     /// Whether runs must be cold.
     pub cold: bool,
     /// Threads that a run may use to work in parallel.
@@ -88,10 +91,19 @@ impl Comparison {
     fn suited(&self, warmup: u64, measured: u64) -> Self {
         let mut comparison = self.clone();
         for kind in self.kinds() {
+            for settings in comparison.variants.values_mut() {
+                kind.suit_run(&mut settings.layer, warmup, measured);
+            }
             let note = kind.suit_run(&mut comparison.settings.layer, warmup, measured);
             comparison.notes.extend(note);
         }
         comparison
+    }
+
+    /// How a subject is opened.
+    fn settings_of(&self, subject: &Subject) -> &Settings {
+        let own = subject.variant.as_ref().and_then(|name| self.variants.get(name));
+        own.unwrap_or(&self.settings)
     }
 
     /// The layers that are compared, each once.
@@ -224,7 +236,7 @@ impl Comparison {
     fn prepare_stores(&self, base: &Base) -> Result<(), BenchError> {
         for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
             self.go_on("while stores were prepared")?;
-            prepared(&self.cache, base, subject, &self.settings)?;
+            prepared(&self.cache, base, subject, self.settings_of(subject))?;
         }
         Ok(())
     }
@@ -283,7 +295,7 @@ impl Comparison {
         let scratch = self.cache.scratch()?;
         let mut job = Job {
             subject: subject.clone(),
-            settings: self.settings.clone(),
+            settings: self.settings_of(subject).clone(),
             threads: self.threads,
             slowed: match &self.slowed {
                 Some((state, part)) if *state == subject.state => *part,
@@ -297,7 +309,7 @@ impl Comparison {
         };
         if !subject.is_in_memory() {
             let store = scratch.path().join("store");
-            let prepared = prepared(&self.cache, base, subject, &self.settings)?;
+            let prepared = prepared(&self.cache, base, subject, self.settings_of(subject))?;
             copy_tree(&prepared.dir, &store)?;
             // What the copy left in the page cache would not count against the limit.
             let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
@@ -332,12 +344,16 @@ fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
     order
 }
 
-/// Checks that a layer comes to one commitment in every run, all canonical layers to the same one, and that all read the
+/// Checks that a layer with the same settings comes to one commitment in every run, all canonical layers to the same one, and that all read the
 /// same values.
 fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<(), BenchError> {
     for other in earlier {
         let (a, b) = (other.measured.commitment, result.measured.commitment);
-        let comparable = other.subject.state == result.subject.state || a.canonical && b.canonical;
+        let is_same = |of: fn(&Subject) -> (&String, &Option<String>)| {
+            of(&other.subject) == of(&result.subject)
+        };
+        let comparable =
+            is_same(|subject| (&subject.state, &subject.variant)) || a.canonical && b.canonical;
         let different = if comparable && a != b {
             format!("commitments: {} and {}", a.digest, b.digest)
         } else if other.measured.checksum != result.measured.checksum {

@@ -15,7 +15,7 @@ use crate::{
     layers::{DEFAULT_ENGINE, LAYERS, LayerOptions},
 };
 use clap::Args;
-use std::{fs, sync::Arc, thread};
+use std::{collections::BTreeMap, fs, sync::Arc, thread};
 
 /// RocksDB's caches in a cold run, and what gathers before a flush, by default: small against any state worth
 /// measuring.
@@ -117,6 +117,7 @@ impl MeasureArgs {
             subjects,
             runs: self.runs.unwrap_or(runs).into(),
             settings,
+            variants: BTreeMap::new(),
             cold: self.cold,
             threads,
             pinned: if self.pin { Some(cores(threads)?) } else { None },

@@ -36,9 +36,9 @@ pub(super) struct PaperArgs {
     /// Few and small points, once each: a shape in minutes.
     #[arg(long)]
     quick: bool,
-    /// Measure for about so many hours. Every figure gets its small points before one gets its large ones, and those of
-    /// --quick first where the time is short; what does not fit, or lacks something on this machine, is left out, and the
-    /// result says so.
+    /// Measure for about so many hours, with those that a --resume directory has: 0 shows what is there. First comes what the
+    /// papers are known for, short points before long ones, and those of --quick before these where the time is short; what
+    /// does not fit, or lacks something on this machine, is left out, and the result says so.
     #[arg(long, value_name = "N", value_parser = hours)]
     hours: Option<Duration>,
     /// Keep each point in this directory as soon as it is measured, and take what is there: the same command goes on after
@@ -63,7 +63,7 @@ pub(super) struct PaperArgs {
     svg: Option<PathBuf>,
     /// Write a page in Markdown to this file, with links to the plots of --svg: what each paper is known for, its claim and
     /// setting, its figures with both ratios, and why.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", requires = "svg", help_heading = "Output")]
     markdown: Option<PathBuf>,
     #[command(flatten)]
     measure: MeasureArgs,
@@ -88,24 +88,28 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
     // Within a time the figures take turns; without one each is shown when it is complete.
     let at_once = if args.hours.is_some() { experiments.len() } else { 1 };
-    let mut all = Vec::new();
+    let (mut all, mut interrupted) = (Vec::new(), None);
     for experiments in experiments.chunks(at_once) {
-        for replication in replicate(experiments, &comparison, args.quick, &budget)? {
+        let (replications, interrupt) = replicate(experiments, &comparison, args.quick, &budget)?;
+        for replication in replications {
             if !output::takes_stdout(args.json.as_deref()) {
                 output::line(&format!("{}\n", replication.text().trim_end()))?;
             }
             write(args, &replication)?;
             all.push(replication);
         }
+        interrupted = interrupt;
+        if interrupted.is_some() {
+            break;
+        }
     }
-    if let Some(file) = markdown {
-        let plots = args.svg.as_deref().map_or_else(|| ".".into(), |dir| link(dir, args));
-        write_text(file, &page(&all, &plots))?;
+    if let (Some(file), Some(plots)) = (markdown, &args.svg) {
+        write_text(file, &page(&all, &link(plots, args)?))?;
     }
-    match json {
-        Some(file) => write_json(file, &all),
-        None => Ok(()),
+    if let Some(file) = json {
+        write_json(file, &all)?;
     }
+    interrupted.map_or(Ok(()), |interrupt| Err(interrupt.into()))
 }
 
 /// Those of these names, each once.
@@ -142,9 +146,19 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
 }
 
 /// The folder of the plots, from where the page is.
-fn link(plots: &Path, args: &PaperArgs) -> String {
+fn link(plots: &Path, args: &PaperArgs) -> Result<String, Failure> {
+    let whole = |dir: &Path| {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        dir.canonicalize()
+            .map_err(|error| Failure::Machine(format!("cannot find {}: {error}", dir.display())))
+    };
     let page = args.markdown.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    plots.strip_prefix(page).unwrap_or(plots).display().to_string()
+    let (plots, page) = (whole(plots)?, whole(page)?);
+    let common = plots.components().zip(page.components()).take_while(|(a, b)| a == b).count();
+    let up = page.components().skip(common).map(|_| "..".into());
+    let down = plots.components().skip(common).map(|part| part.as_os_str().to_owned());
+    let path: PathBuf = up.chain(down).collect();
+    Ok(if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() })
 }
 
 fn hours(text: &str) -> Result<Duration, String> {

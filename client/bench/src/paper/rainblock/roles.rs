@@ -79,7 +79,7 @@ pub(super) const SPECULATION: Experiment = Experiment {
     place: "Section 4.3",
     about: "what clients foresee that run transactions on a state some blocks behind, in a block of which they guess number and time",
     setting: "No numbers: the authors looked at Ethereum's contracts and found that clients prefetch the right witnesses despite guessed values and stale data, as most contracts touch addresses that follow from the message alone.",
-    here: "Each transaction runs by itself on the state that the block K before its parent left (K = 0: its parent's), and is held against what it loads when its turn comes. Who is paid the fees is not counted. The states of the last K blocks are versions of `rain` that stay alive. `--blocks FILE --chain CHAIN` adds a chain of yours.",
+    here: "Each transaction runs by itself on the state that the block K before its parent left (K = 0: its parent's), and is held against what it loads when its turn comes. Who is paid the fees is not counted. The states of the last K blocks are versions of `rain` that stay alive. `--blocks FILE --chain CHAIN` adds the first 5,000 blocks of a chain of yours.",
     needs: Needs { minutes: 4, memory: 2, disk: 2 },
     quick: Needs { minutes: 1, memory: 1, disk: 1 },
     parts: &[Part {

@@ -78,7 +78,8 @@ impl Tally {
 
     /// In the order of the part's quantities.
     fn shares(&self) -> [f64; 4] {
-        let of = |count: u64, all: u64| count as f64 / all.max(1) as f64;
+        // Of nothing there is no share.
+        let of = |count: u64, all: u64| count as f64 / all as f64;
         [
             of(self.foreseen, self.loaded),
             of(self.different, self.transactions),
@@ -114,6 +115,6 @@ mod tests {
         // One too few.
         tally.transaction(&loaded, &slots(&[(1, 1)]));
         assert_eq!(tally.shares(), [7.0 / 8.0, 0.5, 0.25, 0.25]);
-        assert_eq!(Tally::default().shares(), [0.0; 4]);
+        assert!(Tally::default().shares().iter().all(|share| share.is_nan()));
     }
 }

@@ -12,11 +12,11 @@ mod storage_node;
 mod walk;
 
 use crate::{
-    Base, BenchError, Comparison, GivenChain, Popularity, PreparedChain, Shape, WorkloadKind,
-    WorkloadSpec,
+    Base, BenchError, CacheError, Comparison, FixtureError, GenerateError, GivenChain, Popularity,
+    PreparedChain, Shape, WorkloadKind, WorkloadSpec,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 /// The layer whose versions stay alive.
 pub(super) const LAYER: &str = "rain";
@@ -70,8 +70,12 @@ impl Role {
         for planned in self.courses(quick) {
             let course = match planned.course(base) {
                 Ok(course) => course,
-                // Such as a workload whose contracts are not here.
-                Err(error) if !base.interrupt.load(Ordering::Relaxed) => {
+                // A workload whose contracts are not here.
+                Err(
+                    BenchError::Generate(GenerateError::Disk(error @ CacheError::Needs(_)))
+                    | BenchError::Disk(error @ CacheError::Needs(_))
+                    | BenchError::Fixture(FixtureError::Cache(error @ CacheError::Needs(_))),
+                ) => {
                     notes.push(format!("without {}: {error}", planned.name));
                     continue;
                 }
