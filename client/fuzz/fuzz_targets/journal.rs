@@ -14,7 +14,7 @@ use polytrie_fuzz::{
     files,
     kv::{Journaled, batch},
 };
-use polytrie_kv::{Durability, KvError, MemoryEngine, Store, StoreOptions};
+use polytrie_kv::{Durability, KvError, MemoryEngine, Store, StoreOptions, append_checksum};
 use polytrie_kv_testing::{Model, TABLES};
 use std::{
     fs,
@@ -71,13 +71,14 @@ fn read(engine: &Arc<MemoryEngine>, dir: &Path) -> Option<Model> {
 
 /// What a file begins with, in the place where the journal has the first one.
 fn head(number: u64) -> Vec<u8> {
-    let mut head = b"polytrie journal 2\n".to_vec();
+    let mut head = b"polytrie journal 4\n".to_vec();
     head.extend(number.to_be_bytes());
     head.push(TABLES.len() as u8);
     for table in TABLES {
         head.push(table.name.len() as u8);
         head.extend(table.name.as_bytes());
     }
+    append_checksum(&[], &mut head);
     head
 }
 
@@ -96,7 +97,9 @@ fn records(mut bytes: &[u8]) {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
         let content = [&number.to_be_bytes()[..], &rest[..length]].concat();
         file.extend((content.len() as u32).to_be_bytes());
-        file.extend(crc32c::crc32c(&content).to_be_bytes());
+        let mut checksum = Vec::new();
+        append_checksum(&content, &mut checksum);
+        file.extend(checksum);
         file.extend(content);
         (bytes, number) = (&rest[length..], number + 1);
     }

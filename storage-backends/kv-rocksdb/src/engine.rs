@@ -5,7 +5,7 @@ use crate::{
     error::{NAME, convert},
     view::RocksView,
 };
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, Op, Table, TableStats, View, dir_bytes};
+use polytrie_kv::{Changes, Engine, KvError, Op, Table, TableStats, View, dir_bytes};
 use rocksdb::{
     ColumnFamily, DB, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
@@ -67,12 +67,10 @@ impl Engine for RocksEngine {
         let (count, bytes) = changes.size_hint();
         // Of the changes of one key in a write batch the last one wins.
         let mut writes = WriteBatch::with_capacity_bytes(bytes + count * 8);
-        for (table, op) in changes.ops() {
-            if let Op::DeleteRange { from, to } = op {
-                table.check_range(from, to)?;
-                if !(KeyRange { from, to, reverse: false }).is_empty() {
-                    writes.delete_range_cf(family(table)?, from, to.unwrap_or(&END));
-                }
+        for (table, range) in changes.deleted_ranges() {
+            table.check_range(range.from, range.to)?;
+            if !range.is_empty() {
+                writes.delete_range_cf(family(table)?, range.from, range.to.unwrap_or(&END));
             }
         }
         for (table, op) in changes.ops() {

@@ -1,6 +1,6 @@
 //! What one atomic write contains.
 
-use crate::Table;
+use crate::{KeyRange, Table};
 
 /// One change of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,14 @@ impl<'a> Op<'a> {
 pub trait Changes {
     /// One after the other.
     fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_>;
+
+    /// The range deletions alone, which take effect first.
+    fn deleted_ranges(&self) -> Box<dyn Iterator<Item = (Table, KeyRange<'_>)> + '_> {
+        Box::new(self.ops().filter_map(|(table, op)| match op {
+            Op::DeleteRange { from, to } => Some((table, KeyRange { from, to, reverse: false })),
+            Op::Put { .. } | Op::Delete { .. } => None,
+        }))
+    }
 
     /// Their number, and the bytes of all keys and values: about so many, to make room for them.
     fn size_hint(&self) -> (usize, usize);

@@ -1,6 +1,7 @@
 //! The checksum of rows and files: CRC-32C, four bytes, big-endian. Processors have an instruction for it.
 //!
-//! A row bears that of its key and itself, so that one that was damaged, or that stands under another key, is found.
+//! A row that a layer or the journal checks by itself bears that of its key and its value; a row of MDBX, that of the table's
+//! name before them. So a row is found that was damaged, or that stands under another key.
 
 /// Bytes of a checksum.
 const BYTES: usize = 4;
@@ -26,29 +27,29 @@ impl Checksum {
         self.0
     }
 
-    /// Appends to a row what this becomes with the key and the row.
+    /// Appends to a row what this becomes with the row.
     #[inline]
-    pub(crate) fn append(self, key: &[u8], row: &mut Vec<u8>) {
-        let sum = self.and(key).and(row).0.to_be_bytes();
+    pub(crate) fn seal(self, row: &mut Vec<u8>) {
+        let sum = self.and(row).0.to_be_bytes();
         row.extend_from_slice(&sum);
     }
 
-    /// A row without what [`Self::append`] has appended; `None` if that is wrong.
+    /// A row without what [`Self::seal`] has appended; `None` if that is wrong.
     #[inline]
-    pub(crate) fn strip<'a>(self, key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn open(self, row: &[u8]) -> Option<&[u8]> {
         let (content, sum) = row.split_last_chunk::<BYTES>()?;
-        (*sum == self.and(key).and(content).0.to_be_bytes()).then_some(content)
+        (*sum == self.and(content).0.to_be_bytes()).then_some(content)
     }
 }
 
 /// Appends the checksum of a row to it.
 pub fn append_checksum(key: &[u8], row: &mut Vec<u8>) {
-    Checksum::default().append(key, row);
+    Checksum::of(key).seal(row);
 }
 
 /// A row without its checksum; `None` if that is wrong.
 pub fn strip_checksum<'a>(key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
-    Checksum::default().strip(key, row)
+    Checksum::of(key).open(row)
 }
 
 #[cfg(test)]
@@ -72,9 +73,9 @@ mod tests {
         }
     }
 
-    /// The value that RFC 3720 and everybody else has for these bytes.
+    /// The value of these bytes in RFC 3720.
     #[test]
-    fn it_is_the_one_that_others_have() {
+    fn it_is_the_checksum_of_the_standard() {
         assert_eq!(Checksum::of(b"123456789").number(), 0xe306_9283);
         assert_eq!(Checksum::of(b"1234").and(b"56789").number(), 0xe306_9283);
     }

@@ -14,6 +14,7 @@
 
 use crate::{
     KvError, append_checksum,
+    codec::take,
     disk::{Access, File},
     strip_checksum, write_whole,
 };
@@ -93,12 +94,6 @@ impl Confirmed {
         let (record, commit) = (durable()?, durable()?);
         Some((u64::from_be_bytes(sequence), Self { record, commit }))
     }
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, after) = rest.split_first_chunk()?;
-    *rest = after;
-    Some(*taken)
 }
 
 fn newest(bytes: &[u8]) -> Option<(u64, Confirmed)> {

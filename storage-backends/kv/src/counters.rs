@@ -1,9 +1,10 @@
 //! Counters at the seam: what was asked of the store, and what reached the engine.
 
-use crate::{Batch, Changes, Op, shard::thread_number};
+use crate::{Batch, Changes, KeyRange, Op, Table, shard::thread_number};
 use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
 use std::{
+    cell::Cell,
     ops::Sub,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -139,9 +140,9 @@ impl Counters {
     }
 
     /// Changes were given to the engine, which took this long.
-    pub(crate) fn flush(&self, changes: &dyn Changes, time: Duration) {
+    pub(crate) fn flush(&self, changes: &Counted<'_>, time: Duration) {
         let writes = &self.writes;
-        let Sizes { puts, deletes, ranges, bytes } = Sizes::of(changes);
+        let Sizes { puts, deletes, ranges, bytes } = changes.sizes.get();
         add(&writes.engine_puts, puts);
         add(&writes.engine_deletes, deletes);
         add(&writes.engine_ranges, ranges);
@@ -198,8 +199,39 @@ impl Counters {
     }
 }
 
+/// Changes that are counted as an engine goes through them, which for those of a generation means to find each row.
+pub(crate) struct Counted<'a> {
+    changes: &'a dyn Changes,
+    /// The most that the engine has seen in one go.
+    sizes: Cell<Sizes>,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(changes: &'a dyn Changes) -> Self {
+        Self { changes, sizes: Cell::default() }
+    }
+}
+
+impl Changes for Counted<'_> {
+    fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_> {
+        let mut seen = Sizes::default();
+        Box::new(self.changes.ops().inspect(move |(_, op)| {
+            seen.add(op);
+            self.sizes.set(self.sizes.get().max(seen));
+        }))
+    }
+
+    fn deleted_ranges(&self) -> Box<dyn Iterator<Item = (Table, KeyRange<'_>)> + '_> {
+        self.changes.deleted_ranges()
+    }
+
+    fn size_hint(&self) -> (usize, usize) {
+        self.changes.size_hint()
+    }
+}
+
 /// What some changes come to.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Sizes {
     puts: usize,
     deletes: usize,
@@ -209,25 +241,36 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(changes: &dyn Changes) -> Self {
+    fn of(batch: &Batch) -> Self {
         let mut sizes = Self::default();
-        for (_, op) in changes.ops() {
-            match op {
-                Op::Put { key, value } => {
-                    sizes.puts += 1;
-                    sizes.bytes += key.len() + value.len();
-                }
-                Op::Delete { key } => {
-                    sizes.deletes += 1;
-                    sizes.bytes += key.len();
-                }
-                Op::DeleteRange { from, to } => {
-                    sizes.ranges += 1;
-                    sizes.bytes += from.len() + to.map_or(0, <[u8]>::len);
-                }
+        batch.ops().for_each(|(_, op)| sizes.add(&op));
+        sizes
+    }
+
+    fn add(&mut self, op: &Op<'_>) {
+        match op {
+            Op::Put { key, value } => {
+                self.puts += 1;
+                self.bytes += key.len() + value.len();
+            }
+            Op::Delete { key } => {
+                self.deletes += 1;
+                self.bytes += key.len();
+            }
+            Op::DeleteRange { from, to } => {
+                self.ranges += 1;
+                self.bytes += from.len() + to.map_or(0, <[u8]>::len);
             }
         }
-        sizes
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            puts: self.puts.max(other.puts),
+            deletes: self.deletes.max(other.deletes),
+            ranges: self.ranges.max(other.ranges),
+            bytes: self.bytes.max(other.bytes),
+        }
     }
 }
 

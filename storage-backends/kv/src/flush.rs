@@ -3,7 +3,7 @@
 use crate::{
     Batch, Changes, Engine, KvError, LiveSet, Worker, caught,
     confirmed::ConfirmedFile,
-    counters::Counters,
+    counters::{Counted, Counters},
     journal::{self, Applied, Journal},
     overlay::{Generation, Layers},
     recent::EngineView,
@@ -141,12 +141,13 @@ impl StoreState {
         changes: &dyn Changes,
         started: Instant,
     ) -> Result<Arc<EngineView>, KvError> {
-        self.engine.write(changes)?;
+        let counted = Counted::new(changes);
+        self.engine.write(if self.counters.is_some() { &counted } else { changes })?;
         if let Some(confirmed) = &mut *self.confirmed.lock() {
             confirmed.commit(self.engine.last_commit()?)?;
         }
         if let Some(counters) = &self.counters {
-            counters.flush(changes, started.elapsed());
+            counters.flush(&counted, started.elapsed());
         }
         Ok(Arc::new(EngineView::of(&*self.engine)?))
     }

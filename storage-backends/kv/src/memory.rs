@@ -18,7 +18,7 @@ const STEP: usize = 512;
 
 /// An engine that keeps everything in memory and nothing on disk; its content goes with its last handle.
 ///
-/// Ordered maps whose values carry the number of the write that made them, so a view costs nothing and a
+/// Ordered maps of values that carry the number of the write that made them, so a view costs nothing and a
 /// batch becomes visible at one moment. Old versions go with the first write after the last view that
 /// needed them.
 #[derive(Default)]
@@ -88,11 +88,8 @@ impl Engine for MemoryEngine {
         let before = inner.live.enter(head);
         let seq = head + 1;
 
-        for (table, op) in changes.ops() {
-            if let Op::DeleteRange { from, to } = op {
-                let range = KeyRange { from, to, reverse: false };
-                inner.state.write().delete_range(table.id, range, seq, &inner.live.lock());
-            }
+        for (table, range) in changes.deleted_ranges() {
+            inner.state.write().delete_range(table.id, range, seq, &inner.live.lock());
         }
         let mut ops = changes.ops().peekable();
         while ops.peek().is_some() {
@@ -267,7 +264,7 @@ mod tests {
     use crate::Batch;
 
     #[test]
-    fn keeps_nothing_that_nobody_sees() {
+    fn keeps_nothing_that_no_view_sees() {
         let table = Table::new(0, "t", 8);
         let engine = MemoryEngine::new();
         let write = |fill: &dyn Fn(&mut Batch)| {

@@ -76,7 +76,7 @@ struct Parts {
     next: u64,
     /// How many have rows in each table.
     sharing: [usize; TABLES.len()],
-    /// Those that were dropped and whose rows are still there, with their tables.
+    /// Those that were dropped while their rows are still there, with their tables.
     dropped: Vec<(u64, usize)>,
 }
 
@@ -127,6 +127,7 @@ impl Opened {
         })?;
         let engine = MdbxOptions {
             durable: false,
+            scratch: true,
             max_bytes: Some(MOST_BYTES),
             ..MdbxOptions::new(dir.path(), &TABLES)
         };
@@ -278,7 +279,7 @@ impl Read for Part {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The next write removes its rows: it may be anybody's thread that lets go of them last.
+        // The next write removes its rows: any thread may let go of them last.
         self.opened.parts.lock().dropped.push((self.number, self.table));
     }
 }
@@ -442,7 +443,7 @@ mod tests {
         )
         .unwrap();
         put(&store.scratch().part().unwrap(), ROWS, &[(b"a", b"1")]);
-        assert_eq!(lies_in(), 1, "whoever only reads leaves it to the one that writes");
+        assert_eq!(lies_in(), 1, "a process that only reads leaves it to the one that writes");
         drop(store);
         drop(Store::open(engine(), &[ROWS], StoreOptions::default()).unwrap());
         assert_eq!(lies_in(), 0);

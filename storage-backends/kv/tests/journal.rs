@@ -419,7 +419,23 @@ fn a_file_that_was_only_begun_is_begun_again() {
     assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
 }
 
-/// An engine with a journal whose writes wait while `closed` says so.
+/// Of an older or a newer build, which may have confirmed what is in it elsewhere.
+#[test]
+fn a_file_of_another_format_is_not_begun_again() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    drop(open(&engine, dir.path()).unwrap());
+    let file = dir.path().join("journal.0000000000000001");
+    for number in ["3", "12"] {
+        let content = format!("polytrie journal {number}\nand what follows in this format");
+        fs::write(&file, &content).unwrap();
+        let error = open(&engine, dir.path()).map(drop).unwrap_err();
+        assert!(is_lost(&Err::<(), _>(error.clone())), "{error}");
+        assert!(error.to_string().contains("it is of another format"), "{error}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), content, "it is still there");
+    }
+}
+
+/// An engine with a journal that writes only while `closed` does not keep it from that.
 #[derive(Debug)]
 struct Gated {
     inner: Journaled,

@@ -180,7 +180,7 @@ fn expect_damaged<T: std::fmt::Debug>(result: Result<T, KvError>, words: &str) {
     assert!(text.contains("restore a copy of the whole data directory"), "{text}");
 }
 
-/// Without anybody looking for it: whoever reads the row is told, and all else is as before.
+/// Without a search for it: a reader of the row is told, and all else is as before.
 #[test]
 fn a_damaged_value_is_never_read() {
     let dir = TempDir::new().unwrap();
@@ -259,7 +259,7 @@ fn a_write_that_the_disk_has_lost_is_found() {
         bytes[new * PAGE + 16..][..4].copy_from_slice(&number);
     };
     harmed(dir.path(), lose, || {
-        // Who only reads cannot know.
+        // A reader cannot know.
         let found = rows(open(dir.path(), true, false).unwrap());
         assert_eq!(found[0], [(b"key".to_vec(), b"the value before".to_vec())]);
         expect_damaged(open(dir.path(), true, true), "the table small");

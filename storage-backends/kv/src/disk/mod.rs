@@ -78,7 +78,7 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     }
     match sync_dir(parent, "directory: name") {
         // A process that may write into a directory need not be allowed to read it; and a disk may be mounted in one of a
-        // disk that nobody writes to.
+        // disk that is only read.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
         synced => synced,
@@ -113,12 +113,16 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Gives a temporary file its name, unless something has that name: then it goes.
+/// Gives a temporary file a name that nothing has yet; else it goes.
 ///
 /// # Errors
 ///
-/// What the operating system says.
+/// [`ErrorKind::AlreadyExists`] if something has that name, or what the operating system says.
 pub fn name(temporary: TempPath, path: &Path) -> io::Result<()> {
+    // What a disk is told of replaces what there is, and this does not.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
     tell(path, Action::Rename(&temporary, path))?;
     Ok(temporary.persist_noclobber(path)?)
 }

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 
 /// A disk that is told of everything that is done to the files below a directory, before it is done, and may refuse it.
 ///
-/// The files themselves are real ones, so whoever reads sees them as a process sees what it wrote. What such a disk knows
+/// The files themselves are real ones, so a reader sees them as a process sees what it wrote. What such a disk knows
 /// besides is what of them would outlive a loss of power.
 pub trait SimulatedDisk: Debug + Send + Sync {
     /// A file is opened; returns by what later calls name it.

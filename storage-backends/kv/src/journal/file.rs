@@ -3,6 +3,7 @@
 use crate::{
     Batch, KvError, Table, append_checksum,
     checksum::Checksum,
+    codec::take,
     confirmed::Durable,
     disk::{Access, File, remove_file},
     strip_checksum,
@@ -13,6 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What a file of any format begins with.
+const NAME: &[u8] = b"polytrie journal ";
 const MAGIC: &[u8] = b"polytrie journal 4\n";
 /// Bytes of a record before what its checksum is of.
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
@@ -66,6 +69,12 @@ pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), 
         file.sync("journal: found files")
     };
     rewrite().map_err(|e| KvError::io("write to", path, e))
+}
+
+/// Whether a file begins with the number of a format; zeros that a loss of power has left are none.
+fn is_of_a_format(head: &[u8]) -> bool {
+    let number = head.strip_prefix(NAME).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 /// Number of a file and names of its tables.
@@ -140,7 +149,7 @@ impl Reader {
             };
         };
         let mut changes = self.buffer.as_slice();
-        let number = take_array(&mut changes).map(u64::from_be_bytes);
+        let number = take(&mut changes).map(u64::from_be_bytes);
         if number != Some(expected) {
             let found = number.unwrap_or_default();
             return Err(self.lost(&format!("record {found} stands where {expected} belongs")));
@@ -161,10 +170,13 @@ impl Reader {
             return Ok(None);
         }
         let mut head = self.buffer.clone();
+        if !head.starts_with(MAGIC) && is_of_a_format(&head) {
+            return Err(self.lost("it is of another format"));
+        }
         let mut rest = self.buffer.as_slice();
         let Some((number, count)) = (|| {
             rest = rest.strip_prefix(MAGIC)?;
-            Some((u64::from_be_bytes(take_array(&mut rest)?), take_array::<1>(&mut rest)?[0]))
+            Some((u64::from_be_bytes(take(&mut rest)?), take::<1>(&mut rest)?[0]))
         })() else {
             return Ok(None);
         };
@@ -184,13 +196,13 @@ impl Reader {
     /// Reads what the checksum of the next record is of into the buffer; returns the checksum if it is right.
     fn read_record(&mut self) -> Result<Option<u32>, KvError> {
         let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
-        let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
+        let [length, checksum] = [(); 2].map(|()| take(&mut head).map(u32::from_be_bytes));
         let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
         let content = self.bytes(length.into())?;
         Ok(content.filter(|content| Checksum::of(content).number() == checksum).map(|_| checksum))
     }
 
-    /// The next bytes of the file; `None` if it has no so many.
+    /// The next bytes of the file; `None` if it has not so many.
     fn bytes(&mut self, count: u64) -> Result<Option<&[u8]>, KvError> {
         if self.position.saturating_add(count) > self.length {
             return Ok(None);
@@ -211,8 +223,8 @@ impl Reader {
             .map_err(|e| KvError::io("read", &self.path, e))?;
         let found = (0..bytes.len().saturating_sub(RECORD_HEAD - 1)).find_map(|at| {
             let mut rest = &bytes[at..];
-            let length = u32::from_be_bytes(take_array(&mut rest)?) as usize;
-            let checksum = u32::from_be_bytes(take_array(&mut rest)?);
+            let length = u32::from_be_bytes(take(&mut rest)?) as usize;
+            let checksum = u32::from_be_bytes(take(&mut rest)?);
             let number = u64::from_be_bytes(*rest.first_chunk()?);
             let is_next = (first..first.saturating_add(SUCCESSORS)).contains(&number);
             let content = rest.get(..length).filter(|_| is_next && length >= 8)?;
@@ -220,10 +232,4 @@ impl Reader {
         });
         Ok(found)
     }
-}
-
-fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, after) = rest.split_first_chunk()?;
-    *rest = after;
-    Some(*taken)
 }

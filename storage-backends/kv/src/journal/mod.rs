@@ -9,7 +9,7 @@
 //!   header  magic, number of the file (8), names of the tables in the order by which records refer to them, CRC-32C (4)
 //!   records length (4), CRC-32C of what follows (4), number (8), changes
 //!   changes the batch, with tables in the order of the header ([`Batch::encode`])      integers big-endian
-//! engine    JOURNAL_TABLE "applied" ──► number of the last file whose batches the engine has (8), number of the record
+//! engine    JOURNAL_TABLE "applied" ──► number of the last file of which the engine has the batches (8), number of the record
 //!           after them (8), checksum (4)
 //! ```
 //!
@@ -31,6 +31,7 @@ mod file;
 use crate::{
     Batch, Engine, KvError, Table, append_checksum,
     checksum::Checksum,
+    codec::take,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
     disk::{Access, File, remove_file, sync_dir},
     recent::EngineView,
@@ -76,8 +77,9 @@ impl Applied {
         if !view.view.get_into(JOURNAL_TABLE, APPLIED, &mut row)? {
             return Ok(None);
         }
-        let long = |at: usize| row.get(at..)?.first_chunk().map(|b| u64::from_be_bytes(*b));
-        let found = long(0).zip(long(8)).map(|(file, next)| Self { file, next });
+        let mut rest = row.as_slice();
+        let mut long = || take(&mut rest).map(u64::from_be_bytes);
+        let found = long().zip(long()).map(|(file, next)| Self { file, next });
         let found = found.filter(|found| row == found.encode());
         found.map(Some).ok_or_else(|| {
             KvError::Corrupt("the row of what the engine has of the journal is damaged".into())

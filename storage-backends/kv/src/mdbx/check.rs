@@ -13,7 +13,7 @@ use std::borrow::Cow;
 ///
 /// # Errors
 ///
-/// [`KvError::Corrupt`] if they are not.
+/// [`KvError::Corrupt`] if they are not; another error if they could not be looked at.
 pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError> {
     // SAFETY: numbers, pointers and optional functions; MDBX asks for nothing but zeros.
     let mut found: ffi::MDBX_chk_context_t = unsafe { std::mem::zeroed() };
@@ -24,10 +24,11 @@ pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError>
         // SAFETY: the environment is open, and the rest outlives the call. No transaction of this thread is needed.
         unsafe { ffi::mdbx_env_chk(env, &callbacks, &mut found, flags, severity, 0) }
     });
-    match (found.result.total_problems, code) {
-        (0, ffi::MDBX_SUCCESS) => Ok(()),
-        (0, code) => Err(context.error("checking its pages", MdbxError::from_err_code(code))),
-        (problems, _) => Err(context.damaged_pages(problems)),
+    // What kept MDBX from looking, a lack of memory or of room among the readers, it counts as a problem too.
+    match (code, found.result.total_problems) {
+        (ffi::MDBX_SUCCESS, 0) => Ok(()),
+        (ffi::MDBX_SUCCESS | ffi::MDBX_PROBLEM, problems) => Err(context.damaged_pages(problems)),
+        (code, _) => Err(context.error("checking its pages", MdbxError::from_err_code(code))),
     }
 }
 
@@ -59,6 +60,7 @@ fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvE
     let mut cursor = tx.cursor(rows.database).map_err(|e| context.error("reading", e))?;
     let mut entry: Option<Entry<'_>> = cursor.first().map_err(|e| context.read(e))?;
     while let Some((key, row)) = entry {
+        rows.check_key(context, &key)?;
         rows.value(context, &key, &row)?;
         // A read goes by the branches of the tree, which a scan passes by.
         let found: Option<Cow<'_, [u8]>> =

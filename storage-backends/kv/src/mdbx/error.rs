@@ -109,14 +109,15 @@ impl Context {
     pub(super) fn lost_rows(&self, table: Table, found: u64, expected: u64) -> KvError {
         let file = self.path.join(DATA_FILE);
         let (table, file) = (table.name, file.display());
-        KvError::Corrupt(match found == expected {
+        let what = match found == expected {
             true => format!(
-                "some of the {found} rows of the table {table} in {file} are older than the last ones written"
+                "{found} rows, as its commit counts, but not with the values that were written"
             ),
-            false => {
-                format!("the table {table} in {file} has {found} rows, and {expected} were written")
-            }
-        })
+            false => format!("{found} rows, and its commit counts {expected}"),
+        };
+        KvError::Corrupt(format!(
+            "the table {table} in {file} has {what}: a page of it, or of the counts, is damaged or was never written"
+        ))
     }
 
     /// Pages that are not as they were written.

@@ -1,6 +1,7 @@
 //! MDBX, a memory-mapped B+tree with one writer and any number of readers.
 
 mod check;
+mod cursor;
 mod error;
 mod meta;
 mod open;
@@ -56,6 +57,8 @@ struct Databases {
     /// Of each table of `set`; `None` for a table that does not exist in an environment opened read-only, which reads as
     /// empty.
     rows: Vec<Option<Rows>>,
+    /// Whether commits write what the rows of each table amount to.
+    tallied: bool,
     context: Context,
 }
 
@@ -65,9 +68,10 @@ impl Databases {
         Ok(self.rows[self.set.position(table)?].as_ref())
     }
 
-    /// The tables of which a commit says what their rows amount to.
+    /// The tables that have a tally.
     fn counted(&self) -> impl Iterator<Item = Table> {
-        self.set.as_slice().iter().copied().filter(|table| *table != TALLY_TABLE)
+        let tables = self.set.as_slice().iter().copied();
+        tables.filter(|table| self.tallied && *table != TALLY_TABLE)
     }
 }
 

@@ -57,6 +57,9 @@ pub struct MdbxOptions {
     pub repair: bool,
     /// Look at every page and every row before it is open: damage is an error then, and not only once it is read.
     pub check: bool,
+    /// Whether it goes with this process: no tallies are kept then by which missing rows would be found, so a write
+    /// need not look at the rows that it replaces.
+    pub scratch: bool,
     /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
     pub max_bytes: Option<u64>,
 }
@@ -71,6 +74,7 @@ impl MdbxOptions {
             durable: true,
             repair: false,
             check: false,
+            scratch: false,
             max_bytes: None,
         }
     }
@@ -86,7 +90,8 @@ impl MdbxEngine {
     /// [`KvError::DiskFull`].
     pub fn open(mut options: MdbxOptions) -> Result<Self, KvError> {
         for own in [JOURNAL_TABLE, TALLY_TABLE] {
-            if !options.tables.contains(&own) {
+            let is_used = own != TALLY_TABLE || !options.scratch;
+            if is_used && !options.tables.contains(&own) {
                 options.tables.push(own);
             }
         }
@@ -126,7 +131,7 @@ impl MdbxEngine {
         if options.check {
             check::pages(&env, &context)?;
         }
-        let tables = open_tables(&env, set, context, options.read_only)?;
+        let tables = open_tables(&env, set, context, &options)?;
         if options.check {
             check::rows(&env, &tables)?;
         }
@@ -174,7 +179,7 @@ fn check_meta_pages(options: &MdbxOptions) -> Result<(), KvError> {
 fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
     (source.kind() == io::ErrorKind::PermissionDenied).then(|| {
         let reason = format!(
-            "{source} (whoever reads says so in this file; make this one file writable, or read a copy of the directory)"
+            "{source} (a reader says so in this file; make this one file writable, or read a copy of the directory)"
         );
         KvError::io("write to", path, io::Error::new(source.kind(), reason))
     })
@@ -255,12 +260,13 @@ fn open_tables(
     env: &Environment,
     set: TableSet,
     context: Context,
-    read_only: bool,
+    options: &MdbxOptions,
 ) -> Result<Databases, KvError> {
-    let mut tables = Databases { rows: Vec::with_capacity(set.as_slice().len()), set, context };
-    let Databases { set, rows, context } = &mut tables;
+    let rows = Vec::with_capacity(set.as_slice().len());
+    let mut tables = Databases { rows, set, tallied: !options.scratch, context };
+    let Databases { set, rows, context, .. } = &mut tables;
     let failed = |e| context.error("opening the tables", e);
-    if read_only {
+    if options.read_only {
         let tx = env.begin_ro_unsync().map_err(failed)?;
         for table in set.as_slice() {
             rows.push(match tx.open_db(Some(table.name)) {

@@ -2,20 +2,21 @@
 //!
 //! MDBX does not look whether a page is as it was written: a disk that changes a byte of a value changes the value.
 
-use super::{PAGE_BYTES, error::Context};
+use super::{PAGE_BYTES, cursor::Found, error::Context};
 use crate::{KvError, Table, checksum::Checksum};
-use signet_libmdbx::{Database, ReadResult, TableObject, TransactionKind, ffi};
-use std::{borrow::Cow, slice};
+use signet_libmdbx::Database;
 
 /// Bytes of a page before what it holds: where the value of a row begins that has pages of its own.
 const PAGE_HEAD: usize = 20;
+/// A row that is longer has pages of its own: two rows at least fit into any other page.
+const LONGEST_IN_PAGE: usize = PAGE_BYTES / 2;
 
 /// The rows of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) table: Table,
     pub(super) database: Database,
-    /// Of the table's name, which each row's goes on from.
+    /// The checksum of the table's name; that of each row continues it.
     checksum: Checksum,
 }
 
@@ -24,11 +25,17 @@ impl Rows {
         Self { table, database, checksum: Checksum::of(table.name.as_bytes()) }
     }
 
+    /// What the checksum of a row with this key continues.
+    #[inline]
+    pub(super) fn keyed(&self, key: &[u8]) -> Checksum {
+        self.checksum.and(key)
+    }
+
     /// Makes `row` the row that is stored.
-    pub(super) fn encode(&self, key: &[u8], value: &[u8], row: &mut Vec<u8>) {
+    pub(super) fn encode(keyed: Checksum, value: &[u8], row: &mut Vec<u8>) {
         row.clear();
         row.extend_from_slice(value);
-        self.checksum.append(key, row);
+        keyed.seal(row);
     }
 
     /// The value of a row that lies in the file.
@@ -43,70 +50,40 @@ impl Rows {
         key: &[u8],
         row: &'r [u8],
     ) -> Result<&'r [u8], KvError> {
-        match has_its_length(row) {
-            true => self.copied_value(context, key, row),
-            false => Err(context.damaged_row(self.table, key)),
-        }
+        let whole = Some(row).filter(|row| has_its_length(row));
+        let value = whole.and_then(|row| self.keyed(key).open(row));
+        value.ok_or_else(|| context.damaged_row(self.table, key))
     }
 
-    /// The value of a row that was read in a transaction which writes.
+    /// Checks that a key in the file can be one of the table, and ends in its page: nothing else says so of a key that was
+    /// not asked for.
     ///
     /// # Errors
     ///
-    /// As [`Self::value`].
-    pub(super) fn stored_value<'r>(
-        &self,
-        context: &Context,
-        key: &[u8],
-        row: &'r StoredRow,
-    ) -> Result<&'r [u8], KvError> {
-        self.copied_value(context, key, row.as_slice())
-    }
-
-    /// The value of a row that lies elsewhere.
+    /// [`KvError::Corrupt`] if not.
     #[inline]
-    fn copied_value<'r>(
+    pub(super) fn check_key(&self, context: &Context, key: &[u8]) -> Result<(), KvError> {
+        let room = PAGE_BYTES - key.as_ptr().addr() % PAGE_BYTES;
+        let longest = room.min(self.table.max_key.into());
+        match key.len() <= longest {
+            true => Ok(()),
+            false => Err(context.damaged_row(self.table, &key[..longest])),
+        }
+    }
+
+    /// A key that was found in a transaction which writes, from `from` on.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::Corrupt`] if its length cannot be that of a key of the table.
+    pub(super) fn known_key<'k>(
         &self,
         context: &Context,
-        key: &[u8],
-        row: &'r [u8],
-    ) -> Result<&'r [u8], KvError> {
-        self.checksum.strip(key, row).ok_or_else(|| context.damaged_row(self.table, key))
-    }
-}
-
-/// A copy of a row that is read in a transaction which writes: its page may lie in memory of MDBX's own, and not in the
-/// file. Which of them it is MDBX cannot be asked: it takes some pages in memory for pages of the file, as it compares
-/// numbers of pages that it has cut to 32 bits.
-#[derive(Debug)]
-pub(super) struct StoredRow(Vec<u8>);
-
-impl StoredRow {
-    /// Its bytes; none if its length is damaged, and no row is as short as that.
-    pub(super) fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl TableObject<'_> for StoredRow {
-    fn decode_borrow(row: Cow<'_, [u8]>) -> ReadResult<Self> {
-        Ok(Self(row.into_owned()))
-    }
-
-    unsafe fn decode_val<K: TransactionKind>(
-        _: *const ffi::MDBX_txn,
-        row: ffi::MDBX_val,
-    ) -> ReadResult<Self> {
-        let (start, len) = (row.iov_base.cast::<u8>().cast_const(), row.iov_len);
-        // A row that is longer than a page has pages of its own, which lie in the file until a later transaction.
-        if len > PAGE_BYTES && start.addr() % PAGE_BYTES != PAGE_HEAD {
-            return Ok(Self(Vec::new()));
-        }
-        // SAFETY: MDBX says that the row begins at `start`, and the transaction goes on meanwhile. It has compared the length
-        // of a row with pages of its own with the end of these; any other one is shorter than a page, and so begins in a page
-        // that has others, or the memory of MDBX, behind it.
-        let row = unsafe { slice::from_raw_parts(start, len) };
-        Ok(Self(row.to_vec()))
+        key: Found<'k>,
+        from: &[u8],
+    ) -> Result<&'k [u8], KvError> {
+        let known = key.filter(|key| key.len() <= usize::from(self.table.max_key));
+        known.ok_or_else(|| context.damaged_row(self.table, from))
     }
 }
 
@@ -115,4 +92,16 @@ impl TableObject<'_> for StoredRow {
 fn has_its_length(row: &[u8]) -> bool {
     let start = row.as_ptr().addr() % PAGE_BYTES;
     start == PAGE_HEAD || start + row.len() <= PAGE_BYTES
+}
+
+/// Whether a row or a key can be read that was found in a transaction which writes, by where it begins and its length, which
+/// may be damaged. Its page may lie in memory of MDBX's own, at any address, and not in the file; `mdbx_is_dirty` cannot
+/// tell: it cuts page numbers to 32 bits, so memory far from the map looks like the file.
+///
+/// MDBX has compared the length of a row that has pages of its own with their end. They lie in the file, unless the
+/// transaction itself has written that row: with one change of a key none does so and finds it again. Any other row is
+/// shorter than half a page. A damaged length may lead so far behind the page: it is assumed that there are other pages, as
+/// the file grows in steps and is seldom full, or other memory of the process. Then the checksum is wrong.
+pub(super) fn can_be_read(start: *const u8, len: usize) -> bool {
+    len <= LONGEST_IN_PAGE || start.addr() % PAGE_BYTES == PAGE_HEAD
 }

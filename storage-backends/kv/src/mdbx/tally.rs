@@ -1,8 +1,8 @@
 //! What the rows of each table amount to: their number, and the sum of their checksums.
 //!
 //! A row has a checksum, so one that was changed is found. One that is missing is not: where the disk has damaged a page of the
-//! tree, or never wrote one, other pages are read in its place, and what is in those is whole. So each commit says of each
-//! table that it changes what there is then, and whoever looks for damage counts again.
+//! tree, or never wrote one, other pages are read in its place, and what is in those is whole. So each commit writes the
+//! tally of each table that it changes, and a search for damage counts again.
 //!
 //! ```text
 //! "Tallies"   name of a table ──► number of its rows (8), sum (8)      integers big-endian; a table without a row is empty
@@ -11,20 +11,21 @@
 //! The sum is that of 64 bits which each checksum is spread over, so it does not depend on the order, and what a row adds
 //! goes again with the row.
 
-use super::{
-    Databases,
-    row::{Rows, StoredRow},
-};
-use crate::{KvError, Table};
+use super::{Databases, row::Rows};
+use crate::{KvError, Table, codec::take};
 use signet_libmdbx::{
-    TransactionKind, WriteFlags,
+    ReadResult, TableObject, TransactionKind, WriteFlags, ffi,
     tx::{Tx, aliases::RwTxUnsync},
 };
+use std::borrow::Cow;
 
 /// An environment has this table besides those it is opened with.
 pub(super) const TALLY_TABLE: Table = Table::new(253, "Tallies", 255);
 
-/// An odd number whose bits look random.
+/// Bytes of a row of the table: number, sum and checksum.
+const BYTES: usize = 20;
+
+/// An odd number with bits that look random.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What the rows of a table amount to.
@@ -47,7 +48,7 @@ impl Tally {
         self.sum = self.sum.wrapping_sub(weight(row));
     }
 
-    /// What a commit says of a table.
+    /// The tally that the last commit has of a table.
     ///
     /// # Errors
     ///
@@ -59,16 +60,16 @@ impl Tally {
     ) -> Result<Self, KvError> {
         let Some(tallies) = tables.rows(TALLY_TABLE)? else { return Ok(Self::default()) };
         let key = table.name.as_bytes();
-        let found: Option<StoredRow> =
+        let found: Option<TallyRow> =
             tx.get(tallies.database.dbi(), key).map_err(|e| tables.context.read(e))?;
-        let Some(row) = found else { return Ok(Self::default()) };
-        let value = tallies.stored_value(&tables.context, key, &row)?;
-        let long = |at: usize| value.get(at..)?.first_chunk().map(|b| u64::from_be_bytes(*b));
-        let tally = long(0).zip(long(8)).map(|(rows, sum)| Self { rows, sum });
+        let Some(TallyRow(row)) = found else { return Ok(Self::default()) };
+        let mut value = row.as_ref().and_then(|row| tallies.keyed(key).open(row)).unwrap_or(&[]);
+        let mut long = || take(&mut value).map(u64::from_be_bytes);
+        let tally = long().zip(long()).map(|(rows, sum)| Self { rows, sum });
         tally.ok_or_else(|| tables.context.damaged_row(TALLY_TABLE, key))
     }
 
-    /// Says it of a table.
+    /// Writes the tally of a table.
     ///
     /// # Errors
     ///
@@ -81,9 +82,30 @@ impl Tally {
     ) -> Result<(), KvError> {
         let tallies = tables.rows(TALLY_TABLE)?.ok_or(KvError::UnknownTable(TALLY_TABLE.name))?;
         let (key, mut row) = (table.name.as_bytes(), Vec::new());
-        tallies.encode(key, &[self.rows, self.sum].map(u64::to_be_bytes).concat(), &mut row);
+        let value = [self.rows, self.sum].map(u64::to_be_bytes).concat();
+        Rows::encode(tallies.keyed(key), &value, &mut row);
         tx.put(tallies.database, key, &row, WriteFlags::UPSERT)
             .map_err(|e| tables.context.error("writing", e))
+    }
+}
+
+/// A copy of a row; `None` if it has not the length of one.
+#[derive(Debug)]
+struct TallyRow(Option<[u8; BYTES]>);
+
+impl TableObject<'_> for TallyRow {
+    fn decode_borrow(row: Cow<'_, [u8]>) -> ReadResult<Self> {
+        Ok(Self(row.as_ref().try_into().ok()))
+    }
+
+    unsafe fn decode_val<K: TransactionKind>(
+        _: *const ffi::MDBX_txn,
+        row: ffi::MDBX_val,
+    ) -> ReadResult<Self> {
+        // SAFETY: MDBX says that the row begins there, and the transaction goes on meanwhile. Before its length was looked at
+        // nothing is read.
+        let read = || unsafe { row.iov_base.cast::<[u8; BYTES]>().read_unaligned() };
+        Ok(Self((row.iov_len == BYTES).then(read)))
     }
 }
 

@@ -89,6 +89,7 @@ impl View for MdbxView {
                 reader.cursor(rows.database).map_err(|e| context.error("reading", e))?;
             let mut entry = first(&mut cursor, range).map_err(|e| context.read(e))?;
             while let Some((key, row)) = entry {
+                rows.check_key(context, &key)?;
                 let is_in_range = range.contains(&key);
                 if !is_in_range || !chunk.push(&key, rows.value(context, &key, &row)?) {
                     break;

@@ -2,14 +2,12 @@
 
 use super::{
     Databases,
-    row::{Rows, StoredRow},
+    cursor::{Found, WriteCursor},
+    row::Rows,
     tally::Tally,
 };
-use crate::{Changes, KvError, Op, Table};
-use signet_libmdbx::{
-    Environment, WriteFlags,
-    tx::aliases::{RwCursorUnsync, RwTxUnsync},
-};
+use crate::{Changes, KeyRange, KvError, Op, Table, checksum::Checksum};
+use signet_libmdbx::{Environment, MdbxError, tx::aliases::RwTxUnsync};
 use std::borrow::Cow;
 
 pub(super) fn write(
@@ -22,13 +20,11 @@ pub(super) fn write(
     let mut tallies = Tallies { tx: &tx, tables, changed: Vec::new() };
 
     // A dropped transaction is rolled back, so every early return leaves nothing behind.
-    for (table, op) in changes.ops() {
-        if let Op::DeleteRange { from, to } = op {
-            table.check_range(from, to)?;
-            let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
-            writer.delete_range(from, to)?;
-            tallies.set(table, writer.tally);
-        }
+    for (table, KeyRange { from, to, .. }) in changes.deleted_ranges() {
+        table.check_range(from, to)?;
+        let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
+        writer.delete_range(from, to)?;
+        tallies.set(table, writer.tally);
     }
 
     let mut open: Option<TableWriter<'_, '_>> = None;
@@ -67,14 +63,17 @@ struct Tallies<'tx> {
 }
 
 impl Tallies<'_> {
-    fn of(&self, table: Table) -> Result<Tally, KvError> {
+    /// `None` where no tallies are kept.
+    fn of(&self, table: Table) -> Result<Option<Tally>, KvError> {
         match self.changed.iter().find(|(changed, _)| *changed == table) {
-            Some((_, tally)) => Ok(*tally),
-            None => Tally::read(self.tx, self.tables, table),
+            Some((_, tally)) => Ok(Some(*tally)),
+            None if !self.tables.tallied => Ok(None),
+            None => Tally::read(self.tx, self.tables, table).map(Some),
         }
     }
 
-    fn set(&mut self, table: Table, tally: Tally) {
+    fn set(&mut self, table: Table, tally: Option<Tally>) {
+        let Some(tally) = tally else { return };
         match self.changed.iter_mut().find(|(changed, _)| *changed == table) {
             Some((_, changed)) => *changed = tally,
             None => self.changed.push((table, tally)),
@@ -91,8 +90,9 @@ struct TableWriter<'tx, 'key> {
     rows: &'tx Rows,
     tables: &'tx Databases,
     tx: &'tx RwTxUnsync,
-    cursor: RwCursorUnsync<'tx>,
-    tally: Tally,
+    cursor: WriteCursor<'tx>,
+    /// `None` where none is kept.
+    tally: Option<Tally>,
     /// No key of the table is greater; `None` if the table was empty and nothing was written yet.
     last: Option<Cow<'key, [u8]>>,
     /// Memory for one row.
@@ -104,84 +104,95 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         tx: &'tx RwTxUnsync,
         tables: &'tx Databases,
         table: Table,
-        tally: Tally,
+        tally: Option<Tally>,
     ) -> Result<Self, KvError> {
         let rows = tables.rows(table)?.ok_or(KvError::UnknownTable(table.name))?;
-        let cursor = tx.cursor(rows.database).map_err(|e| tables.context.error("writing", e))?;
+        let cursor =
+            WriteCursor::new(tx, rows.database).map_err(|e| tables.context.error("writing", e))?;
         Ok(Self { rows, tables, tx, cursor, tally, last: None, row: Vec::new() })
     }
 
     fn find_last(&mut self) -> Result<(), KvError> {
-        let last = self.cursor.last::<Vec<u8>, ()>().map_err(|e| self.tables.context.read(e))?;
-        self.last = last.map(|(key, ())| Cow::Owned(key));
+        let context = &self.tables.context;
+        if let Some(key) = self.cursor.last_key().map_err(|e| context.error("writing", e))? {
+            let key = self.rows.known_key(context, key, &[])?;
+            self.last = Some(Cow::Owned(key.to_vec()));
+        }
         Ok(())
     }
 
+    fn failed(&self, error: MdbxError) -> KvError {
+        self.tables.context.error("writing", error)
+    }
+
     fn put(&mut self, key: &'key [u8], value: &[u8]) -> Result<(), KvError> {
-        let tables = self.tables;
-        let failed = |e| tables.context.error("writing", e);
-        self.rows.encode(key, value, &mut self.row);
-        if self.last.as_ref().is_none_or(|last| key > last.as_ref()) {
-            // Appending fills pages completely and needs no search.
+        let keyed = self.rows.keyed(key);
+        Rows::encode(keyed, value, &mut self.row);
+        let is_last = self.last.as_ref().is_none_or(|last| key > last.as_ref());
+        let written = if is_last {
             self.last = Some(Cow::Borrowed(key));
-            self.cursor.append(key, &self.row).map_err(failed)?;
+            self.cursor.append(key, &self.row)
+        } else if self.tally.is_none() {
+            self.cursor.upsert(key, &self.row)
         } else {
-            // The page is found at once the second time. What a cursor says of the row it is at, without a search, is that
-            // of the next one after it has deleted something.
-            if let Some(old) = self.find(key)? {
-                self.forget(key, &old)?;
+            match self.cursor.insert(key, &self.row) {
+                Ok(None) => Ok(()),
+                Ok(Some(old)) => {
+                    forget(&mut self.tally, keyed, old)
+                        .ok_or_else(|| self.tables.context.damaged_row(self.rows.table, key))?;
+                    self.cursor.replace(key, &self.row)
+                }
+                Err(error) => Err(error),
             }
-            self.cursor.put(key, &self.row, WriteFlags::UPSERT).map_err(failed)?;
+        };
+        written.map_err(|e| self.failed(e))?;
+        if let Some(tally) = &mut self.tally {
+            tally.add(&self.row);
         }
-        self.tally.add(&self.row);
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
-        match self.find(key)? {
-            Some(row) => self.remove(key, &row),
-            None => Ok(()),
+        let Self { rows, tables, cursor, tally, .. } = self;
+        match cursor.find(key) {
+            Ok(None) => Ok(()),
+            Ok(Some(row)) => {
+                forget(tally, rows.keyed(key), row)
+                    .ok_or_else(|| tables.context.damaged_row(rows.table, key))?;
+                cursor.remove().map_err(|e| self.failed(e))
+            }
+            Err(error) => Err(self.failed(error)),
         }
-    }
-
-    /// The row with this key, to which the cursor goes.
-    fn find(&mut self, key: &[u8]) -> Result<Option<StoredRow>, KvError> {
-        self.cursor.set(key).map_err(|e| self.tables.context.read(e))
-    }
-
-    /// Removes the row that the cursor is at.
-    fn remove(&mut self, key: &[u8], row: &StoredRow) -> Result<(), KvError> {
-        self.forget(key, row)?;
-        self.cursor.del().map_err(|e| self.tables.context.error("writing", e))
-    }
-
-    /// Takes a row out of what the rows amount to. One that is damaged was counted with another checksum.
-    fn forget(&mut self, key: &[u8], row: &StoredRow) -> Result<(), KvError> {
-        let context = &self.tables.context;
-        self.rows.stored_value(context, key, row)?;
-        self.tally.remove(row.as_slice());
-        Ok(())
     }
 
     fn delete_range(&mut self, from: &[u8], to: Option<&[u8]>) -> Result<(), KvError> {
+        let Self { rows, tables, cursor, tally, .. } = self;
+        let context = &tables.context;
+        let failed = |e| context.error("writing", e);
         if from.is_empty() && to.is_none() {
-            self.tally = Tally::default();
-            let cleared = self.tx.clear_db(self.rows.database);
-            return cleared.map_err(|e| self.tables.context.error("writing", e));
+            *tally = tally.map(|_| Tally::default());
+            return self.tx.clear_db(rows.database).map_err(failed);
         }
         // What is left of the range always begins at `from`, so nothing depends on where a deletion leaves the
         // cursor.
-        loop {
-            let first = match from.is_empty() {
-                true => self.cursor.first::<Vec<u8>, StoredRow>(),
-                false => self.cursor.set_range::<Vec<u8>, StoredRow>(from),
-            };
-            match first.map_err(|e| self.tables.context.read(e))? {
-                Some((key, row)) if to.is_none_or(|to| key.as_slice() < to) => {
-                    self.remove(&key, &row)?;
-                }
-                _ => return Ok(()),
+        while let Some((key, row)) = cursor.first(from).map_err(failed)? {
+            let key = rows.known_key(context, key, from)?;
+            if to.is_some_and(|to| key >= to) {
+                break;
             }
+            forget(tally, rows.keyed(key), row)
+                .ok_or_else(|| context.damaged_row(rows.table, key))?;
+            cursor.remove().map_err(failed)?;
         }
+        Ok(())
     }
+}
+
+/// Takes a row that goes out of the tally; `None` if it is damaged: the sum has the checksum that it was written with.
+fn forget(tally: &mut Option<Tally>, keyed: Checksum, row: Found<'_>) -> Option<()> {
+    let Some(tally) = tally else { return Some(()) };
+    let row = row?;
+    keyed.open(row)?;
+    tally.remove(row);
+    Some(())
 }

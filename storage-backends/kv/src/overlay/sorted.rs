@@ -69,11 +69,9 @@ impl<'a> Sorted<'a> {
 
 impl Changes for Sorted<'_> {
     fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_> {
-        let deleted = self.tables.iter().flat_map(|sorted| {
-            sorted.deleted.iter().map(|Span { from, to }| {
-                (sorted.table, Op::DeleteRange { from, to: to.as_deref() })
-            })
-        });
+        let deleted = self
+            .deleted_ranges()
+            .map(|(table, KeyRange { from, to, .. })| (table, Op::DeleteRange { from, to }));
         let rows = self.tables.iter().flat_map(|sorted| {
             let op = |&row: &u32| Some((sorted.table, self.op(sorted.position, row)?));
             sorted.rows.iter().filter_map(op)
@@ -82,6 +80,14 @@ impl Changes for Sorted<'_> {
         let row = self.journaled.as_ref();
         let row = row.map(|row| (JOURNAL_TABLE, Op::Put { key: APPLIED, value: row }));
         Box::new(deleted.chain(rows).chain(row))
+    }
+
+    fn deleted_ranges(&self) -> Box<dyn Iterator<Item = (Table, KeyRange<'_>)> + '_> {
+        Box::new(self.tables.iter().flat_map(|sorted| {
+            sorted.deleted.iter().map(|Span { from, to }| {
+                (sorted.table, KeyRange { from, to: to.as_deref(), reverse: false })
+            })
+        }))
     }
 
     fn size_hint(&self) -> (usize, usize) {

@@ -74,6 +74,8 @@ impl Ground {
             Self::Disk(dir) => Arc::new(MdbxEngine::open(MdbxOptions {
                 // The tests end processes, not machines.
                 durable: false,
+                // Each opening counts what the writes before have left.
+                check: true,
                 ..MdbxOptions::new(dir.path(), tables)
             })?),
         })
