@@ -15,6 +15,8 @@
 mod attributes;
 mod building;
 mod error;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use error::EngineError;
@@ -220,6 +222,9 @@ impl Engine {
             return Ok(Some(PayloadStatus::from_status(PayloadStatusEnum::Syncing)));
         };
         if branch.hashes.is_empty() {
+            drop(chain);
+            // What made it the head may have failed before it was durable.
+            self.node.flush()?;
             return Ok(None);
         }
         let former = self.node.view();
