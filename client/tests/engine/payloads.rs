@@ -4,7 +4,7 @@ use crate::{
     fixtures::fixture,
     run::polytrie,
     sample::sample,
-    support::{Node, Payload, args, blocks_of, bytes, layers, quantity, sample_blocks},
+    support::{Node, Payload, args, attributes, blocks_of, bytes, layers, quantity, sample_blocks},
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::Encodable2718;
@@ -66,10 +66,24 @@ fn every_layer_is_driven_block_by_block() {
             let block = node.public("eth_getBlockByNumber", json!([tag, false]));
             assert_eq!(block["hash"], json!(payloads[30].hash), "{}", layer.name);
         }
-        // An ancestor of the head changes nothing, and nothing is made on it.
-        let answer = node.choose_as(payloads[20].hash, B256::ZERO, &Value::Null);
-        assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[20].hash));
+        // What is below the final block changes nothing, and nothing is made on it.
+        let ancestor = node.choose_as(payloads[20].hash, B256::ZERO, &attributes(u64::MAX / 2, 1));
+        let valid = json!({
+            "status": "VALID", "latestValidHash": payloads[20].hash, "validationError": null
+        });
+        assert_eq!(ancestor, json!({ "payloadStatus": valid, "payloadId": null }));
         assert_eq!(node.head(), payloads[43].hash);
+        // What is above it is the head then, and so is the final block; the way forward needs no payloads.
+        for back in [36, 30] {
+            let answer = node.choose_as(payloads[back].hash, payloads[29].hash, &Value::Null);
+            assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[back].hash));
+            assert_eq!(node.head(), payloads[back].hash, "{}", layer.name);
+            let block = node.public("eth_getBlockByNumber", json!(["finalized", false]));
+            assert_eq!(block["hash"], json!(payloads[29].hash), "{}", layer.name);
+            let above = node.public("eth_getBlockByHash", json!([payloads[43].hash, false]));
+            assert!(above.is_null(), "{}", layer.name);
+            node.choose(payloads[43].hash);
+        }
 
         // Both ports answer what drivers ask for.
         assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), 44);

@@ -5,7 +5,7 @@
 //!                     └─ no: on another block that is known?                   ├─► VALID, INVALID
 //!                              ├─ yes ─► a fork of the chain, in memory ───────┘
 //!                              └─ no ──► kept as it is ────────────────────────► SYNCING
-//!   forkchoiceUpdated ─► the head: proposed, in the chain, or on a branch ─► one atomic write a block, durable ─► VALID
+//!   forkchoiceUpdated ─► the head: proposed, on a branch, or a block to go back to ─► a write a block, durable ─► VALID
 //!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
 //! ```
 //!
@@ -57,7 +57,7 @@ struct State {
 struct Branch {
     /// Number of the last block that it shares with the chain.
     fork: u64,
-    /// Its blocks above that, oldest first.
+    /// Its blocks above that, oldest first; none if it is in the chain.
     hashes: Vec<B256>,
     /// Those of them that are not stored.
     new: Vec<B256>,
@@ -197,13 +197,18 @@ impl Engine {
                 _ => return Ok(ForkchoiceUpdated::new(status)),
             }
         }
+        let updated = ForkchoiceUpdated::new(valid(head));
+        // What is below the block that was called final stays, and no payload is begun on it.
+        let finalized = self.node.named_marks().finalized;
+        if branch.hashes.is_empty() && finalized.is_some_and(|finalized| branch.fork < finalized) {
+            return Ok(updated);
+        }
         let marks = self.marks(&choice, &branch)?;
         if let Some(not_chosen) = self.choose(&mut state, head)? {
             return Ok(ForkchoiceUpdated::new(not_chosen));
         }
-        let updated = ForkchoiceUpdated::new(valid(head));
-        // An ancestor of the head stays one (the specification leaves it open), and no payload is begun on it.
         let view = self.node.view();
+        // Its owner may have changed the chain since.
         if view.hash() != head {
             return Ok(updated);
         }
@@ -214,14 +219,14 @@ impl Engine {
         Ok(updated.with_payload_id(id))
     }
 
-    /// Makes the end of a branch the head, unless it is in the chain already. Says why not if it cannot be.
+    /// Makes a block the head: the end of another branch, or one of the chain. Says why not if it cannot be.
     fn choose(&self, state: &mut State, head: B256) -> Result<Option<PayloadStatus>, EngineError> {
         let mut chain = self.node.chain();
         // The owner of the chain may have changed it meanwhile.
         let Some(branch) = branch_to(&chain, state, head)? else {
             return Ok(Some(PayloadStatus::from_status(PayloadStatusEnum::Syncing)));
         };
-        if branch.hashes.is_empty() {
+        if chain.head().hash() == head {
             drop(chain);
             // What made it the head may have failed before it was durable.
             self.node.flush()?;
@@ -292,7 +297,7 @@ fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, 
     Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
 }
 
-/// Moves the head to the end of a branch whose blocks were found valid.
+/// Moves the head to the end of a branch whose blocks were found valid, or back to a block of the chain.
 fn choose_on(
     chain: &mut Chain,
     state: &State,

@@ -32,6 +32,11 @@ impl Node {
         *self.marks.0.lock() = Some(marks);
     }
 
+    /// The blocks that a consensus layer named; none before it has.
+    pub(crate) fn named_marks(&self) -> Marks {
+        self.marks.0.lock().unwrap_or_default()
+    }
+
     /// The last blocks that are not expected to be taken back: those that a consensus layer named, else the last one that is
     /// durable, as only the user takes a block of this chain back, or a failure before it is durable.
     pub fn marks(&self) -> Marks {
