@@ -164,8 +164,8 @@ impl Engine {
         Ok(status)
     }
 
-    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes.
-    /// What was chosen is durable when this returns.
+    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes. Those
+    /// that do not parse are an error once the head has moved. What was chosen is durable when this returns.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Engine {
         &self,
         version: u8,
         choice: ForkchoiceState,
-        attributes: Option<PayloadAttributes>,
+        attributes: Option<Result<PayloadAttributes, EngineError>>,
     ) -> Result<ForkchoiceUpdated, EngineError> {
         self.node.writable()?;
         let head = choice.head_block_hash;
@@ -214,7 +214,7 @@ impl Engine {
         }
         self.node.set_marks(marks);
         let Some(attributes) = attributes else { return Ok(updated) };
-        let next = attributes::next_block(&self.node, &view, version, attributes)?;
+        let next = attributes::next_block(&self.node, &view, version, attributes?)?;
         let id = state.jobs.begin(&self.node, version, head, next)?;
         Ok(updated.with_payload_id(id))
     }

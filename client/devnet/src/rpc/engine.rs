@@ -151,11 +151,16 @@ fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadSta
 
 fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUpdated> {
     let choice: ForkchoiceState = args.next()?;
-    let attributes: Option<PayloadAttributes> = args.optional()?;
+    let attributes: Option<Value> = args.optional()?;
     if version >= 4 {
         // Which columns of blobs the consensus layer keeps matters to a node that samples them from others.
         let _custody: Option<FixedBytes<16>> = args.optional()?;
     }
+    // The head is chosen whatever is wrong with them.
+    let attributes = attributes.map(|attributes| {
+        serde_json::from_value::<PayloadAttributes>(attributes)
+            .map_err(|error| EngineError::Attributes(format!("they do not parse: {error}")))
+    });
     Ok(engine(rpc)?.forkchoice_updated(version, choice, attributes)?)
 }
 
