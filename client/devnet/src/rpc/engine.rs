@@ -10,7 +10,10 @@ use super::{
     error::{RpcError, RpcResult},
     web3::VERSION,
 };
-use crate::engine::{Engine, EngineError};
+use crate::{
+    View,
+    engine::{Engine, EngineError},
+};
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, FixedBytes, U256};
@@ -238,15 +241,16 @@ fn envelope_of<P>(rpc: &Rpc, built: &BuiltBlock, payload: P) -> Envelope<P> {
     }
 }
 
-/// The body of a block, by its number; `None` if the block is not there.
-type BodyOf<B> = fn(&Rpc, u64) -> RpcResult<Option<B>>;
+/// The body of a block of a view, by its number; `None` if the block is not there.
+type BodyOf<B> = fn(&Rpc, &View, u64) -> RpcResult<Option<B>>;
 
 fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
     expect_few(hashes.len() as u64)?;
+    // One for all: a block of another branch may have the number in the next one.
     let view = rpc.node.view();
     let body = |hash| match view.db().number_of(hash)? {
-        Some(number) => of(rpc, number),
+        Some(number) => of(rpc, &view, number),
         None => Ok(None),
     };
     hashes.iter().map(body).collect()
@@ -259,8 +263,9 @@ fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Ve
         return Err(RpcError::params("start and count are numbers from 1 on"));
     }
     expect_few(count)?;
-    let last = start.saturating_add(count - 1).min(rpc.node.view().head.number());
-    (start..=last).map(|number| of(rpc, number)).collect()
+    let view = rpc.node.view();
+    let last = start.saturating_add(count - 1).min(view.head.number());
+    (start..=last).map(|number| of(rpc, &view, number)).collect()
 }
 
 fn expect_few(found: u64) -> RpcResult<()> {
@@ -270,18 +275,21 @@ fn expect_few(found: u64) -> RpcResult<()> {
     }
 }
 
-fn body(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
-    let block = rpc.node.view().db().block(number)?;
+fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
+    let block = view.db().block(number)?;
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
 }
 
 /// A body with its access list, as long as the state before the block is kept.
-fn body_with_list(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
-    let view = rpc.node.view();
-    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+fn body_with_list(
+    rpc: &Rpc,
+    view: &View,
+    number: u64,
+) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
+    let Some(found) = rpc.block(view, number)? else { return Ok(None) };
     let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
-        Some(_) => list_of(rpc, &view, &found)?,
+        Some(_) => list_of(rpc, view, &found)?,
         None => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
