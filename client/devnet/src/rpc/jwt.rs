@@ -106,11 +106,8 @@ impl JwtSecret {
         let dir = parent(path);
         create_dir(dir)?;
         // Whole or not at all, and for the eyes of the owner.
-        let mut file = tempfile::Builder::new().make_in(dir, |path| {
-            let file = File::open(path, Access::CreateNew)?;
-            keep_to_its_owner(path)?;
-            Ok(file)
-        })?;
+        let mut file =
+            tempfile::Builder::new().make_in(dir, |path| File::open(path, Access::CreateSecret))?;
         writeln!(file, "{}", hex::encode(secret))?;
         file.as_file().sync("secret: content")?;
         name(file.into_temp_path(), path)?;
@@ -176,17 +173,6 @@ impl JwtSecret {
 /// A part of a token.
 fn part<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
-}
-
-#[cfg(unix)]
-fn keep_to_its_owner(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-}
-
-#[cfg(not(unix))]
-fn keep_to_its_owner(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
