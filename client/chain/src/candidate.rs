@@ -1,7 +1,7 @@
 //! A block on its way in, and what became of it.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
-use crate::executor::{SenderError, recover_at_once, recover_authorities, recover_senders};
+use crate::executor::{SenderError, recover_authorities, recover_in_parallel, recover_senders};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, Bytes, U256};
@@ -64,10 +64,10 @@ impl Candidate {
     /// # Errors
     ///
     /// If it does not decode.
-    pub fn prepare_at_once(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+    pub fn prepare_in_parallel(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
-        // Where a sender is missing, the first one that is has to be named.
-        let senders = recover_at_once(&block.body.transactions);
+        // `None` if a signature is bad: then `with_senders` recovers them in order, so that the error names the first bad one.
+        let senders = recover_in_parallel(&block.body.transactions);
         Ok(Self::with_senders(spec, block, rlp, senders).0)
     }
 

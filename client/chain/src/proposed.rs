@@ -92,8 +92,9 @@ impl Chain {
         let (mut batch, mut base, mut above) = (Batch::new(), tip, Vec::new());
         let mut total_difficulty = None;
         for rlp in blocks {
-            let header = decode_header(rlp)
-                .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
+            let header = decode_header(rlp).map_err(|e| {
+                ChainError::Corrupt(format!("a block that decoded before does not decode now: {e}"))
+            })?;
             let before = match total_difficulty {
                 Some(before) => before,
                 None => {

@@ -333,8 +333,11 @@ fn take_in(chain: &mut Chain, rlp: alloy_primitives::Bytes) -> Result<(), Insert
 
 /// A block that decoded before.
 fn prepared(chain: &Chain, rlp: alloy_primitives::Bytes) -> Result<Candidate, ChainError> {
-    Candidate::prepare(chain.spec(), rlp)
-        .map_err(|error| ChainError::Corrupt(format!("a payload decodes once only: {error}")))
+    Candidate::prepare(chain.spec(), rlp).map_err(|error| {
+        ChainError::Corrupt(format!(
+            "a payload that decoded when it came does not decode now: {error}"
+        ))
+    })
 }
 
 const fn valid(hash: B256) -> PayloadStatus {

@@ -143,7 +143,7 @@ fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadSta
         Err(PayloadError::Invalid(reason)) => return invalid(reason),
         Err(PayloadError::Call { code, reason }) => return Err(RpcError::new(code, reason)),
     };
-    match Candidate::prepare_at_once(spec, rlp) {
+    match Candidate::prepare_in_parallel(spec, rlp) {
         Ok(mut candidate) => {
             candidate.access_list = access_list;
             Ok(engine(rpc)?.new_payload(candidate)?)

@@ -66,8 +66,8 @@ struct Header {
 
 #[derive(Deserialize)]
 struct Claims {
-    /// When it was made, in seconds since 1970.
-    iat: u64,
+    /// When it was made, in seconds since 1970, if it says.
+    iat: Option<u64>,
     /// When it ends, if it says.
     exp: Option<u64>,
 }
@@ -145,9 +145,11 @@ impl JwtSecret {
         let signature = BASE64.decode(signature).map_err(|_| malformed())?;
         let wrong = || "the token is signed with another secret".to_owned();
         self.mac(signed).verify_slice(&signature).map_err(|_| wrong())?;
-        let claims: Claims = part(claims).ok_or("the token does not say when it was made")?;
-        if claims.iat.abs_diff(now) > WINDOW {
-            let iat = claims.iat;
+        let claims: Claims = part(claims).ok_or(
+            "the claims of the token do not parse: expected JSON whose iat and exp are whole seconds",
+        )?;
+        let iat = claims.iat.ok_or("the token does not say when it was made")?;
+        if iat.abs_diff(now) > WINDOW {
             return Err(format!(
                 "the token was made at {iat}, which is not within {WINDOW} seconds of {now}"
             ));
@@ -238,6 +240,11 @@ mod tests {
         check(&signed(r#"{"iat":1000,"exp":1001,"id":"x"}"#), 1030).unwrap();
         assert!(check(&signed(r#"{"iat":1000,"exp":900}"#), 1000).unwrap_err().contains("ended"));
         assert!(check(&signed(r#"{"exp":2000}"#), 1000).unwrap_err().contains("when it was made"));
+        for claims in [r#"{"iat":"1000"}"#, r#"{"iat":1000.5}"#, r#"{"iat":1000,"exp":-1}"#, "1000"]
+        {
+            let refused = check(&signed(claims), 1000).unwrap_err();
+            assert!(refused.contains("do not parse"), "{claims}: {refused}");
+        }
     }
 
     /// A consensus layer has it by then, so it may not become another.
