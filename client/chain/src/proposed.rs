@@ -15,7 +15,7 @@ use super::{
 use alloy_primitives::{B256, Bytes};
 use polytrie_consensus::{Ancestor, decode::decode_header};
 use polytrie_kv::Batch;
-use polytrie_state::Fork;
+use polytrie_state::{Fork, WriteSet};
 use std::{sync::Arc, time::Instant};
 
 /// A block that was verified, and where the time went.
@@ -55,6 +55,11 @@ impl Chain {
     /// The hash of the block that is proposed, if one is.
     pub fn proposed(&self) -> Option<B256> {
         self.proposed.as_ref().map(|proposed| proposed.block.candidate.header.hash())
+    }
+
+    /// What the block that is proposed changes in the state, if one is.
+    pub fn proposed_writes(&self) -> Option<Arc<WriteSet>> {
+        self.proposed.as_ref().map(|proposed| Arc::clone(&proposed.block.writes))
     }
 
     /// Makes the block that is proposed the head, in one atomic write. Returns `false` if none is.

@@ -5,8 +5,9 @@
 use super::*;
 use crate::{
     NodeOptions,
-    tests::{chain_in, options},
+    tests::{chain_in, options, transfer},
 };
+use polytrie_chain::BuiltBlock;
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 
@@ -23,10 +24,14 @@ fn in_memory(layer: &str) -> Engine {
 }
 
 /// An empty block on top of the head.
-fn next(engine: &Engine) -> Candidate {
+fn next(engine: &Engine) -> PayloadBlock {
     let node = engine.node();
-    let built = node.preview(node.plan(), Some(Vec::new())).unwrap();
-    Candidate::prepare(node.spec(), built.rlp).unwrap()
+    payload(node.preview(node.plan(), Some(Vec::new())).unwrap())
+}
+
+fn payload(built: BuiltBlock) -> PayloadBlock {
+    let BuiltBlock { header, block, rlp, .. } = built;
+    PayloadBlock { hash: header.hash(), block, rlp, access_list: None }
 }
 
 fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
@@ -43,13 +48,13 @@ fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
             let faulty = Arc::new(FaultEngine::new(memory, Fault::Before, at));
             let engine = driven(Arc::clone(&faulty), layer);
             let block = next(&engine);
-            let hash = block.header.hash();
+            let hash = block.hash;
             assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(hash));
             engine.node().flush().unwrap();
             (engine, block, faulty.writes())
         };
         let (engine, block, writes) = proposed(0);
-        let hash = block.header.hash();
+        let hash = block.hash;
         assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
         let (engine, _, _) = proposed(writes + 1);
         for _ in 0..2 {
@@ -58,4 +63,39 @@ fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
         assert!(engine.node().failure().is_some());
         engine.new_payload(block).unwrap_err();
     }
+}
+
+#[test]
+fn what_there_was_no_room_to_keep_can_be_chosen() {
+    let engine = in_memory("raw");
+    let engine = Engine::new(Arc::clone(engine.node()), 0);
+    let block = next(&engine);
+    let hash = block.hash;
+    assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+    assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    assert_eq!(engine.node().view().hash(), hash);
+}
+
+/// Whether the head goes forward, where only what the block has written is looked at, or to another branch.
+#[test]
+fn the_pool_follows_the_head() {
+    let engine = in_memory("mpt");
+    let node = Arc::clone(engine.node());
+    let waits = |from, nonce| node.submit(transfer(&node, from, nonce, 1)).unwrap();
+    (0..3).for_each(|nonce| drop(waits(0, nonce)));
+    waits(1, 0);
+    let first = transfer(&node, 0, 0, 1);
+    let sender = first.sender;
+    let full = payload(node.preview(node.plan(), Some(vec![(first.tx, sender)])).unwrap());
+    let hash = full.hash;
+    let mut later = node.plan();
+    later.timestamp += 1;
+    let empty = payload(node.preview(later, Some(Vec::new())).unwrap());
+    let branch = empty.hash;
+    engine.new_payload(full).unwrap();
+    choose(&engine, hash).unwrap();
+    assert_eq!((node.pool().status(), node.next_nonce(&sender).unwrap()), ((3, 0), 3));
+    engine.new_payload(empty).unwrap();
+    choose(&engine, branch).unwrap();
+    assert_eq!((node.pool().status(), node.next_nonce(&sender).unwrap()), ((4, 0), 3));
 }

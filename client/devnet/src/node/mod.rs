@@ -12,7 +12,7 @@ pub use moved::Marks;
 pub use ranges::{AccountParts, AccountRange, FoundAccount, RangeLimits, SlotRange};
 pub use roots::Roots;
 
-use held::Held;
+pub(crate) use held::Held;
 use moved::MarksCell;
 
 use super::{

@@ -23,7 +23,7 @@ use alloy_rpc_types_engine::{
     PayloadId, PayloadStatus, PayloadStatusEnum,
 };
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_chain::{BuiltBlock, Candidate};
+use polytrie_chain::BuiltBlock;
 use polytrie_node::payload::{self, PayloadError};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -134,21 +134,12 @@ fn engine(rpc: &Rpc) -> RpcResult<&Arc<Engine>> {
 }
 
 fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadStatus> {
-    let invalid = |reason: String| {
-        Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error: reason }))
-    };
-    let spec = rpc.node.spec();
-    let (rlp, access_list) = match payload::block(spec, version, &args.rest()) {
-        Ok(block) => block,
-        Err(PayloadError::Invalid(reason)) => return invalid(reason),
-        Err(PayloadError::Call { code, reason }) => return Err(RpcError::new(code, reason)),
-    };
-    match Candidate::prepare_in_parallel(spec, rlp) {
-        Ok(mut candidate) => {
-            candidate.access_list = access_list;
-            Ok(engine(rpc)?.new_payload(candidate)?)
+    match payload::block(rpc.node.spec(), version, &args.rest()) {
+        Ok(block) => Ok(engine(rpc)?.new_payload(block)?),
+        Err(PayloadError::Invalid(validation_error)) => {
+            Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error }))
         }
-        Err(error) => invalid(format!("the block does not decode: {error}")),
+        Err(PayloadError::Call { code, reason }) => Err(RpcError::new(code, reason)),
     }
 }
 
