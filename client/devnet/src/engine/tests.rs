@@ -99,3 +99,18 @@ fn the_pool_follows_the_head() {
     choose(&engine, branch).unwrap();
     assert_eq!((node.pool().status(), node.next_nonce(&sender).unwrap()), ((4, 0), 3));
 }
+
+#[test]
+fn what_is_looked_at_in_between_takes_no_payload_away() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    node.submit(transfer(node, 0, 0, 1)).unwrap();
+    let block = next(&engine);
+    let hash = block.hash;
+    engine.new_payload(block).unwrap();
+    assert!(node.pending().unwrap().is_none());
+    assert_eq!(node.chain().proposed(), Some(hash));
+    choose(&engine, hash).unwrap();
+    let pending = node.pending().unwrap().unwrap();
+    assert_eq!(pending.block.body.transactions.len(), 1);
+}
