@@ -121,7 +121,7 @@ impl Engine {
                 Ok(valid(hash))
             }
             Err(InsertError::Invalid(block)) => {
-                let refusal = Refusal::new(Some(parent), &block.reason);
+                let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                 Ok(state.tree.refuse(hash, refusal))
             }
             Err(InsertError::Broken(error)) => Err(error.into()),
@@ -169,7 +169,7 @@ impl Engine {
                 match take_in(&mut chain, candidate) {
                     Ok(()) => {}
                     Err(InsertError::Invalid(block)) => {
-                        let refusal = Refusal::new(Some(parent), &block.reason);
+                        let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                         status = tree.refuse(*hash, refusal.clone());
                         for above in &branch[at + 1..] {
                             status = tree.refuse(*above, refusal.of_child(hash));
@@ -275,9 +275,13 @@ impl Engine {
         match chosen {
             Ok(_) => {}
             Err(InsertError::Invalid(block)) => {
-                let parent = branch.hashes.iter().rev().skip_while(|hash| **hash != block.hash);
-                let parent = parent.skip(1).copied().next();
-                let refusal = Refusal::new(parent, &block.reason);
+                let at = branch.hashes.iter().position(|hash| *hash == block.hash);
+                let before = at.and_then(|at| at.checked_sub(1)).map(|at| branch.hashes[at]);
+                let parent = match before {
+                    Some(before) => before,
+                    None => chain.db().block_head(branch.fork).map_err(NodeError::from)?.hash(),
+                };
+                let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                 let status = state.tree.refuse(block.hash, refusal);
                 return Ok(Some(
                     state.tree.refusal(&head).map_or(status, |of_head| of_head.status()),
@@ -332,6 +336,14 @@ fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, 
     }
     let found = chain.branch_to(tip)?;
     Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
+}
+
+/// What is said to be the last valid block where the child of `parent` is invalid: zero if the parent is one of proof of work.
+fn last_valid(chain: &Chain, parent: B256) -> Result<B256, NodeError> {
+    // No block of a payload is.
+    let Some(number) = chain.db().number_of(&parent)? else { return Ok(parent) };
+    let head = chain.db().block_head(number)?;
+    Ok(if head.header.difficulty.is_zero() { parent } else { B256::ZERO })
 }
 
 /// Moves the head to the end of a branch whose blocks were found valid, or back to a block of the chain. Returns what was

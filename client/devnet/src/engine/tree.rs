@@ -51,13 +51,13 @@ impl Kept {
 /// Why a payload is invalid.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
-    /// The last ancestor that is valid.
-    latest_valid: Option<B256>,
+    /// The last ancestor that is valid; zero for one of proof of work.
+    latest_valid: B256,
     reason: String,
 }
 
 impl Refusal {
-    pub(super) fn new(latest_valid: Option<B256>, reason: &dyn Display) -> Self {
+    pub(super) fn new(latest_valid: B256, reason: &dyn Display) -> Self {
         let reason = reason.to_string().chars().take(REASON).collect();
         Self { latest_valid, reason }
     }
@@ -73,7 +73,7 @@ impl Refusal {
 
     pub(super) fn status(&self) -> PayloadStatus {
         let invalid = PayloadStatusEnum::Invalid { validation_error: self.reason.clone() };
-        PayloadStatus::new(invalid, self.latest_valid)
+        PayloadStatus::new(invalid, Some(self.latest_valid))
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     fn what_stands_on_an_invalid_block_is_invalid_for_its_reason() {
         let mut tree = Tree::new(1 << 20);
         let [grandparent, parent, child] = [1, 2, 3].map(B256::repeat_byte);
-        let refusal = Refusal::new(Some(grandparent), &"its gas is wrong");
+        let refusal = Refusal::new(grandparent, &"its gas is wrong");
         tree.refuse(parent, refusal.clone());
         let status = tree.refuse(child, refusal.of_child(&parent));
         assert_eq!(status.latest_valid_hash, Some(grandparent));
@@ -249,7 +249,7 @@ mod tests {
         let (hash, waiting) = block(4, child, 0);
         tree.keep(hash, waiting);
         let found = tree.refusal(&hash).unwrap();
-        assert_eq!(found.latest_valid, Some(grandparent));
+        assert_eq!(found.latest_valid, grandparent);
         assert!(tree.get(&hash).is_none());
         for n in 0..=REFUSED as u64 {
             tree.refuse(B256::left_padding_from(&n.to_be_bytes()), refusal.clone());
