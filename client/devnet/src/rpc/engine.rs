@@ -27,34 +27,13 @@ use polytrie_chain::BuiltBlock;
 use polytrie_node::payload::{self, PayloadError};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most bodies in one answer; the specification asks for at least 32.
 const BODIES: u64 = 1024;
 
 /// The methods that a consensus layer may ask for; the one that lists them is not among them.
-const CAPABILITIES: &[&str] = &[
-    "engine_newPayloadV1",
-    "engine_newPayloadV2",
-    "engine_newPayloadV3",
-    "engine_newPayloadV4",
-    "engine_newPayloadV5",
-    "engine_forkchoiceUpdatedV1",
-    "engine_forkchoiceUpdatedV2",
-    "engine_forkchoiceUpdatedV3",
-    "engine_forkchoiceUpdatedV4",
-    "engine_getPayloadV1",
-    "engine_getPayloadV2",
-    "engine_getPayloadV3",
-    "engine_getPayloadV4",
-    "engine_getPayloadV5",
-    "engine_getPayloadV6",
-    "engine_getPayloadBodiesByHashV1",
-    "engine_getPayloadBodiesByHashV2",
-    "engine_getPayloadBodiesByRangeV1",
-    "engine_getPayloadBodiesByRangeV2",
-    "engine_getClientVersionV1",
-];
+static CAPABILITIES: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("engine_newPayloadV1", |rpc, args| new_payload(rpc, args, 1))?;
@@ -98,18 +77,26 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("engine_getPayloadBodiesByRangeV2", |rpc, args| {
         bodies_by_range(rpc, args, body_with_list)
     })?;
-    methods.add("engine_exchangeCapabilities", |_, args| {
-        let asked: Vec<String> = args.next()?;
-        let missing: Vec<_> =
-            CAPABILITIES.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
-        tracing::debug!("the consensus layer does not know {missing:?}");
-        Ok(CAPABILITIES.to_vec())
-    })?;
     methods.add("engine_getClientVersionV1", |_, args| {
         let asking: Option<Value> = args.optional()?;
         tracing::debug!("the consensus layer is {}", asking.unwrap_or_default());
         // The specification wants two letters that nobody else has, and four bytes of the commit, which a build does not know.
         Ok(json!([{ "code": "PT", "name": "polytrie", "version": VERSION, "commit": "0x00000000" }]))
+    })?;
+    // All that are there by now.
+    CAPABILITIES.get_or_init(|| {
+        let names = methods.0.method_names().filter(|name| name.starts_with("engine_"));
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    });
+    methods.add("engine_exchangeCapabilities", |_, args| {
+        let asked: Vec<String> = args.next()?;
+        let ours = CAPABILITIES.get().map_or(&[][..], Vec::as_slice);
+        let missing: Vec<_> =
+            ours.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
+        tracing::debug!("the consensus layer does not know {missing:?}");
+        Ok(ours)
     })?;
     methods.add("debug_setHead", |rpc, args| {
         let number: Number = args.next()?;
