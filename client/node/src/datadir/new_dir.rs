@@ -161,8 +161,10 @@ impl NewDir {
         let stamp = path.join(STAMP_FILE);
         gone(stamp.clone(), fs::remove_file(stamp))?;
         if wrote_genesis {
-            let genesis = path.join(GENESIS_FILE);
-            gone(genesis.clone(), fs::remove_file(genesis))?;
+            for end in ["", ".tmp"] {
+                let genesis = path.join(format!("{GENESIS_FILE}{end}"));
+                gone(genesis.clone(), fs::remove_file(genesis))?;
+            }
         }
         remove(&path, flat.as_deref(), was_there)
     }
