@@ -92,12 +92,16 @@ fn the_pool_follows_the_head() {
     later.timestamp += 1;
     let empty = payload(node.preview(later, Some(Vec::new())).unwrap());
     let branch = empty.hash;
+    let waiting = || {
+        let status = node.pool().status();
+        (status, node.next_nonce(&sender).unwrap())
+    };
     engine.new_payload(full).unwrap();
     choose(&engine, hash).unwrap();
-    assert_eq!((node.pool().status(), node.next_nonce(&sender).unwrap()), ((3, 0), 3));
+    assert_eq!(waiting(), ((3, 0), 3));
     engine.new_payload(empty).unwrap();
     choose(&engine, branch).unwrap();
-    assert_eq!((node.pool().status(), node.next_nonce(&sender).unwrap()), ((4, 0), 3));
+    assert_eq!(waiting(), ((4, 0), 3));
 }
 
 #[test]

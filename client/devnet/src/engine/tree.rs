@@ -195,7 +195,7 @@ mod tests {
 
     /// A block of this number on `parent`, with so many bytes.
     fn block(number: u64, parent: B256, bytes: usize) -> (B256, Kept) {
-        let hash = B256::left_padding_from(&[&[9], &number.to_be_bytes()[..]].concat());
+        let hash = B256::left_padding_from(&[&[9][..], &number.to_be_bytes()].concat());
         (hash, Kept::new(parent, number, vec![7; bytes].into()))
     }
 

@@ -92,7 +92,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     });
     methods.add("engine_exchangeCapabilities", |_, args| {
         let asked: Vec<String> = args.next()?;
-        let ours = CAPABILITIES.get().map_or(&[][..], Vec::as_slice);
+        let ours = CAPABILITIES.get().map(Vec::as_slice).unwrap_or_default();
         let missing: Vec<_> =
             ours.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
         tracing::debug!("the consensus layer does not know {missing:?}");
