@@ -12,8 +12,6 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 RUN cargo install cargo-chef --version 0.1.78 --locked
 WORKDIR /src
-# Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev).
-COPY . .
 # Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev), nomt or qmdb.
 ARG FEATURES=""
 

@@ -2,19 +2,14 @@
 
 import http.client
 import json
-import secrets
 import statistics
 import subprocess
 import time
 from urllib.parse import urlparse
 
-from nodes import Node, token
+from nodes import Differs, Node, serve_geth, token
 
 ZERO = "0x" + "00" * 32
-
-
-class Differs(Exception):
-    """A node does not answer as it should."""
 
 
 class Refused(Exception):
@@ -32,11 +27,33 @@ class Client:
         """The answer, and how long it took."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token(self.secret)}"}
-        start = time.perf_counter()
-        self.connection.request("POST", "/", body, headers)
-        answer = self.connection.getresponse().read()
-        took = time.perf_counter() - start
-        return json.loads(answer), took
+
+        def timed():
+            start = time.perf_counter()
+            self.connection.request("POST", "/", body, headers)
+            answer = self.connection.getresponse().read()
+            took = time.perf_counter() - start
+            return json.loads(answer), took
+
+        return self.answered(method, timed)
+
+    def answered(self, method, ask):
+        """What comes of a request; a node that is gone or says what is no JSON does not answer as it should."""
+        try:
+            return ask()
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Differs(f"{method} is not answered: {error!r}") from error
+
+    def call(self, method, *params):
+        """What everybody is told."""
+        answer = self.answered(method, lambda: self.node.answer(method, params))
+        if "result" not in answer:
+            raise Differs(f"{method}: {answer.get('error')}")
+        return answer["result"]
+
+    def floor(self, calls):
+        """How long calls take of which the node makes nothing."""
+        return [self.ask("engine_exchangeCapabilities", [[]])[1] for _ in range(calls)]
 
     def choose(self, head, version=1):
         """Makes a block the head: how long it took."""
@@ -48,10 +65,10 @@ class Client:
         return took
 
     def keccak(self, data):
-        return self.node.call("web3_sha3", "0x" + data.hex())
+        return self.call("web3_sha3", "0x" + data.hex())
 
     def head(self):
-        return self.node.call("eth_getBlockByNumber", "latest", False)["hash"]
+        return self.call("eth_getBlockByNumber", "latest", False)["hash"]
 
 
 def drive_polytrie(binary, state, genesis, dir, options=()):
@@ -63,17 +80,11 @@ def drive_polytrie(binary, state, genesis, dir, options=()):
 
 
 def drive_geth(binary, _, genesis, dir, options=()):
-    init = subprocess.run([binary, "--datadir", dir / "data", "init", genesis], capture_output=True, text=True)
+    data = ["--datadir", dir / "data"]
+    init = subprocess.run([binary, *data, "init", genesis], capture_output=True, text=True)
     if init.returncode:
         raise Refused(f"geth does not take the genesis: {init.stderr.strip().splitlines()[-1]}")
-    secret = secrets.token_hex(32)
-    (dir / "secret").write_text(secret)
-    node = Node([binary, "--datadir", dir / "data", "--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable",
-                 "--syncmode", "full", "--http", "--http.port", "0", "--authrpc.port", "0", "--authrpc.jwtsecret",
-                 dir / "secret", *options], "geth", dir)
-    engine = node.address(r"HTTP server started +endpoint=(\S+) auth=true")
-    node.url = node.address(r"HTTP server started +endpoint=(\S+) auth=false")
-    return Client(node, engine, secret)
+    return Client(*serve_geth(binary, dir, [*data, *options]))
 
 
 class Tally:
@@ -81,7 +92,7 @@ class Tally:
 
     def __init__(self, name):
         self.name, self.passed, self.failed, self.skipped = name, [], [], []
-        self.executing, self.choosing, self.gas = [], [], []
+        self.executing, self.choosing, self.gas, self.floor = [], [], [], []
 
     def add(self, executing, choosing, gas):
         self.executing.append(executing)
@@ -100,7 +111,8 @@ class Tally:
         kinds = [("newPayload", self.executing), ("forkchoiceUpdated", self.choosing), ("both", both)]
         said = [f"{kind} p50 {p50(times) * 1000:.2f} ms, p95 {p95(times) * 1000:.2f} ms" for kind, times in kinds]
         rate = sum(self.gas) / sum(self.executing) / 1e6
-        return f"{self.name}: {len(self.executing)} payloads: {'; '.join(said)}; {rate:.1f} Mgas/s in newPayload"
+        floor = f"; of which a call takes {p50(self.floor) * 1000:.2f} ms by itself" if self.floor else ""
+        return f"{self.name}: {len(self.executing)} payloads: {'; '.join(said)}; {rate:.1f} Mgas/s in newPayload{floor}"
 
     def beside(self, other):
         """How many times faster it is than another one."""

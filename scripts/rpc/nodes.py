@@ -37,6 +37,10 @@ def run(*command):
         fail(f"{' '.join(map(str, command))}:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
+class Differs(Exception):
+    """A node does not answer as it should, or not at all."""
+
+
 class Node:
     """A node on a chain, and requests to it."""
 
@@ -49,6 +53,9 @@ class Node:
         return self
 
     def __exit__(self, *_):
+        self.end()
+
+    def end(self):
         self.process.kill()
         self.process.wait()
 
@@ -60,8 +67,9 @@ class Node:
             if found := re.search(pattern, self.log.read()):
                 return f"http://{found[1]}"
             time.sleep(0.1)
+        self.end()
         self.log.seek(0)
-        fail(f"{self.name} does not run:\n{self.log.read()[-2000:]}")
+        raise Differs(f"{self.name} does not run:\n{self.log.read()[-2000:]}")
 
     def answer(self, method, params, url=None, **headers):
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
@@ -86,24 +94,31 @@ def token(secret):
     return (claim + b"." + encode(hmac.digest(bytes.fromhex(secret), claim, hashlib.sha256))).decode()
 
 
+def serve_geth(geth, dir, options):
+    """geth with these options: the node, where its Engine API is, and the secret of that."""
+    secret = secrets.token_hex(32)
+    (dir / "secret").write_text(secret)
+    node = Node([geth, "--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable", "--syncmode", "full", "--http",
+                 "--http.port", "0", "--authrpc.port", "0", "--authrpc.jwtsecret", dir / "secret", *options], "geth", dir)
+    engine = node.address(r"HTTP server started +endpoint=(\S+) auth=true")
+    node.url = node.address(r"HTTP server started +endpoint=(\S+) auth=false")
+    return node, engine, secret
+
+
 def start_geth(geth, chain, dir):
     data = dir / "geth"
     scheme = ["--datadir", data, "--state.scheme", "hash", "--gcmode", "archive", "--history.transactions", "0"]
     if not data.exists():
         run(geth, "--datadir", data, "--state.scheme", "hash", "init", chain / "genesis.json")
         run(geth, *scheme, "import", "--nocompaction", chain / "chain.rlp")
-    secret = secrets.token_hex(32)
-    (dir / "secret").write_text(secret)
-    node = Node([geth, *scheme, "--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable", "--syncmode", "full",
-                 "--http", "--http.port", "0", "--http.api", "eth,net,web3,debug,txpool,testing", "--rpc.allow-unprotected-txs",
-                 "--authrpc.port", "0", "--authrpc.jwtsecret", dir / "secret"], "geth", dir)
-    engine = node.address(r"HTTP server started +endpoint=(\S+) auth=true")
-    node.url = node.address(r"HTTP server started +endpoint=(\S+) auth=false")
+    served = ["--http.api", "eth,net,web3,debug,txpool,testing", "--rpc.allow-unprotected-txs"]
+    node, engine, secret = serve_geth(geth, dir, [*scheme, *served])
     # A consensus client would say which blocks are safe and final: here, as with us, all of them.
     head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
     choice = {"headBlockHash": head, "safeBlockHash": head, "finalizedBlockHash": head}
     chosen = node.answer("engine_forkchoiceUpdatedV3", [choice, None], engine, Authorization=f"Bearer {token(secret)}")
     if chosen.get("result", {}).get("payloadStatus", {}).get("status") != "VALID":
+        node.end()
         fail(f"geth does not take its head as final: {chosen}")
     return node
 

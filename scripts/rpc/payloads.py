@@ -190,7 +190,8 @@ def payloads_of(dir, keccak):
         try:
             version, params, raw = payload_of(block)
         except HasRequests as has:
-            print(f"{has}: it ends before it")
+            number = int.from_bytes(block[0][0][8][0], "big")
+            print(f"the chain is sent up to block {number - 1}: {has}")
             return
         params[0]["blockHash"] = keccak(raw)
         yield version, params

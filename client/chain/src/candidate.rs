@@ -1,13 +1,13 @@
 //! A block on its way in, and what became of it.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
-use crate::executor::{SenderError, recover_at_once, recover_authorities, recover_senders};
+use crate::executor::{SenderError, recover_authorities, recover_in_parallel, recover_senders};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
-use alloy_primitives::{Address, Bytes, U256};
-use polytrie_chainspec::ChainSpec;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{
-    ConsensusError, check_body,
+    ConsensusError, check_body, check_body_rules,
     clique::{self, CliqueError},
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
@@ -64,11 +64,20 @@ impl Candidate {
     /// # Errors
     ///
     /// If it does not decode.
-    pub fn prepare_at_once(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+    pub fn prepare_in_parallel(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
-        // Where a sender is missing, the first one that is has to be named.
-        let senders = recover_at_once(&block.body.transactions);
+        // `None` if a signature is bad: then `with_senders` recovers them in order, so that the error names the first bad one.
+        let senders = recover_in_parallel(&block.body.transactions);
         Ok(Self::with_senders(spec, block, rlp, senders).0)
+    }
+
+    /// A block that was put together of a payload: its hash is known, and the roots in its header were made of its body.
+    /// Its senders are recovered on all cores.
+    pub fn of_payload(spec: &ChainSpec, hash: B256, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
+        let body = check_body_rules(&rules_of(spec, &block.header), &block);
+        let header = Sealed::new_unchecked(block.header.clone(), hash);
+        let senders = recover_in_parallel(&block.body.transactions);
+        Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, senders).0
     }
 
     /// Checks the body of a decoded block, and recovers its senders; the time that the second took is beside it.
@@ -83,16 +92,20 @@ impl Candidate {
         rlp: Bytes,
         known: Option<Vec<Address>>,
     ) -> (Self, Duration) {
-        let body = Self::check_body(spec, &block);
+        let body = check_body(&rules_of(spec, &block.header), &block);
         let header = Sealed::new(block.header.clone());
+        Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, known)
+    }
+
+    /// Adds who has signed what to a block whose body was checked; the time that it took is beside it.
+    fn checked(spec: &ChainSpec, block: Self, known: Option<Vec<Address>>) -> (Self, Duration) {
         let start = Instant::now();
-        let coinbase = Self::coinbase(spec, &header);
-        let senders = known.map_or_else(|| recover_senders(&block.body.transactions), Ok);
-        let authorities = recover_authorities(&block.body.transactions);
+        let transactions = &block.block.body.transactions;
+        let coinbase = clique::coinbase(&rules_of(spec, &block.header), &block.header);
+        let senders = known.map_or_else(|| recover_senders(transactions), Ok);
+        let authorities = recover_authorities(transactions);
         let recover = start.elapsed();
-        let checked =
-            Self { coinbase, senders, authorities, body, ..Self::built(header, block, rlp) };
-        (checked, recover)
+        (Self { coinbase, senders, authorities, ..block }, recover)
     }
 
     /// A block that was executed as it was built: there is nothing to check.
@@ -114,25 +127,6 @@ impl Candidate {
         }
     }
 
-    /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
-    /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
-    /// headers find a block on the wrong side of it.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that the body breaks.
-    fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
-        let header = &block.header;
-        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
-        check_body(&rules, block)
-    }
-
-    /// Who is paid the fees of a block, as far as that can be said without the chain: as for [`Self::check_body`].
-    fn coinbase(spec: &ChainSpec, header: &Header) -> Result<Address, CliqueError> {
-        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
-        clique::coinbase(&rules, header)
-    }
-
     pub(super) fn number(&self) -> u64 {
         self.header.number
     }
@@ -145,6 +139,12 @@ impl Candidate {
         let reason = reason.into();
         Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
     }
+}
+
+/// The rules of a block without the chain. They depend on number and time alone, but for the merge, for which the difficulty
+/// stands here; with the true total difficulty the rules for headers find a block on the wrong side of it.
+fn rules_of<'s>(spec: &'s ChainSpec, header: &Header) -> Rules<'s> {
+    spec.rules(header.number, header.timestamp, header.difficulty.is_zero())
 }
 
 /// What became of a block.

@@ -15,7 +15,7 @@ use super::{
 use alloy_primitives::{B256, Bytes};
 use polytrie_consensus::{Ancestor, decode::decode_header};
 use polytrie_kv::Batch;
-use polytrie_state::Fork;
+use polytrie_state::{Fork, WriteSet};
 use std::{sync::Arc, time::Instant};
 
 /// A block that was verified, and where the time went.
@@ -57,6 +57,11 @@ impl Chain {
         self.proposed.as_ref().map(|proposed| proposed.block.candidate.header.hash())
     }
 
+    /// What the block that is proposed changes in the state, if one is.
+    pub fn proposed_writes(&self) -> Option<Arc<WriteSet>> {
+        self.proposed.as_ref().map(|proposed| Arc::clone(&proposed.block.writes))
+    }
+
     /// Makes the block that is proposed the head, in one atomic write. Returns `false` if none is.
     ///
     /// # Errors
@@ -78,9 +83,10 @@ impl Chain {
         self.proposed = None;
     }
 
-    /// Makes `tip` the head, whichever branch it is on. `blocks` are what the chain does not know of that branch, as RLP,
-    /// oldest first and up to `tip`: the first stands on a block that is known, or there are none. If one of them is invalid
-    /// the head is what it was before, and so it is if a crash comes in between.
+    /// Makes `tip` the head, whichever branch it is on; where it is a block of the chain, those above it are left. `blocks` are
+    /// what the chain does not know of that branch, as RLP, oldest first and up to `tip`: the first stands on a block that is
+    /// known, or there are none. If one of them is invalid the head is what it was before, and so it is if a crash comes in
+    /// between. Blocks that were left are kept as those of another branch.
     ///
     /// # Errors
     ///
@@ -91,8 +97,9 @@ impl Chain {
         let (mut batch, mut base, mut above) = (Batch::new(), tip, Vec::new());
         let mut total_difficulty = None;
         for rlp in blocks {
-            let header = decode_header(rlp)
-                .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
+            let header = decode_header(rlp).map_err(|e| {
+                ChainError::Corrupt(format!("a block that decoded before does not decode now: {e}"))
+            })?;
             let before = match total_difficulty {
                 Some(before) => before,
                 None => {
@@ -110,7 +117,7 @@ impl Chain {
         }
         let mut way = self.way_to(base)?;
         way.branch.extend(above);
-        if way.branch.is_empty() {
+        if tip == self.head.hash() {
             return Ok(Inserted::Known);
         }
         Switch::new(&self.head, tip).put(&mut batch);
@@ -254,8 +261,8 @@ mod tests {
             assert_eq!(way, Some((0, vec![ours[0].0, ours[1].0])));
             chain.choose(ours[1].0, &[]).unwrap();
             assert_eq!(chain.head().hash(), ours[1].0);
+            assert!(matches!(chain.choose(ours[1].0, &[]).unwrap(), Inserted::Known));
             assert_eq!(chain.branch_to(ours[0].0).unwrap(), Some((1, Vec::new())));
-            assert!(matches!(chain.choose(ours[0].0, &[]).unwrap(), Inserted::Known));
 
             // One that is invalid, on one that is not.
             let third = branch(&mut chain, 3, 1);
@@ -273,6 +280,68 @@ mod tests {
             drop(chain);
             let chain = testing::open(layer, &engine, ChainOptions::default());
             assert_eq!(chain.head().hash(), ours[1].0, "{}", layer.name);
+        }
+    }
+
+    #[test]
+    fn blocks_above_one_that_is_chosen_are_left_and_kept() {
+        for layer in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            let genesis = chain.head().hash();
+            let ours = branch(&mut chain, 1, 4);
+            for (_, rlp) in &ours {
+                chain.insert(candidate(&chain, rlp)).unwrap();
+            }
+            chain.settle().unwrap();
+            for back in [ours[1].0, genesis] {
+                let undone = 4 - chain.branch_to(back).unwrap().unwrap().0;
+                let went = chain.choose(back, &[]).unwrap();
+                let is_back = matches!(
+                    &went,
+                    Inserted::Reorganised { undone: found, executed } if *found == undone && executed.is_empty()
+                );
+                assert!(is_back, "{}: {went:?}", layer.name);
+                assert_eq!(chain.head().hash(), back, "{}", layer.name);
+                // What was left is another branch, and nothing is under way any more.
+                chain.db().check_settled().unwrap();
+                assert_eq!(chain.branch_to(ours[3].0).unwrap().unwrap().1.len() as u64, undone);
+                chain.flush().unwrap();
+                drop(chain);
+                chain = testing::open(layer, &engine, ChainOptions::default());
+                assert_eq!(chain.head().hash(), back, "{}", layer.name);
+                chain.choose(ours[3].0, &[]).unwrap();
+                assert_eq!(chain.head().hash(), ours[3].0, "{}", layer.name);
+                chain.db().check_settled().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_way_back_to_a_block_that_was_interrupted_is_taken_back() {
+        for layer in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            let ours = branch(&mut chain, 1, 4);
+            for (_, rlp) in &ours {
+                chain.insert(candidate(&chain, rlp)).unwrap();
+            }
+            chain.settle().unwrap();
+            // As far as it comes before the last step.
+            let mut batch = Batch::new();
+            Switch::new(&chain.head, ours[0].0).put(&mut batch);
+            chain.db().store().write(batch).unwrap();
+            for _ in 0..2 {
+                chain.unwind_one(true).unwrap();
+            }
+            chain.flush().unwrap();
+            chain.db().check_settled().unwrap_err();
+            drop(chain);
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            assert_eq!(chain.head().hash(), ours[3].0, "{}", layer.name);
+            chain.db().check_settled().unwrap();
+            chain.choose(ours[0].0, &[]).unwrap();
+            assert_eq!(chain.head().hash(), ours[0].0, "{}", layer.name);
         }
     }
 }

@@ -93,6 +93,9 @@ impl Chain {
         }
         let batch = &mut outcome.batch;
         remove_way_back(batch);
+        if self.switch.is_some_and(|switch| switch.to == parent.hash()) {
+            remove_switch(batch);
+        }
         if self.has_wiped(number, None)? {
             remove_wiped(batch, number, None);
         }

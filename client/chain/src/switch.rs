@@ -1,10 +1,12 @@
 //! A change of branch that is under way.
 //!
-//! Going over to another branch takes many writes: blocks are taken back and executed one by one. So that a crash in
-//! between leaves the chain where it was, a row says what is under way. It is written together with the block that
-//! made the other branch the better one, and goes with the write of that block as the head, or with that block itself
-//! if the branch is invalid. Opening a chain with such a row goes back to the head there was and forgets that
-//! block, which makes its branch the better one again when it comes again.
+//! Going over to another branch, or back to a block of this one, takes many writes: blocks are taken back and executed one
+//! by one. So that a crash in between leaves the chain where it was, a row says what is under way. It is written before the
+//! first of them, together with the block that made the other branch the better one if there is one. It goes with the
+//! write of the block that is to be the head, or with that which takes the last block above it back, or with that block
+//! itself if the branch is invalid. Opening a chain with such a row goes back to the head there was and forgets
+//! the block that was to be the head, if it is on another branch, which makes its branch the better one again when it comes
+//! again.
 
 use super::{
     Chain, ChainDb, Head,

@@ -42,7 +42,7 @@ pub(super) struct VerifiedBlock {
     pub(super) total_difficulty: U256,
     receipts: Vec<ReceiptEnvelope>,
     outcome: Outcome,
-    writes: Arc<WriteSet>,
+    pub(super) writes: Arc<WriteSet>,
     oldest_hash: Option<u64>,
 }
 

@@ -19,17 +19,38 @@ pub const MAX_RLP_BLOCK_SIZE: usize = 8 * 1024 * 1024;
 ///
 /// The first rule that the body breaks.
 pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
-    let Block { header, body } = block;
+    check_form(rules, block)?;
+    check_body_roots(block)?;
+    check_transactions(rules, block)
+}
+
+/// As [`check_body`], of a block whose header was made of the body: its roots are not computed again.
+///
+/// # Errors
+///
+/// The first rule that the body breaks.
+pub fn check_body_rules(
+    rules: &Rules<'_>,
+    block: &Block<TxEnvelope>,
+) -> Result<(), ConsensusError> {
+    check_form(rules, block)?;
+    check_transactions(rules, block)
+}
+
+/// The size of the block, and whether it has withdrawals.
+fn check_form(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     if rules.is(EthereumHardfork::Osaka) {
-        let found = Block::rlp_length_for(header, body);
+        let found = Block::rlp_length_for(&block.header, &block.body);
         if found > MAX_RLP_BLOCK_SIZE {
             return Err(ConsensusError::BlockTooLarge { found, max: MAX_RLP_BLOCK_SIZE });
         }
     }
+    check_withdrawals(rules, block)
+}
 
-    check_withdrawals(rules, block)?;
-    check_body_roots(block)?;
-
+/// Each transaction, and the blob gas of all of them.
+fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+    let Block { header, body } = block;
     let mut blob_gas = 0u64;
     for (index, tx) in body.transactions.iter().enumerate() {
         check_transaction(rules, tx)

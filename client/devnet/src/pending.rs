@@ -25,19 +25,23 @@ pub struct PendingBlock {
 }
 
 impl Node {
-    /// The block that would be made now. It is made once for each head, content of the pool and second.
+    /// The block that would be made now. It is made once for each head, content of the pool and second. While a consensus layer
+    /// has not decided on the block that it sent there is none: making one would forget what came of that.
     ///
     /// # Errors
     ///
     /// If we failed.
-    pub fn pending(&self) -> Result<Arc<PendingBlock>, NodeError> {
+    pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>, NodeError> {
         let mut chain = self.chain();
         let next = self.next_block(&chain, None);
         let pool = self.pool.lock().changes();
         // A new head or a change by hand took it away (`publish`).
         let known = self.pending.lock().clone();
         if let Some(known) = known.filter(|known| known.next == next && known.pool == pool) {
-            return Ok(known);
+            return Ok(Some(known));
+        }
+        if chain.proposed().is_some() {
+            return Ok(None);
         }
         let built = self.build(&mut chain, next.clone(), &mut Picked::default())?.into_block();
         let base = Arc::clone(&self.view().reader);
@@ -47,6 +51,6 @@ impl Node {
         let pending =
             Arc::new(PendingBlock { header, block, receipts, rlp_length, state, next, pool });
         *self.pending.lock() = Some(Arc::clone(&pending));
-        Ok(pending)
+        Ok(Some(pending))
     }
 }

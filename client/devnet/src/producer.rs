@@ -312,7 +312,7 @@ impl Node {
 }
 
 /// The accounts that have another nonce after a block than before, and which.
-fn changed_nonces(writes: &WriteSet) -> Vec<(Address, u64)> {
+pub(super) fn changed_nonces(writes: &WriteSet) -> Vec<(Address, u64)> {
     let nonce = |account: Option<Account>| account.unwrap_or_default().nonce;
     let changed = writes.accounts().iter().filter(|w| nonce(w.before) != nonce(w.after));
     changed.filter_map(|write| Some((write.address?, nonce(write.after)))).collect()

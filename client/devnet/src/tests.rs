@@ -10,7 +10,7 @@ use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use parking_lot::Mutex;
 use polytrie_chain::{Chain, ChainOptions, TABLES};
-use polytrie_kv::{MemoryEngine, Store, StoreOptions};
+use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::{LAYERS, LayerOptions};
 use polytrie_node::datadir::{DataDir, OpenOptions};
@@ -22,7 +22,7 @@ use std::{
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 const ETHER: u128 = 1_000_000_000_000_000_000;
 
-fn in_memory(layer: &str) -> OpenOptions {
+pub(crate) fn in_memory(layer: &str) -> OpenOptions {
     OpenOptions {
         chain: Some("dev".into()),
         state: Some(layer.into()),
@@ -46,7 +46,11 @@ fn node_in(dir: DataDir) -> Arc<Node> {
 }
 
 fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
-    let options = NodeOptions {
+    Node::new(chain, dir, options()).unwrap()
+}
+
+pub(crate) fn options() -> NodeOptions {
+    NodeOptions {
         accounts: accounts(),
         mining: MiningMode::Manual,
         read_only: false,
@@ -54,11 +58,21 @@ fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
         gas_limit: None,
         beneficiary: Address::ZERO,
         is_driven: false,
-    };
-    Node::new(chain, dir, options).unwrap()
+    }
 }
 
-fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> PoolTransaction {
+/// A chain whose rows are in this engine.
+pub(crate) fn chain_in(engine: Arc<dyn Engine>, layer: &str) -> (Chain, DataDir) {
+    let dir = DataDir::open(&in_memory(layer), true).unwrap();
+    let tables: Vec<_> = TABLES.iter().chain(dir.kind.tables).copied().collect();
+    let store = Store::open(engine, &tables, StoreOptions::default()).unwrap();
+    let layer = (dir.kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
+    let spec = dir.spec().unwrap();
+    let chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
+    (chain, dir)
+}
+
+pub(crate) fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> PoolTransaction {
     let from = node.accounts().addresses()[from];
     let tx: TypedTransaction = TxEip1559 {
         chain_id: 1337,
@@ -394,14 +408,9 @@ fn what_could_not_be_mined_is_tried_again() {
 
 #[test]
 fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
-    let dir = DataDir::open(&in_memory("raw"), true).unwrap();
-    let tables: Vec<_> = TABLES.iter().chain(dir.kind.tables).copied().collect();
     let engine = Arc::new(MemoryEngine::new());
     let engine = Arc::new(FaultEngine::new(engine, Fault::Before, 8));
-    let store = Store::open(engine, &tables, StoreOptions::default()).unwrap();
-    let layer = (dir.kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
-    let spec = dir.spec().unwrap();
-    let chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
+    let (chain, dir) = chain_in(engine, "raw");
     let node = node_on(chain, dir);
     let threads = mining(&node);
     node.submit(transfer(&node, 0, 0, 5)).unwrap();

@@ -1,14 +1,17 @@
 //! The block that a payload of the Engine API stands for, and what is wrong with the call.
 
-use alloy_consensus::{Block, TxEnvelope};
+use alloy_consensus::{Block, BlockBody, TxEnvelope};
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, U64};
+use alloy_rlp::{EMPTY_LIST_CODE, Encodable, Header as RlpHeader};
 use alloy_rpc_types_engine::{
     CancunPayloadFields, ExecutionPayload, ExecutionPayloadSidecar, ExecutionPayloadV1,
     ExecutionPayloadV2, ExecutionPayloadV3, ExecutionPayloadV4, PraguePayloadFields,
 };
+use polytrie_chain::Candidate;
 use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_consensus::decode::{BlockPart, DecodeError, decode_block, list_payload};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -51,8 +54,30 @@ impl PayloadError {
     }
 }
 
-/// The RLP of the block of a call of `engine_newPayload` in this version, and that of its access list if the payload has
-/// one. Everything that the Engine API wants checked besides
+/// The block that a payload stands for.
+#[derive(Debug, Clone)]
+pub struct PayloadBlock {
+    /// Its hash.
+    pub hash: B256,
+    /// The block. The roots in its header were made of its body.
+    pub block: Block<TxEnvelope>,
+    /// Its RLP.
+    pub rlp: Bytes,
+    /// The RLP of its access list, if the payload has one.
+    pub access_list: Option<Bytes>,
+}
+
+impl PayloadBlock {
+    /// The block with everything that can be found out without the chain, on all cores.
+    pub fn prepare(self, spec: &ChainSpec) -> Candidate {
+        let Self { hash, block, rlp, access_list } = self;
+        let mut candidate = Candidate::of_payload(spec, hash, block, rlp);
+        candidate.access_list = access_list;
+        candidate
+    }
+}
+
+/// The block of a call of `engine_newPayload` in this version. Everything that the Engine API wants checked besides
 /// the block is: the shape of the call, whether its version is that of the block's fork, the block's hash and the hashes of
 /// its blobs.
 ///
@@ -63,7 +88,7 @@ pub fn block(
     spec: &ChainSpec,
     version: i64,
     params: &[Value],
-) -> Result<(Bytes, Option<Bytes>), PayloadError> {
+) -> Result<PayloadBlock, PayloadError> {
     let [payload, rest @ ..] = params else {
         return Err(PayloadError::parameters("there is no payload"));
     };
@@ -100,21 +125,57 @@ pub fn block(
         _ => None,
     };
     let expected = payload.block_hash();
-    let block: Block<TxEnvelope> = payload
-        .try_into_block_with_sidecar(&sidecar)
+    let block = payload
+        .into_block_with_sidecar_raw(&sidecar)
         .map_err(|error| PayloadError::Invalid(error.to_string()))?;
-    let found = block.header.hash_slow();
-    if found != expected {
-        let reason = format!("the payload makes a block with the hash {found}, not {expected}");
+    let hash = block.header.hash_slow();
+    if hash != expected {
+        let reason = format!("the payload makes a block with the hash {hash}, not {expected}");
         return Err(PayloadError::Invalid(reason));
     }
+    let rlp = rlp_of(&block).and_then(|rlp| Ok((decode_block(&rlp)?, rlp)));
+    let (block, rlp) =
+        rlp.map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
     if let Some(hashes) = sidecar.versioned_hashes()
         && !block.body.blob_versioned_hashes_iter().eq(hashes)
     {
         let reason = "the transactions have other blobs than the call names";
         return Err(PayloadError::Invalid(reason.to_owned()));
     }
-    Ok((alloy_rlp::encode(&block).into(), access_list))
+    Ok(PayloadBlock { hash, block, rlp, access_list })
+}
+
+/// The RLP of a block whose transactions are as payloads have them (EIP-2718). What they are is seen where it is decoded; here
+/// each of them stays one.
+fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
+    let BlockBody { transactions, withdrawals, .. } = &block.body;
+    // One without a type is a list in the block too, and others are strings in it.
+    let is_list = |tx: &Bytes| tx.first().is_some_and(|first| *first >= EMPTY_LIST_CODE);
+    for (index, tx) in transactions.iter().enumerate().filter(|(_, tx)| is_list(tx)) {
+        list_payload(tx, BlockPart::Transaction(index))?;
+    }
+    let lengths = transactions.iter().map(|tx| if is_list(tx) { tx.len() } else { tx.length() });
+    let list = RlpHeader { list: true, payload_length: lengths.sum() };
+    let withdrawals_length = withdrawals.as_ref().map_or(0, Encodable::length);
+    let no_ommers = [EMPTY_LIST_CODE];
+    let payload_length =
+        block.header.length() + list.length_with_payload() + no_ommers.len() + withdrawals_length;
+    let whole = RlpHeader { list: true, payload_length };
+    let mut rlp = Vec::with_capacity(whole.length_with_payload());
+    whole.encode(&mut rlp);
+    block.header.encode(&mut rlp);
+    list.encode(&mut rlp);
+    for tx in transactions {
+        match is_list(tx) {
+            true => rlp.extend_from_slice(tx),
+            false => tx.encode(&mut rlp),
+        }
+    }
+    rlp.extend_from_slice(&no_ommers);
+    if let Some(withdrawals) = withdrawals {
+        withdrawals.encode(&mut rlp);
+    }
+    Ok(rlp.into())
 }
 
 /// The parameters after the payload.
@@ -158,4 +219,100 @@ fn is_for(rules: &Rules<'_>, version: i64) -> bool {
 fn parse<T: DeserializeOwned>(value: Option<&Value>, name: &str) -> Result<T, PayloadError> {
     T::deserialize(value.unwrap_or(&Value::Null))
         .map_err(|error| PayloadError::parameters(format!("`{name}` does not parse: {error}")))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::{
+        BlobTransactionSidecarVariant, SignableTransaction, TxEip1559, TxEip4844, TxEip4844Variant,
+        TxEip4844WithSidecar, TxLegacy, TypedTransaction,
+    };
+    use alloy_eips::Encodable2718;
+    use alloy_primitives::{Address, Signature, hex};
+    use polytrie_chainspec::Forks;
+    use serde_json::json;
+
+    fn spec() -> ChainSpec {
+        let forks = Forks::up_to(EthereumHardfork::Cancun);
+        ChainSpec::with_forks("test", 1, forks, alloy_consensus::Header::default(), [])
+    }
+
+    /// What comes of a payload with these transactions, whose hash is that of the block that it makes.
+    fn made(transactions: &[Vec<u8>]) -> Result<PayloadBlock, PayloadError> {
+        let spec = spec();
+        let (word, address) = (B256::ZERO, Address::ZERO);
+        let mut payload = json!({
+            "parentHash": word, "feeRecipient": address, "stateRoot": word, "receiptsRoot": word,
+            "logsBloom": alloy_primitives::Bloom::ZERO, "prevRandao": word, "blockNumber": "0x1",
+            "gasLimit": "0x1", "gasUsed": "0x0", "timestamp": "0x1", "extraData": "0x",
+            "baseFeePerGas": "0x7", "blockHash": word, "withdrawals": [], "blobGasUsed": "0x0",
+            "excessBlobGas": "0x0",
+            "transactions": transactions.iter().map(hex::encode_prefixed).collect::<Vec<_>>(),
+        });
+        let hashes: Vec<B256> = Vec::new();
+        let call =
+            |payload: &Value| block(&spec, 3, &[payload.clone(), json!(hashes), json!(B256::ZERO)]);
+        let PayloadError::Invalid(reason) = call(&payload).unwrap_err() else { panic!() };
+        let hash = reason.split(' ').find(|word| word.starts_with("0x")).unwrap();
+        payload["blockHash"] = json!(hash.trim_end_matches(','));
+        call(&payload)
+    }
+
+    fn legacy() -> Vec<u8> {
+        let signature = Signature::test_signature();
+        TxEnvelope::Legacy(TxLegacy::default().into_signed(signature)).encoded_2718()
+    }
+
+    fn typed() -> Vec<u8> {
+        let signature = Signature::test_signature();
+        TxEnvelope::from(TxEip1559::default().into_signed(signature)).encoded_2718()
+    }
+
+    #[test]
+    fn the_rlp_is_that_of_the_block() {
+        for transactions in [vec![], vec![legacy(), typed(), legacy()]] {
+            let made = made(&transactions).unwrap();
+            assert_eq!(made.rlp, alloy_rlp::encode(&made.block));
+            assert_eq!(made.block.header.hash_slow(), made.hash);
+            polytrie_consensus::check_body_roots(&made.block).unwrap();
+            let found = made.block.body.transactions.iter().map(Encodable2718::encoded_2718);
+            assert!(found.eq(transactions));
+        }
+    }
+
+    #[test]
+    fn bytes_that_no_block_may_hold_are_refused() {
+        let (tx, sidecar) = (TxEip4844::default(), BlobTransactionSidecarVariant::default());
+        let fields = TxEip4844Variant::TxEip4844WithSidecar(TxEip4844WithSidecar { tx, sidecar });
+        let with_blobs = TypedTransaction::Eip4844(fields);
+        let with_blobs = with_blobs.into_envelope(Signature::test_signature()).encoded_2718();
+        let two = [legacy(), legacy()].concat();
+        let mut longer = typed();
+        longer.push(0);
+        // A list of 56 bytes or more whose length takes a byte more than it needs.
+        let typed = typed();
+        let long_form = [&[typed[0], 0xf9, 0][..], &typed[2..]].concat();
+        assert_eq!(typed[1], 0xf8);
+        for (transaction, words) in [
+            (with_blobs, "carries its blobs"),
+            (two, "is followed by"),
+            (longer, "is followed by"),
+            (long_form, "transaction 1"),
+            (vec![0x05, 0xc0], "has the type 0x05"),
+            (vec![0x80], "has the type 0x80"),
+            (Vec::new(), "transaction 1"),
+        ] {
+            let text = hex::encode(&transaction);
+            let Err(PayloadError::Invalid(reason)) = made(&[legacy(), transaction, legacy()])
+            else {
+                panic!("{text} is taken")
+            };
+            assert!(
+                reason.starts_with("the block does not decode: ") && reason.contains(words),
+                "{text}: {reason}"
+            );
+        }
+    }
 }

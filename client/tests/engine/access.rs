@@ -20,6 +20,10 @@ fn the_engine_answers_to_whoever_has_the_secret() {
     let (status, body) = ask(Some(&node.token(0)));
     assert!(status == 200 && body.contains("engine_newPayloadV4"), "{status} {body}");
     assert_eq!(ask(Some(&node.token(50))).0, 200);
+    let known = node.call("engine_exchangeCapabilities", json!([["engine_newPayloadV4"]]));
+    let known: Vec<_> = known.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(known.len() == 20 && known.contains(&"engine_getClientVersionV1"), "{known:?}");
+    assert!(known.iter().all(|name| name.starts_with("engine_") && !name.contains("exchange")));
     for (authorization, words) in [
         (None, "no header Authorization"),
         (Some(node.token(120)), "not within 60 seconds"),

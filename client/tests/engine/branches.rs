@@ -1,6 +1,6 @@
 //! Other branches, and ways back.
 
-use crate::support::{ALICE, Node, args, attributes, layers, payment, quantity};
+use crate::support::{ALICE, Node, args, attributes, choice, layers, payment, quantity};
 use alloy_primitives::{Address, B256};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -83,19 +83,29 @@ fn what_leaves_the_chain_too_far_back_is_not_gone_over_to() {
     let node = Node::new(&data, "mpt", Path::new("dev"), args!["--history", "3"]);
     let genesis = node.head();
     let other = node.build(genesis, &attributes(10, 2));
-    let mut head = genesis;
+    let mut chain = vec![genesis];
     for number in 1..=5 {
-        let payload = node.build(head, &attributes(number * 10, 1));
+        let payload = node.build(chain[number - 1], &attributes(number as u64 * 10, 1));
         node.valid(&payload);
         node.choose(payload.hash);
-        head = payload.hash;
+        chain.push(payload.hash);
     }
+    let head = chain[5];
     assert_eq!(node.payload(&other)["status"], "ACCEPTED");
-    let choice = json!({
-        "headBlockHash": other.hash, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
-    });
-    let (code, message) = node.error("engine_forkchoiceUpdatedV1", json!([choice, Value::Null]));
-    assert!(code == -38006 && message.contains("--history"), "{code} {message}");
+    for too_deep in [other.hash, chain[1]] {
+        let (method, params) = choice(too_deep, B256::ZERO, &Value::Null);
+        let (code, message) = node.error(&method, params);
+        assert!(code == -38006 && message.contains("--history"), "{code} {message}");
+        assert_eq!(node.head(), head);
+    }
+    // A block of the chain that is not so far back is the head, and a payload is made on top of it.
+    let made = node.build(chain[3], &attributes(35, 3));
+    assert_eq!(node.head(), chain[3]);
+    assert_eq!(made.params[0]["parentHash"], json!(chain[3]));
+    node.valid(&made);
+    node.choose(made.hash);
+    // What was left is still known.
+    node.choose(head);
     let (_, message) = node.error("debug_setHead", json!(["0x1"]));
     assert!(message.contains("undo records reach back to block 2"), "{message}");
     assert_eq!(node.head(), head);

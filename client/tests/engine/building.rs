@@ -1,6 +1,6 @@
 //! Payloads that the node makes.
 
-use crate::support::{Node, Payload, args, attributes, layers, payment, quantity};
+use crate::support::{Node, Payload, args, attributes, choice, layers, payment, quantity};
 use alloy_primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -60,12 +60,12 @@ fn attributes_are_held_against_version_and_head() {
     let genesis = node.head();
     let first = node.build(genesis, &attributes(10, 1));
     node.valid(&first);
-    let choice = json!({
+    let chosen = json!({
         "headBlockHash": first.hash, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
     });
     // The head moves nevertheless.
     let late = attributes(10, 1);
-    let (code, message) = node.error("engine_forkchoiceUpdatedV3", json!([choice, late]));
+    let (code, message) = node.error("engine_forkchoiceUpdatedV3", json!([chosen, late]));
     assert!(code == -38003 && message.contains("later"), "{code} {message}");
     assert_eq!(node.head(), first.hash);
     let without = |field: &str| {
@@ -79,12 +79,21 @@ fn attributes_are_held_against_version_and_head() {
         (3, without(root), -38003),
         (2, without(root), -38005),
         (2, attributes(20, 1), -38003),
-        (3, without("prevRandao"), -32602),
+        (3, without("prevRandao"), -38003),
+        (3, json!("none"), -38003),
     ] {
         let method = format!("engine_forkchoiceUpdatedV{version}");
-        let (code, message) = node.error(&method, json!([choice, attributes]));
+        let (code, message) = node.error(&method, json!([chosen, attributes]));
         assert_eq!(code, expected, "{method} {attributes}: {message}");
     }
+    // So it does where they are of another shape.
+    let second = node.build(first.hash, &attributes(20, 1));
+    node.valid(&second);
+    let (method, params) = choice(second.hash, B256::ZERO, &without("prevRandao"));
+    let (code, message) = node.error(&method, params);
+    assert!(code == -38003 && message.contains("prevRandao"), "{code} {message}");
+    assert_eq!(node.head(), second.hash);
+    node.choose(first.hash);
     for (method, id, expected) in [
         ("engine_getPayloadV5", json!("0x0000000000000001"), -38001),
         ("engine_getPayloadV5", Value::Null, -32602),

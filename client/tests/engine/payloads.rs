@@ -4,7 +4,7 @@ use crate::{
     fixtures::fixture,
     run::polytrie,
     sample::sample,
-    support::{Node, Payload, args, blocks_of, bytes, layers, quantity, sample_blocks},
+    support::{Node, Payload, args, attributes, blocks_of, bytes, layers, quantity, sample_blocks},
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::Encodable2718;
@@ -66,10 +66,24 @@ fn every_layer_is_driven_block_by_block() {
             let block = node.public("eth_getBlockByNumber", json!([tag, false]));
             assert_eq!(block["hash"], json!(payloads[30].hash), "{}", layer.name);
         }
-        // An ancestor of the head changes nothing, and nothing is made on it.
-        let answer = node.choose_as(payloads[20].hash, B256::ZERO, &Value::Null);
-        assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[20].hash));
+        // What is below the final block changes nothing, and nothing is made on it.
+        let ancestor = node.choose_as(payloads[20].hash, B256::ZERO, &attributes(u64::MAX / 2, 1));
+        let valid = json!({
+            "status": "VALID", "latestValidHash": payloads[20].hash, "validationError": null
+        });
+        assert_eq!(ancestor, json!({ "payloadStatus": valid, "payloadId": null }));
         assert_eq!(node.head(), payloads[43].hash);
+        // What is above it is the head then, and so is the final block; the way forward needs no payloads.
+        for back in [36, 30] {
+            let answer = node.choose_as(payloads[back].hash, payloads[29].hash, &Value::Null);
+            assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[back].hash));
+            assert_eq!(node.head(), payloads[back].hash, "{}", layer.name);
+            let block = node.public("eth_getBlockByNumber", json!(["finalized", false]));
+            assert_eq!(block["hash"], json!(payloads[29].hash), "{}", layer.name);
+            let above = node.public("eth_getBlockByHash", json!([payloads[43].hash, false]));
+            assert!(above.is_null(), "{}", layer.name);
+            node.choose(payloads[43].hash);
+        }
 
         // Both ports answer what drivers ask for.
         assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), 44);
@@ -242,4 +256,58 @@ fn blocks_of_another_client_are_valid_payloads() {
         node.choose(payload.hash);
     }
     assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), payloads.len() as u64);
+}
+
+/// The merge is behind the genesis block, which is one of proof of work itself.
+#[test]
+fn a_block_of_proof_of_work_is_not_named_as_the_last_valid_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let forks = [
+        "homestead",
+        "eip150",
+        "eip155",
+        "eip158",
+        "byzantium",
+        "constantinople",
+        "petersburg",
+        "istanbul",
+        "berlin",
+        "london",
+    ];
+    let mut config = json!({ "chainId": 7, "terminalTotalDifficulty": 1 });
+    for fork in forks {
+        config[format!("{fork}Block")] = json!(0);
+    }
+    let genesis = json!({
+        "config": config, "difficulty": "0x20000", "gasLimit": "0x1c9c380", "baseFeePerGas": "0x7",
+        "alloc": { "0x0000000000000000000000000000000000000007": { "balance": "0x7" } }
+    });
+    let file = dir.path().join("genesis.json");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", &file, args![]);
+    let mut head = node.head();
+    for is_after_genesis in [false, true] {
+        let number = node.public("eth_blockNumber", json!([]));
+        let choice = json!({
+            "headBlockHash": head, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
+        });
+        let attributes = json!({
+            "timestamp": format!("{:#x}", 10 + quantity(&number)), "prevRandao": B256::ZERO,
+            "suggestedFeeRecipient": "0x0000000000000000000000000000000000000001"
+        });
+        let begun = node.call("engine_forkchoiceUpdatedV1", json!([choice, attributes]));
+        let good = node.call("engine_getPayloadV1", json!([begun["payloadId"]]));
+        let mut wrong = good.clone();
+        wrong["gasUsed"] = json!("0x1");
+        let status = node.call("engine_newPayloadV1", json!([wrong]));
+        let reason = status["validationError"].as_str().unwrap();
+        let hash = reason.split(' ').find(|word| word.starts_with("0x")).unwrap();
+        wrong["blockHash"] = json!(hash.trim_end_matches(','));
+        let status = node.call("engine_newPayloadV1", json!([wrong]));
+        let expected = if is_after_genesis { head } else { B256::ZERO };
+        assert_invalid(&status, Some(expected), "gas");
+        head = good["blockHash"].as_str().unwrap().parse().unwrap();
+        assert_eq!(node.call("engine_newPayloadV1", json!([good]))["status"], "VALID");
+        node.choose(head);
+    }
 }

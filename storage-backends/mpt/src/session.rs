@@ -10,7 +10,7 @@ use polytrie_state::{
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::Arc;
 
-/// From so many slots on the undo record is made on another thread: it takes a twentieth of the whole.
+/// From so many accounts and slots on the undo record is made on another thread: it takes a twentieth of the whole.
 const PARALLEL_UNDO: usize = 4_096;
 
 /// The tries move with their head: the nodes that a block changed are changed in place.
@@ -131,7 +131,7 @@ impl LayerSession for MptSession {
             TRIE.visit_slots(&store, account, &B256::ZERO, visit)
         };
         let undo = || UndoRecord::of(writes, (&store, self.number), slots);
-        let (root, undo) = if writes.slot_count() < PARALLEL_UNDO {
+        let (root, undo) = if writes.accounts().len() + writes.slot_count() < PARALLEL_UNDO {
             (apply(), undo())
         } else {
             rayon::join(apply, undo)

@@ -62,5 +62,5 @@ pub use listed::{Listed, ListedBlock, accesses};
 pub use prefetch::{Prefetch, Prefetcher};
 pub use rewards::block_rewards;
 pub use run::{BlockRun, Executed, Executor, Included};
-pub use senders::{SenderError, recover_at_once, recover_authorities, recover_senders};
+pub use senders::{SenderError, recover_authorities, recover_in_parallel, recover_senders};
 pub use system::SystemContracts;

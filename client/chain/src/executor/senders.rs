@@ -38,7 +38,7 @@ pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, Send
 }
 
 /// As [`recover_senders`], on all cores: for a block that somebody waits for. `None` if a transaction has no sender.
-pub fn recover_at_once(transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
+pub fn recover_in_parallel(transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
     transactions.par_iter().map(|tx| recover_sender(tx).ok()).collect()
 }
 
@@ -69,9 +69,9 @@ mod tests {
         let signed = |nonce| transaction(nonce, Signature::test_signature());
         let mut transactions: Vec<_> = (0..100).map(signed).collect();
         let senders = recover_senders(&transactions).unwrap();
-        assert_eq!(recover_at_once(&transactions), Some(senders));
+        assert_eq!(recover_in_parallel(&transactions), Some(senders));
         transactions[40] = transaction(40, Signature::new(U256::ZERO, U256::ZERO, false));
         assert_eq!(recover_senders(&transactions).unwrap_err().index, 40);
-        assert_eq!(recover_at_once(&transactions), None);
+        assert_eq!(recover_in_parallel(&transactions), None);
     }
 }

@@ -5,7 +5,7 @@
 //!                     └─ no: on another block that is known?                   ├─► VALID, INVALID
 //!                              ├─ yes ─► a fork of the chain, in memory ───────┘
 //!                              └─ no ──► kept as it is ────────────────────────► SYNCING
-//!   forkchoiceUpdated ─► the head: proposed, in the chain, or on a branch ─► one atomic write a block, durable ─► VALID
+//!   forkchoiceUpdated ─► the head: proposed, on a branch, or a block to go back to ─► a write a block, durable ─► VALID
 //!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
 //! ```
 //!
@@ -15,20 +15,25 @@
 mod attributes;
 mod building;
 mod error;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use error::EngineError;
 
-use crate::{Node, NodeError};
-use alloy_primitives::B256;
+use crate::{Node, NodeError, node::Held};
+use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_engine::{
     ForkchoiceState, ForkchoiceUpdated, PayloadAttributes, PayloadStatus, PayloadStatusEnum,
 };
 use building::Jobs;
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain, ChainError, InsertError};
+use polytrie_chainspec::ChainSpec;
+use polytrie_node::payload::PayloadBlock;
+use polytrie_state::WriteSet;
 use std::sync::Arc;
-use tree::{Refusal, Tree};
+use tree::{Kept, Refusal, Tree};
 
 /// Bytes of payloads that are kept, unless something else is asked for.
 pub const PAYLOAD_BYTES: usize = 256 << 20;
@@ -55,7 +60,7 @@ struct State {
 struct Branch {
     /// Number of the last block that it shares with the chain.
     fork: u64,
-    /// Its blocks above that, oldest first.
+    /// Its blocks above that, oldest first; none if it is in the chain.
     hashes: Vec<B256>,
     /// Those of them that are not stored.
     new: Vec<B256>,
@@ -78,41 +83,59 @@ impl Engine {
     /// # Errors
     ///
     /// If the node does not work any more, or fails now.
-    pub fn new_payload(&self, candidate: Candidate) -> Result<PayloadStatus, NodeError> {
+    pub fn new_payload(&self, payload: PayloadBlock) -> Result<PayloadStatus, NodeError> {
         self.node.writable()?;
         let mut state = self.state.lock();
-        let (hash, parent) = (candidate.header.hash(), candidate.header.parent_hash);
+        let header = &payload.block.header;
+        let (hash, parent, number) = (payload.hash, header.parent_hash, header.number);
+        // What is known is said before anything is made of the transactions.
         if let Some(refusal) = state.tree.refusal(&hash) {
             return Ok(refusal.status());
         }
-        let mut chain = self.node.chain();
-        let is_known = chain.is_known(candidate.header.number, &hash)?;
-        if is_known || chain.proposed() == Some(hash) || state.tree.is_valid(&hash) {
+        let is_known = {
+            let chain = self.node.chain();
+            chain.proposed() == Some(hash) || chain.is_known(number, &hash)?
+        };
+        if is_known || state.tree.is_valid(&hash) {
             return Ok(valid(hash));
         }
         if let Some(refusal) = state.tree.refusal(&parent) {
             return Ok(state.tree.refuse(hash, refusal.of_child(&parent)));
         }
-        if parent != chain.head().hash() {
-            drop(chain);
-            state.tree.keep(&candidate, false);
-            return self.validate(&mut state, hash);
+        let kept = Kept::new(parent, number, payload.rlp.clone());
+        if parent != self.node.view().hash() {
+            state.tree.keep(hash, kept);
+            return self.validate(&mut state, hash, Some(payload));
         }
-        let kept = candidate.clone();
+        let candidate = payload.prepare(self.node.spec());
+        let mut chain = self.node.chain();
+        if parent != chain.head().hash() {
+            // Its owner has changed the chain meanwhile.
+            drop(chain);
+            state.tree.keep(hash, kept);
+            return self.validate(&mut state, hash, None);
+        }
         match chain.propose(candidate) {
             Ok(_) => {
-                state.tree.keep(&kept, true);
+                state.tree.keep(hash, kept.valid());
                 Ok(valid(hash))
             }
             Err(InsertError::Invalid(block)) => {
-                Ok(state.tree.refuse(hash, Refusal::new(Some(parent), &block.reason)))
+                let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
+                Ok(state.tree.refuse(hash, refusal))
             }
             Err(InsertError::Broken(error)) => Err(error.into()),
         }
     }
 
-    /// Executes what is kept up to `tip` and was not, on a fork of the chain.
-    fn validate(&self, state: &mut State, tip: B256) -> Result<PayloadStatus, NodeError> {
+    /// Executes what is kept up to `tip` and was not, on a fork of the chain. `payload` is what is kept of `tip`, if it has
+    /// just come.
+    fn validate(
+        &self,
+        state: &mut State,
+        tip: B256,
+        mut payload: Option<PayloadBlock>,
+    ) -> Result<PayloadStatus, NodeError> {
         let State { tree, aside, .. } = state;
         let Some((base, branch)) = tree.branch_to(&tip) else {
             // There was no room to keep it.
@@ -139,10 +162,14 @@ impl Engine {
             let Some(kept) = tree.get(hash) else { break };
             let (number, parent, rlp) = (kept.number, kept.parent, kept.rlp.clone());
             if !chain.is_known(number, hash)? {
-                match take_in(&mut chain, rlp) {
+                let candidate = match payload.take_if(|payload| payload.hash == *hash) {
+                    Some(payload) => payload.prepare(chain.spec()),
+                    None => prepared(chain.spec(), rlp)?,
+                };
+                match take_in(&mut chain, candidate) {
                     Ok(()) => {}
                     Err(InsertError::Invalid(block)) => {
-                        let refusal = Refusal::new(Some(parent), &block.reason);
+                        let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                         status = tree.refuse(*hash, refusal.clone());
                         for above in &branch[at + 1..] {
                             status = tree.refuse(*above, refusal.of_child(hash));
@@ -162,8 +189,8 @@ impl Engine {
         Ok(status)
     }
 
-    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes.
-    /// What was chosen is durable when this returns.
+    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes. Those
+    /// that do not parse are an error once the head has moved. What was chosen is durable when this returns.
     ///
     /// # Errors
     ///
@@ -173,7 +200,7 @@ impl Engine {
         &self,
         version: u8,
         choice: ForkchoiceState,
-        attributes: Option<PayloadAttributes>,
+        attributes: Option<Result<PayloadAttributes, EngineError>>,
     ) -> Result<ForkchoiceUpdated, EngineError> {
         self.node.writable()?;
         let head = choice.head_block_hash;
@@ -184,58 +211,77 @@ impl Engine {
         if let Some(refusal) = state.tree.refusal(&head) {
             return Ok(ForkchoiceUpdated::new(refusal.status()));
         }
-        let Some(branch) = branch_to(&self.node.chain(), &state, head)? else {
-            return Ok(ForkchoiceUpdated::from_status(PayloadStatusEnum::Syncing));
-        };
-        if branch.new.iter().any(|hash| !state.tree.is_valid(hash)) {
-            let status = self.validate(&mut state, head)?;
+        let mut chain = self.node.chain();
+        let syncing = || Ok(ForkchoiceUpdated::from_status(PayloadStatusEnum::Syncing));
+        let Some(mut branch) = branch_to(&chain, &state, head)? else { return syncing() };
+        let is_valid = |hash: &B256| chain.proposed() == Some(*hash) || state.tree.is_valid(hash);
+        if !branch.new.iter().all(is_valid) {
+            drop(chain);
+            let status = self.validate(&mut state, head, None)?;
             match status.status {
                 PayloadStatusEnum::Valid => {}
                 PayloadStatusEnum::Accepted => return Err(EngineError::TooDeep),
                 _ => return Ok(ForkchoiceUpdated::new(status)),
             }
-        }
-        let marks = self.marks(&choice, &branch)?;
-        if let Some(not_chosen) = self.choose(&mut state, head)? {
-            return Ok(ForkchoiceUpdated::new(not_chosen));
+            chain = self.node.chain();
+            // Its owner may have changed the chain meanwhile.
+            let Some(found) = branch_to(&chain, &state, head)? else { return syncing() };
+            branch = found;
         }
         let updated = ForkchoiceUpdated::new(valid(head));
-        // An ancestor of the head stays one (the specification leaves it open), and no payload is begun on it.
+        // What is below the block that was called final stays, and no payload is begun on it.
+        let finalized = self.node.named_marks().finalized;
+        if branch.hashes.is_empty() && finalized.is_some_and(|finalized| branch.fork < finalized) {
+            return Ok(updated);
+        }
+        let marks = self.marks(&choice, &branch)?;
+        if let Some(not_chosen) = self.choose(chain, &mut state, head, &branch)? {
+            return Ok(ForkchoiceUpdated::new(not_chosen));
+        }
         let view = self.node.view();
+        // Its owner may have changed the chain since.
         if view.hash() != head {
             return Ok(updated);
         }
         self.node.set_marks(marks);
         let Some(attributes) = attributes else { return Ok(updated) };
-        let next = attributes::next_block(&self.node, &view, version, attributes)?;
+        let next = attributes::next_block(&self.node, &view, version, attributes?)?;
         let id = state.jobs.begin(&self.node, version, head, next)?;
         Ok(updated.with_payload_id(id))
     }
 
-    /// Makes the end of a branch the head, unless it is in the chain already. Says why not if it cannot be.
-    fn choose(&self, state: &mut State, head: B256) -> Result<Option<PayloadStatus>, EngineError> {
-        let mut chain = self.node.chain();
-        // The owner of the chain may have changed it meanwhile.
-        let Some(branch) = branch_to(&chain, state, head)? else {
-            return Ok(Some(PayloadStatus::from_status(PayloadStatusEnum::Syncing)));
-        };
-        if branch.hashes.is_empty() {
+    /// Makes a block the head: the end of another branch, or one of the chain. Says why not if it cannot be.
+    fn choose(
+        &self,
+        mut chain: Held<'_>,
+        state: &mut State,
+        head: B256,
+        branch: &Branch,
+    ) -> Result<Option<PayloadStatus>, EngineError> {
+        if chain.head().hash() == head {
+            drop(chain);
+            // What made it the head may have failed before it was durable.
+            self.node.flush()?;
             return Ok(None);
         }
         let former = self.node.view();
-        let chosen = choose_on(&mut chain, state, head, &branch);
+        let chosen = choose_on(&mut chain, state, head, branch);
         // It may have gone some way.
         if chain.head().hash() != former.hash() {
             state.aside = None;
-            self.node.moved(&chain, &former)?;
+            let writes = chosen.as_ref().ok().and_then(Option::as_deref);
+            self.node.moved(&chain, &former, writes)?;
         }
-        drop(chain);
         match chosen {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(InsertError::Invalid(block)) => {
-                let parent = branch.hashes.iter().rev().skip_while(|hash| **hash != block.hash);
-                let parent = parent.skip(1).copied().next();
-                let refusal = Refusal::new(parent, &block.reason);
+                let at = branch.hashes.iter().position(|hash| *hash == block.hash);
+                let before = at.and_then(|at| at.checked_sub(1)).map(|at| branch.hashes[at]);
+                let parent = match before {
+                    Some(before) => before,
+                    None => chain.db().block_head(branch.fork).map_err(NodeError::from)?.hash(),
+                };
+                let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                 let status = state.tree.refuse(block.hash, refusal);
                 return Ok(Some(
                     state.tree.refusal(&head).map_or(status, |of_head| of_head.status()),
@@ -246,6 +292,7 @@ impl Engine {
             }
             Err(InsertError::Broken(error)) => return Err(NodeError::from(error).into()),
         }
+        drop(chain);
         for hash in &branch.new {
             state.tree.forget(hash);
         }
@@ -266,7 +313,7 @@ impl Engine {
         let unwound = chain.unwind_to(number);
         if chain.head().hash() != former.hash() {
             state.aside = None;
-            self.node.moved(&chain, &former)?;
+            self.node.moved(&chain, &former, None)?;
         }
         drop(chain);
         unwound?;
@@ -276,6 +323,10 @@ impl Engine {
 
 /// Where a block stands; `None` if it does not stand on the chain.
 fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, NodeError> {
+    if chain.proposed() == Some(tip) {
+        // Whether there was room to keep it or not.
+        return Ok(Some(Branch { fork: chain.head().number(), hashes: vec![tip], new: vec![tip] }));
+    }
     if chain.db().number_of(&tip)?.is_none()
         && let Some((base, new)) = state.tree.branch_to(&tip)
     {
@@ -287,30 +338,40 @@ fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, 
     Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
 }
 
-/// Moves the head to the end of a branch whose blocks were found valid.
+/// What is said to be the last valid block where the child of `parent` is invalid: zero if the parent is one of proof of work.
+fn last_valid(chain: &Chain, parent: B256) -> Result<B256, NodeError> {
+    // No block of a payload is.
+    let Some(number) = chain.db().number_of(&parent)? else { return Ok(parent) };
+    let head = chain.db().block_head(number)?;
+    Ok(if head.header.difficulty.is_zero() { parent } else { B256::ZERO })
+}
+
+/// Moves the head to the end of a branch whose blocks were found valid, or back to a block of the chain. Returns what was
+/// written if it went one block forward.
 fn choose_on(
     chain: &mut Chain,
     state: &State,
     head: B256,
     branch: &Branch,
-) -> Result<(), InsertError> {
-    let kept = branch.new.iter().filter_map(|hash| Some(state.tree.get(hash)?.rlp.clone()));
-    let blocks: Vec<_> = kept.collect();
-    let is_next = branch.fork == chain.head().number() && branch.hashes.len() == 1;
-    if let ([rlp], true) = (&blocks[..], is_next) {
-        if chain.proposed() != Some(head) {
-            let candidate = prepared(chain, rlp.clone())?;
-            chain.propose(candidate)?;
-        }
-        chain.choose_proposed()?;
-        return Ok(());
+) -> Result<Option<Arc<WriteSet>>, InsertError> {
+    if chain.proposed() != Some(head) {
+        let kept = branch.new.iter().filter_map(|hash| Some(state.tree.get(hash)?.rlp.clone()));
+        let blocks: Vec<_> = kept.collect();
+        let is_next = branch.fork == chain.head().number() && branch.hashes.len() == 1;
+        let ([rlp], true) = (&blocks[..], is_next) else {
+            chain.choose(head, &blocks)?;
+            return Ok(None);
+        };
+        let candidate = prepared(chain.spec(), rlp.clone())?;
+        chain.propose(candidate)?;
     }
-    chain.choose(head, &blocks).map(drop)
+    let writes = chain.proposed_writes();
+    chain.choose_proposed()?;
+    Ok(writes)
 }
 
 /// Takes a block into a chain aside.
-fn take_in(chain: &mut Chain, rlp: alloy_primitives::Bytes) -> Result<(), InsertError> {
-    let candidate = prepared(chain, rlp)?;
+fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
     chain.insert(candidate)?;
     chain.settle()?;
     // The store of a fork flushes nothing by itself.
@@ -322,9 +383,12 @@ fn take_in(chain: &mut Chain, rlp: alloy_primitives::Bytes) -> Result<(), Insert
 }
 
 /// A block that decoded before.
-fn prepared(chain: &Chain, rlp: alloy_primitives::Bytes) -> Result<Candidate, ChainError> {
-    Candidate::prepare(chain.spec(), rlp)
-        .map_err(|error| ChainError::Corrupt(format!("a payload decodes once only: {error}")))
+fn prepared(spec: &ChainSpec, rlp: Bytes) -> Result<Candidate, ChainError> {
+    Candidate::prepare_in_parallel(spec, rlp).map_err(|error| {
+        ChainError::Corrupt(format!(
+            "a payload that decoded when it came does not decode now: {error}"
+        ))
+    })
 }
 
 const fn valid(hash: B256) -> PayloadStatus {

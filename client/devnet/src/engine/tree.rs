@@ -2,7 +2,6 @@
 
 use alloy_primitives::{B256, Bytes, map::B256Map};
 use alloy_rpc_types_engine::{PayloadStatus, PayloadStatusEnum};
-use polytrie_chain::Candidate;
 use std::{collections::VecDeque, fmt::Display};
 
 /// Invalid blocks that are remembered.
@@ -25,7 +24,7 @@ pub(super) struct Tree {
 }
 
 /// A payload.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Kept {
     /// Hash of its parent.
     pub(super) parent: B256,
@@ -37,16 +36,28 @@ pub(super) struct Kept {
     is_valid: bool,
 }
 
+impl Kept {
+    /// One that was not executed yet.
+    pub(super) const fn new(parent: B256, number: u64, rlp: Bytes) -> Self {
+        Self { parent, number, rlp, is_valid: false }
+    }
+
+    /// This one, found valid.
+    pub(super) fn valid(self) -> Self {
+        Self { is_valid: true, ..self }
+    }
+}
+
 /// Why a payload is invalid.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
-    /// The last ancestor that is valid.
-    latest_valid: Option<B256>,
+    /// The last ancestor that is valid; zero for one of proof of work.
+    latest_valid: B256,
     reason: String,
 }
 
 impl Refusal {
-    pub(super) fn new(latest_valid: Option<B256>, reason: &dyn Display) -> Self {
+    pub(super) fn new(latest_valid: B256, reason: &dyn Display) -> Self {
         let reason = reason.to_string().chars().take(REASON).collect();
         Self { latest_valid, reason }
     }
@@ -62,7 +73,7 @@ impl Refusal {
 
     pub(super) fn status(&self) -> PayloadStatus {
         let invalid = PayloadStatusEnum::Invalid { validation_error: self.reason.clone() };
-        PayloadStatus::new(invalid, self.latest_valid)
+        PayloadStatus::new(invalid, Some(self.latest_valid))
     }
 }
 
@@ -100,10 +111,9 @@ impl Tree {
     }
 
     /// Keeps a payload. What came first goes where there is no room; what is too large by itself is not kept.
-    pub(super) fn keep(&mut self, block: &Candidate, is_valid: bool) {
-        let hash = block.header.hash();
+    pub(super) fn keep(&mut self, hash: B256, block: Kept) {
         if let Some(kept) = self.kept.get_mut(&hash) {
-            kept.is_valid |= is_valid;
+            kept.is_valid |= block.is_valid;
             return;
         }
         let bytes = block.rlp.len() + OVERHEAD;
@@ -123,9 +133,7 @@ impl Tree {
             );
             self.forget(&oldest);
         }
-        let (parent, number, rlp) =
-            (block.header.parent_hash, block.header.number, block.rlp.clone());
-        self.kept.insert(hash, Kept { parent, number, rlp, is_valid });
+        self.kept.insert(hash, block);
         self.order.push_back(hash);
         self.bytes += bytes;
     }
@@ -184,32 +192,26 @@ impl Tree {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use alloy_consensus::{Block, BlockBody, Header};
-    use polytrie_chainspec::ChainSpec;
 
-    /// A block of this number on `parent`, with so many bytes of extra data.
-    fn block(number: u64, parent: B256, bytes: usize) -> Candidate {
-        let extra_data = vec![7; bytes].into();
-        let header = Header { number, parent_hash: parent, extra_data, ..Header::default() };
-        let block = Block { header, body: BlockBody::default() };
-        let rlp = alloy_rlp::encode(&block).into();
-        Candidate::of(&ChainSpec::dev(1, []), block, rlp).0
+    /// A block of this number on `parent`, with so many bytes.
+    fn block(number: u64, parent: B256, bytes: usize) -> (B256, Kept) {
+        let hash = B256::left_padding_from(&[&[9][..], &number.to_be_bytes()].concat());
+        (hash, Kept::new(parent, number, vec![7; bytes].into()))
     }
 
     #[test]
     fn a_branch_ends_where_nothing_is_kept() {
         let mut tree = Tree::new(1 << 20);
         let base = B256::repeat_byte(1);
-        let first = block(1, base, 0);
-        let second = block(2, first.header.hash(), 0);
-        let [one, two] = [&first, &second].map(|block| block.header.hash());
-        tree.keep(&second, false);
+        let (one, first) = block(1, base, 0);
+        let (two, second) = block(2, one, 0);
+        tree.keep(two, second.clone());
         assert_eq!(tree.branch_to(&two).unwrap(), (one, vec![two]));
         assert!(tree.branch_to(&one).is_none());
-        tree.keep(&first, true);
+        tree.keep(one, first.valid());
         assert_eq!(tree.branch_to(&two).unwrap(), (base, vec![one, two]));
         assert!(tree.is_valid(&one) && !tree.is_valid(&two));
-        tree.keep(&second, true);
+        tree.keep(two, second.valid());
         assert!(tree.is_valid(&two));
         tree.forget(&one);
         assert_eq!(tree.branch_to(&two).unwrap(), (one, vec![two]));
@@ -218,14 +220,15 @@ mod tests {
     #[test]
     fn the_oldest_makes_room() {
         let blocks = [1, 2, 3].map(|number| block(number, B256::ZERO, 1000));
-        let bytes = blocks[0].rlp.len() + OVERHEAD;
+        let bytes = 1000 + OVERHEAD;
         let mut tree = Tree::new(2 * bytes);
-        blocks.iter().for_each(|block| tree.keep(block, false));
-        let there = blocks.each_ref().map(|block| tree.get(&block.header.hash()).is_some());
+        blocks.iter().for_each(|(hash, block)| tree.keep(*hash, block.clone()));
+        let there = blocks.each_ref().map(|(hash, _)| tree.get(hash).is_some());
         assert_eq!(there, [false, true, true]);
         assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
         // What does not fit at all takes nobody's place.
-        tree.keep(&block(4, B256::ZERO, 3 * bytes), false);
+        let (hash, large) = block(4, B256::ZERO, 3 * bytes);
+        tree.keep(hash, large);
         assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
     }
 
@@ -233,7 +236,7 @@ mod tests {
     fn what_stands_on_an_invalid_block_is_invalid_for_its_reason() {
         let mut tree = Tree::new(1 << 20);
         let [grandparent, parent, child] = [1, 2, 3].map(B256::repeat_byte);
-        let refusal = Refusal::new(Some(grandparent), &"its gas is wrong");
+        let refusal = Refusal::new(grandparent, &"its gas is wrong");
         tree.refuse(parent, refusal.clone());
         let status = tree.refuse(child, refusal.of_child(&parent));
         assert_eq!(status.latest_valid_hash, Some(grandparent));
@@ -243,11 +246,11 @@ mod tests {
         let further = tree.refusal(&child).unwrap().of_child(&child);
         assert_eq!(further.status().status.validation_error().unwrap(), reason);
         // So are those that came before it was known.
-        let waiting = block(4, child, 0);
-        tree.keep(&waiting, false);
-        let found = tree.refusal(&waiting.header.hash()).unwrap();
-        assert_eq!(found.latest_valid, Some(grandparent));
-        assert!(tree.get(&waiting.header.hash()).is_none());
+        let (hash, waiting) = block(4, child, 0);
+        tree.keep(hash, waiting);
+        let found = tree.refusal(&hash).unwrap();
+        assert_eq!(found.latest_valid, grandparent);
+        assert!(tree.get(&hash).is_none());
         for n in 0..=REFUSED as u64 {
             tree.refuse(B256::left_padding_from(&n.to_be_bytes()), refusal.clone());
         }

@@ -12,7 +12,7 @@ pub use moved::Marks;
 pub use ranges::{AccountParts, AccountRange, FoundAccount, RangeLimits, SlotRange};
 pub use roots::Roots;
 
-use held::Held;
+pub(crate) use held::Held;
 use moved::MarksCell;
 
 use super::{
@@ -317,10 +317,8 @@ impl Node {
         if self.read_only {
             return Err(NodeError::ReadOnly);
         }
-        match self.failed.lock().clone() {
-            None => Ok(()),
-            Some(reason) => Err(NodeFailure::Program(reason).into()),
-        }
+        // A block that the store shows and did not store would be found there, and taken for one that is durable.
+        self.failure().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Shows the chain as it is now.

@@ -5,6 +5,7 @@ use crate::{NodeError, PoolTransaction, View};
 use alloy_consensus::TxEnvelope;
 use parking_lot::Mutex;
 use polytrie_chain::Chain;
+use polytrie_state::WriteSet;
 use std::sync::Arc;
 
 /// Blocks that a consensus layer does not expect to be taken back, by their numbers.
@@ -32,6 +33,11 @@ impl Node {
         *self.marks.0.lock() = Some(marks);
     }
 
+    /// The blocks that a consensus layer named; none before it has.
+    pub(crate) fn named_marks(&self) -> Marks {
+        self.marks.0.lock().unwrap_or_default()
+    }
+
     /// The last blocks that are not expected to be taken back: those that a consensus layer named, else the last one that is
     /// durable, as only the user takes a block of this chain back, or a failure before it is durable.
     pub fn marks(&self) -> Marks {
@@ -43,8 +49,14 @@ impl Node {
     }
 
     /// Shows the head that the chain has now, in the place of that of `former`, and tells everybody what was taken back and
-    /// what came. Transactions that were taken back wait again.
-    pub(crate) fn moved(&self, chain: &Chain, former: &View) -> Result<(), NodeError> {
+    /// what came. Transactions that were taken back wait again. `writes` is what one block on top of `former` has changed, if
+    /// nothing else came.
+    pub(crate) fn moved(
+        &self,
+        chain: &Chain,
+        former: &View,
+        writes: Option<&WriteSet>,
+    ) -> Result<(), NodeError> {
         {
             // Both at once: who adds a transaction compares the view while holding the pool.
             let _pool = self.pool.lock();
@@ -69,7 +81,11 @@ impl Node {
         for number in fork + 1..=head {
             self.announce(view.db.block_head(number)?.header);
         }
-        let mut promoted = self.refresh_pool()?;
+        // What was changed by hand is no longer so, and nobody has noted where.
+        let mut promoted = match writes.filter(|_| former.cheats.is_empty()) {
+            Some(writes) => self.follow_block(writes),
+            None => self.refresh_pool()?,
+        };
         for number in fork + 1..=former.head.number() {
             let block = former.db.block(number)?;
             for tx in block.into_iter().flat_map(|block| block.body.transactions) {

@@ -3,10 +3,11 @@
 use super::Node;
 use crate::{
     Added, Event, MiningMode, NodeError, Pool, PoolError, PoolTransaction, View, pool::SenderState,
+    producer::changed_nonces,
 };
 use alloy_consensus::Transaction;
 use alloy_primitives::{Address, B256};
-use polytrie_state::StateReader;
+use polytrie_state::{StateReader, WriteSet};
 use std::{sync::Arc, time::Duration};
 use tokio::time;
 
@@ -145,6 +146,19 @@ impl Node {
         let of_pool = self.pool.lock().next_nonce(address).unwrap_or(0);
         let of_state = self.view().state().account(address)?.unwrap_or_default().nonce;
         Ok(of_pool.max(of_state))
+    }
+
+    /// Notes the nonces that a block on top of the head has changed. Returns what can go into the next block and could not
+    /// before.
+    pub(super) fn follow_block(&self, writes: &WriteSet) -> Vec<Arc<PoolTransaction>> {
+        let mut pool = self.pool.lock();
+        let mut promoted = Vec::new();
+        for (address, nonce) in changed_nonces(writes) {
+            promoted.extend(pool.set_nonce(&address, nonce));
+        }
+        drop(pool);
+        self.miner.wake();
+        promoted
     }
 
     /// Reads the nonces of all senders that wait again. Returns what can go into the next block and could not before.

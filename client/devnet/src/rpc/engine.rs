@@ -10,7 +10,10 @@ use super::{
     error::{RpcError, RpcResult},
     web3::VERSION,
 };
-use crate::engine::{Engine, EngineError};
+use crate::{
+    View,
+    engine::{Engine, EngineError},
+};
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, FixedBytes, U256};
@@ -20,38 +23,17 @@ use alloy_rpc_types_engine::{
     PayloadId, PayloadStatus, PayloadStatusEnum,
 };
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_chain::{BuiltBlock, Candidate};
+use polytrie_chain::BuiltBlock;
 use polytrie_node::payload::{self, PayloadError};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most bodies in one answer; the specification asks for at least 32.
 const BODIES: u64 = 1024;
 
 /// The methods that a consensus layer may ask for; the one that lists them is not among them.
-const CAPABILITIES: &[&str] = &[
-    "engine_newPayloadV1",
-    "engine_newPayloadV2",
-    "engine_newPayloadV3",
-    "engine_newPayloadV4",
-    "engine_newPayloadV5",
-    "engine_forkchoiceUpdatedV1",
-    "engine_forkchoiceUpdatedV2",
-    "engine_forkchoiceUpdatedV3",
-    "engine_forkchoiceUpdatedV4",
-    "engine_getPayloadV1",
-    "engine_getPayloadV2",
-    "engine_getPayloadV3",
-    "engine_getPayloadV4",
-    "engine_getPayloadV5",
-    "engine_getPayloadV6",
-    "engine_getPayloadBodiesByHashV1",
-    "engine_getPayloadBodiesByHashV2",
-    "engine_getPayloadBodiesByRangeV1",
-    "engine_getPayloadBodiesByRangeV2",
-    "engine_getClientVersionV1",
-];
+static CAPABILITIES: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("engine_newPayloadV1", |rpc, args| new_payload(rpc, args, 1))?;
@@ -95,18 +77,26 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("engine_getPayloadBodiesByRangeV2", |rpc, args| {
         bodies_by_range(rpc, args, body_with_list)
     })?;
-    methods.add("engine_exchangeCapabilities", |_, args| {
-        let asked: Vec<String> = args.next()?;
-        let missing: Vec<_> =
-            CAPABILITIES.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
-        tracing::debug!("the consensus layer does not know {missing:?}");
-        Ok(CAPABILITIES.to_vec())
-    })?;
     methods.add("engine_getClientVersionV1", |_, args| {
         let asking: Option<Value> = args.optional()?;
         tracing::debug!("the consensus layer is {}", asking.unwrap_or_default());
         // The specification wants two letters that nobody else has, and four bytes of the commit, which a build does not know.
         Ok(json!([{ "code": "PT", "name": "polytrie", "version": VERSION, "commit": "0x00000000" }]))
+    })?;
+    // All that are there by now.
+    CAPABILITIES.get_or_init(|| {
+        let names = methods.0.method_names().filter(|name| name.starts_with("engine_"));
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    });
+    methods.add("engine_exchangeCapabilities", |_, args| {
+        let asked: Vec<String> = args.next()?;
+        let ours = CAPABILITIES.get().map(Vec::as_slice).unwrap_or_default();
+        let missing: Vec<_> =
+            ours.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
+        tracing::debug!("the consensus layer does not know {missing:?}");
+        Ok(ours)
     })?;
     methods.add("debug_setHead", |rpc, args| {
         let number: Number = args.next()?;
@@ -131,31 +121,27 @@ fn engine(rpc: &Rpc) -> RpcResult<&Arc<Engine>> {
 }
 
 fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadStatus> {
-    let invalid = |reason: String| {
-        Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error: reason }))
-    };
-    let spec = rpc.node.spec();
-    let (rlp, access_list) = match payload::block(spec, version, &args.rest()) {
-        Ok(block) => block,
-        Err(PayloadError::Invalid(reason)) => return invalid(reason),
-        Err(PayloadError::Call { code, reason }) => return Err(RpcError::new(code, reason)),
-    };
-    match Candidate::prepare_at_once(spec, rlp) {
-        Ok(mut candidate) => {
-            candidate.access_list = access_list;
-            Ok(engine(rpc)?.new_payload(candidate)?)
+    match payload::block(rpc.node.spec(), version, &args.rest()) {
+        Ok(block) => Ok(engine(rpc)?.new_payload(block)?),
+        Err(PayloadError::Invalid(validation_error)) => {
+            Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error }))
         }
-        Err(error) => invalid(format!("the block does not decode: {error}")),
+        Err(PayloadError::Call { code, reason }) => Err(RpcError::new(code, reason)),
     }
 }
 
 fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUpdated> {
     let choice: ForkchoiceState = args.next()?;
-    let attributes: Option<PayloadAttributes> = args.optional()?;
+    let attributes: Option<Value> = args.optional()?;
     if version >= 4 {
         // Which columns of blobs the consensus layer keeps matters to a node that samples them from others.
         let _custody: Option<FixedBytes<16>> = args.optional()?;
     }
+    // The head is chosen whatever is wrong with them.
+    let attributes = attributes.map(|attributes| {
+        serde_json::from_value::<PayloadAttributes>(attributes)
+            .map_err(|error| EngineError::Attributes(format!("they do not parse: {error}")))
+    });
     Ok(engine(rpc)?.forkchoice_updated(version, choice, attributes)?)
 }
 
@@ -233,15 +219,16 @@ fn envelope_of<P>(rpc: &Rpc, built: &BuiltBlock, payload: P) -> Envelope<P> {
     }
 }
 
-/// The body of a block, by its number; `None` if the block is not there.
-type BodyOf<B> = fn(&Rpc, u64) -> RpcResult<Option<B>>;
+/// The body of a block of a view, by its number; `None` if the block is not there.
+type BodyOf<B> = fn(&Rpc, &View, u64) -> RpcResult<Option<B>>;
 
 fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
     expect_few(hashes.len() as u64)?;
+    // One for all: a block of another branch may have the number in the next one.
     let view = rpc.node.view();
     let body = |hash| match view.db().number_of(hash)? {
-        Some(number) => of(rpc, number),
+        Some(number) => of(rpc, &view, number),
         None => Ok(None),
     };
     hashes.iter().map(body).collect()
@@ -254,8 +241,9 @@ fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Ve
         return Err(RpcError::params("start and count are numbers from 1 on"));
     }
     expect_few(count)?;
-    let last = start.saturating_add(count - 1).min(rpc.node.view().head.number());
-    (start..=last).map(|number| of(rpc, number)).collect()
+    let view = rpc.node.view();
+    let last = start.saturating_add(count - 1).min(view.head.number());
+    (start..=last).map(|number| of(rpc, &view, number)).collect()
 }
 
 fn expect_few(found: u64) -> RpcResult<()> {
@@ -265,18 +253,21 @@ fn expect_few(found: u64) -> RpcResult<()> {
     }
 }
 
-fn body(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
-    let block = rpc.node.view().db().block(number)?;
+fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
+    let block = view.db().block(number)?;
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
 }
 
 /// A body with its access list, as long as the state before the block is kept.
-fn body_with_list(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
-    let view = rpc.node.view();
-    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+fn body_with_list(
+    rpc: &Rpc,
+    view: &View,
+    number: u64,
+) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
+    let Some(found) = rpc.block(view, number)? else { return Ok(None) };
     let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
-        Some(_) => list_of(rpc, &view, &found)?,
+        Some(_) => list_of(rpc, view, &found)?,
         None => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));

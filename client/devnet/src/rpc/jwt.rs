@@ -66,8 +66,8 @@ struct Header {
 
 #[derive(Deserialize)]
 struct Claims {
-    /// When it was made, in seconds since 1970.
-    iat: u64,
+    /// When it was made, in seconds since 1970, if it says.
+    iat: Option<u64>,
     /// When it ends, if it says.
     exp: Option<u64>,
 }
@@ -106,11 +106,8 @@ impl JwtSecret {
         let dir = parent(path);
         create_dir(dir)?;
         // Whole or not at all, and for the eyes of the owner.
-        let mut file = tempfile::Builder::new().make_in(dir, |path| {
-            let file = File::open(path, Access::CreateNew)?;
-            keep_to_its_owner(path)?;
-            Ok(file)
-        })?;
+        let mut file =
+            tempfile::Builder::new().make_in(dir, |path| File::open(path, Access::CreateSecret))?;
         writeln!(file, "{}", hex::encode(secret))?;
         file.as_file().sync("secret: content")?;
         name(file.into_temp_path(), path)?;
@@ -148,9 +145,11 @@ impl JwtSecret {
         let signature = BASE64.decode(signature).map_err(|_| malformed())?;
         let wrong = || "the token is signed with another secret".to_owned();
         self.mac(signed).verify_slice(&signature).map_err(|_| wrong())?;
-        let claims: Claims = part(claims).ok_or("the token does not say when it was made")?;
-        if claims.iat.abs_diff(now) > WINDOW {
-            let iat = claims.iat;
+        let claims: Claims = part(claims).ok_or(
+            "the claims of the token do not parse: expected JSON whose iat and exp are whole seconds",
+        )?;
+        let iat = claims.iat.ok_or("the token does not say when it was made")?;
+        if iat.abs_diff(now) > WINDOW {
             return Err(format!(
                 "the token was made at {iat}, which is not within {WINDOW} seconds of {now}"
             ));
@@ -176,17 +175,6 @@ impl JwtSecret {
 /// A part of a token.
 fn part<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
-}
-
-#[cfg(unix)]
-fn keep_to_its_owner(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-}
-
-#[cfg(not(unix))]
-fn keep_to_its_owner(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
@@ -252,6 +240,11 @@ mod tests {
         check(&signed(r#"{"iat":1000,"exp":1001,"id":"x"}"#), 1030).unwrap();
         assert!(check(&signed(r#"{"iat":1000,"exp":900}"#), 1000).unwrap_err().contains("ended"));
         assert!(check(&signed(r#"{"exp":2000}"#), 1000).unwrap_err().contains("when it was made"));
+        for claims in [r#"{"iat":"1000"}"#, r#"{"iat":1000.5}"#, r#"{"iat":1000,"exp":-1}"#, "1000"]
+        {
+            let refused = check(&signed(claims), 1000).unwrap_err();
+            assert!(refused.contains("do not parse"), "{claims}: {refused}");
+        }
     }
 
     /// A consensus layer has it by then, so it may not become another.

@@ -102,8 +102,10 @@ impl Rpc {
     /// The block that an id names; for the pending one, what would be made now.
     pub(super) fn find(&self, id: BlockId) -> RpcResult<Option<Found>> {
         let view = self.node.view();
-        if id.is_pending() && self.has_pending(&view) {
-            return Ok(Some(self.pending(&*self.node.pending()?)));
+        if id.is_pending()
+            && let Some(pending) = self.pending_block(&view)?
+        {
+            return Ok(Some(self.pending(&pending)));
         }
         match self.number(&view, id)? {
             Some(number) => self.block(&view, number),
@@ -111,13 +113,17 @@ impl Rpc {
         }
     }
 
-    /// Whether there is a block that would be made now. Where a signer of Clique makes the next one there is none, and the
-    /// head takes its place.
-    pub(super) fn has_pending(&self, view: &View) -> bool {
-        view.next_rules(self.node.spec(), view.head.header.timestamp).clique().is_none()
+    /// The block that would be made now. Where a signer of Clique makes the next one, or a consensus layer has just sent it,
+    /// there is none, and the head takes its place.
+    pub(super) fn pending_block(&self, view: &View) -> RpcResult<Option<Arc<PendingBlock>>> {
+        let rules = view.next_rules(self.node.spec(), view.head.header.timestamp);
+        match rules.clique() {
+            None => Ok(self.node.pending()?),
+            Some(_) => Ok(None),
+        }
     }
 
-    /// The block that would be made now.
+    /// The block that would be made now, as others are found.
     pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
         let (header, block) = (pending.header.clone(), pending.block.clone());
         let total_difficulty = self.node.view().head.total_difficulty + header.difficulty;
@@ -127,8 +133,9 @@ impl Rpc {
     /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
     /// block is the one that would be made now.
     pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
-        if id.is_some_and(|id| id.is_pending()) && self.has_pending(view) {
-            let pending = self.node.pending()?;
+        if id.is_some_and(|id| id.is_pending())
+            && let Some(pending) = self.pending_block(view)?
+        {
             let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
             let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
             return Ok(At { header, state, merged, db: view.db().clone() });

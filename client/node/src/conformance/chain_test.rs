@@ -181,8 +181,8 @@ fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mi
         (ExpectedCall::Answered(expected), Err(PayloadError::Invalid(reason))) => {
             (expected, Err(Refusal::Block(reason)))
         }
-        (ExpectedCall::Answered(expected), Ok((rlp, access_list))) => {
-            (expected, offer(chain, rlp, access_list))
+        (ExpectedCall::Answered(expected), Ok(block)) => {
+            (expected, offer(chain, block.rlp, block.access_list))
         }
     };
     judge(chain, index, expected, result)?;

@@ -87,10 +87,11 @@ impl DataDir {
         match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 let path = dir.join(OUTLINE_FILE);
-                Err(OpenError::Io { action: "write", path, source })
+                outline::go_without(&OpenError::Io { action: "write", path, source });
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Whether a directory keeps the genesis of its chain itself. It holds nothing else before it has a stamp, so what
@@ -160,7 +161,7 @@ impl DataDir {
         Self::claim_flat(&stamp, dir)?;
         stamp.write(dir)?;
         if let Some(file) = file {
-            outline::write(dir, file, &spec)?;
+            outline::write_if_possible(dir, file, &spec);
         }
         Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
     }

@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, GenesisPlan};
 use polytrie_kv::write_whole;
 use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER};
-use polytrie_state::Stamp;
+use polytrie_state::{STAMP_FILE, Stamp};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -127,20 +127,23 @@ impl NewDir {
         Ok(spec)
     }
 
-    /// Makes it a data directory. Its chain must be durable.
+    /// Makes it a data directory. Its chain must be durable. Where that fails it is discarded.
     ///
     /// # Errors
     ///
     /// If the stamp cannot be written.
-    pub fn seal(self) -> Result<DataDir, OpenError> {
-        let Self { dir, path, file, .. } = self;
-        if let Some(path) = path {
-            dir.stamp.write(&path)?;
-            if let (Some(file), Some(spec)) = (file, &dir.spec) {
-                outline::write(&path, file, spec)?;
+    pub fn seal(mut self) -> Result<DataDir, OpenError> {
+        let Some(path) = self.path.clone() else { return Ok(self.dir) };
+        if let Err(error) = self.dir.stamp.write(&path) {
+            if let Err(left) = self.discard() {
+                tracing::warn!("{left}");
             }
+            return Err(error.into());
         }
-        Ok(dir)
+        if let (Some(file), Some(spec)) = (self.file.take(), &self.dir.spec) {
+            outline::write_if_possible(&path, file, spec);
+        }
+        Ok(self.dir)
     }
 
     /// Removes what was made.
@@ -154,9 +157,14 @@ impl NewDir {
         // The store is closed, and others are let in.
         drop(dir);
         let Some(path) = path else { return Ok(()) };
+        // First, as it makes a data directory of the rest.
+        let stamp = path.join(STAMP_FILE);
+        gone(stamp.clone(), fs::remove_file(stamp))?;
         if wrote_genesis {
-            let genesis = path.join(GENESIS_FILE);
-            gone(genesis.clone(), fs::remove_file(genesis))?;
+            for end in ["", ".tmp"] {
+                let genesis = path.join(format!("{GENESIS_FILE}{end}"));
+                gone(genesis.clone(), fs::remove_file(genesis))?;
+            }
         }
         remove(&path, flat.as_deref(), was_there)
     }

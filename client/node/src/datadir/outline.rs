@@ -118,6 +118,18 @@ pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(),
     write().map_err(|source| OpenError::Io { action: "write", path: path.clone(), source })
 }
 
+/// As [`write`], for a directory that is new: what it was made from is at hand, so it counts without an outline too.
+pub(super) fn write_if_possible(dir: &Path, file: FileState, spec: &ChainSpec) {
+    if let Err(error) = write(dir, file, spec) {
+        go_without(&error);
+    }
+}
+
+/// Says that there is no outline.
+pub(super) fn go_without(error: &OpenError) {
+    tracing::warn!("{error}; it only saves time: the genesis is read again at each start");
+}
+
 /// Loads a chain together with what its file looked like before.
 pub(super) fn load(chain: &str) -> Result<(Option<FileState>, Arc<ChainSpec>), ChainSpecError> {
     let file = FileState::of(chain);

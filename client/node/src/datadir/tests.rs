@@ -1,5 +1,6 @@
 use super::*;
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
+use polytrie_chainspec::GenesisPlan;
 use polytrie_kv::create_dir;
 use polytrie_kv_testing::{Failure, ForgetfulDisk};
 use polytrie_state::StampError;
@@ -170,4 +171,45 @@ fn the_directory_of_a_flat_state_outlives_a_loss_of_power() {
         disk.restart();
         FlatDir::open(&flat, &data, true).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
+}
+
+/// Whatever fails while a directory is filled: nothing of it stays and the next attempt finds nothing in its way, or it is
+/// there.
+#[test]
+fn a_directory_that_could_not_be_filled_is_gone() {
+    let plan = GenesisPlan {
+        chain_id: 5,
+        fork_times: vec![0],
+        timestamp: 0,
+        gas_limit: 5000,
+        base_fee: 7,
+        extra_data: Bytes::new(),
+        deposit_contract: None,
+    };
+    let mut made = Vec::new();
+    for call in 1.. {
+        let disk = ForgetfulDisk::new(call);
+        let datadir = disk.dir().join("data");
+        let options = OpenOptions { datadir: Some(datadir.clone()), ..Default::default() };
+        let begin = || NewDir::create_planned(&options, &plan).unwrap();
+        let fill = |mut new: NewDir| match new.set_genesis(&plan, B256::ZERO) {
+            Ok(_) => new.seal().map(drop),
+            Err(error) => new.discard().and(Err(error)),
+        };
+        let new = begin();
+        disk.fail_at(call, Failure::Io);
+        let filled = fill(new);
+        if !disk.has_failed() {
+            filled.unwrap();
+            break;
+        }
+        made.push(filled.is_ok());
+        if let Err(error) = filled {
+            assert!(!datadir.exists(), "call {call}: {error}");
+            fill(begin()).unwrap_or_else(|error| panic!("call {call}: {error}"));
+        }
+        assert!(Stamp::read(&datadir).unwrap().is_some(), "call {call}");
+    }
+    // The rules of the chain are kept twice; the second time is for speed.
+    assert!(made.contains(&false) && made.last() == Some(&true), "{made:?}");
 }

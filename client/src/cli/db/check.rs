@@ -57,8 +57,10 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     let mut options = args.data.options(true);
     options.chain = args.chain.chain;
     options.engine.check = true;
-    let dir = DataDir::open(&options, false)?;
     let result = args.result.open()?;
+    // It takes as long as reading all of them.
+    tracing::info!("checking pages");
+    let dir = DataDir::open(&options, false)?;
     let spec = dir.spec()?;
     let db = dir.chain_db();
     let mut ticker = Ticker::new();

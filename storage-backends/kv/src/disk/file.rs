@@ -30,6 +30,7 @@ impl File {
             Access::Append => options.read(true).write(true).create(true).truncate(false),
             Access::Create => options.write(true).create(true).truncate(true),
             Access::CreateNew => options.write(true).create_new(true),
+            Access::CreateSecret => for_its_owner(&mut options).write(true).create_new(true),
         };
         let disk = match mounted(path) {
             Some(disk) => {
@@ -76,6 +77,17 @@ impl File {
             None => self.file.sync_data(),
         }
     }
+}
+
+/// A file that is made can be read by its owner only, from the first moment on.
+#[cfg(unix)]
+fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
+}
+
+#[cfg(not(unix))]
+fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
 }
 
 impl Read for File {

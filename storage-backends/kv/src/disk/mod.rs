@@ -45,16 +45,25 @@ pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
 ///
 /// # Errors
 ///
-/// If it cannot be written.
+/// If it cannot be written; nothing is left under the first name then.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    let mut out = File::open(temporary.as_ref(), Access::Create)?;
-    out.write_all(bytes)?;
-    out.sync("whole file: content")?;
-    rename(temporary.as_ref(), path)?;
+    let temporary: &Path = temporary.as_ref();
+    let out = File::open(temporary, Access::Create)?;
+    let written = write_all(out, bytes).and_then(|()| rename(temporary, path));
+    if written.is_err() {
+        // The error that led here is the one to report.
+        _ = remove_file(temporary);
+    }
+    written?;
     // Else the name may be lost in a power failure that what is written later survives, on another disk or this one.
     sync_dir(parent(path), "whole file: name")
+}
+
+fn write_all(mut out: File, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
+    out.sync("whole file: content")
 }
 
 /// Creates a directory with its parents where they are missing, and makes their names durable.
@@ -170,5 +179,10 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(write_whole(&dir.path().join("missing/file"), b"").is_err());
+        // What has the name stays, and nothing comes beside it.
+        let taken = dir.path().join("taken");
+        fs::create_dir_all(taken.join("below")).unwrap();
+        assert!(write_whole(&taken, b"new").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

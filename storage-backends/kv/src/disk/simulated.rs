@@ -52,6 +52,8 @@ pub enum Access {
     Create,
     /// To be written; it must not be there.
     CreateNew,
+    /// As [`Self::CreateNew`], and nobody but its owner may read it.
+    CreateSecret,
 }
 
 /// What is done to files and names, but for opening and writing.

@@ -1,11 +1,14 @@
 //! Blocks and their receipts.
 
-use crate::rpc::{
-    Methods, Rpc,
-    args::Args,
-    convert::{self, quantity},
-    error::RpcResult,
-    lookup::Found,
+use crate::{
+    PendingBlock,
+    rpc::{
+        Methods, Rpc,
+        args::Args,
+        convert::{self, quantity},
+        error::RpcResult,
+        lookup::Found,
+    },
 };
 use alloy_primitives::B256;
 use alloy_rpc_types_eth::{Block, Header};
@@ -101,8 +104,10 @@ fn uncle(found: Option<Found>, args: &mut Args) -> RpcResult<Option<Value>> {
 fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     let id = args.block()?;
     let view = rpc.node.view();
-    if id.is_pending() && rpc.has_pending(&view) {
-        return pending_receipts(rpc).map(Some);
+    if id.is_pending()
+        && let Some(pending) = rpc.pending_block(&view)?
+    {
+        return pending_receipts(rpc, &pending).map(Some);
     }
     let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
     let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
@@ -111,11 +116,10 @@ fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     convert::receipts(&found, receipts, blob_fee).map(Some)
 }
 
-fn pending_receipts(rpc: &Rpc) -> RpcResult<Vec<Value>> {
-    let pending = rpc.node.pending()?;
+fn pending_receipts(rpc: &Rpc, pending: &PendingBlock) -> RpcResult<Vec<Value>> {
     let blob_fee = rpc.node.spec().blob_fee(&pending.header);
     let mut receipts =
-        convert::receipts(&rpc.pending(&pending), pending.receipts.clone(), blob_fee)?;
+        convert::receipts(&rpc.pending(pending), pending.receipts.clone(), blob_fee)?;
     for receipt in &mut receipts {
         receipt["blockHash"] = Value::Null;
         let logs = receipt.get_mut("logs").and_then(Value::as_array_mut);

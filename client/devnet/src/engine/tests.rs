@@ -1,0 +1,120 @@
+//! What a consensus layer is told where more happens than it sees.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::{
+    NodeOptions,
+    tests::{chain_in, options, transfer},
+};
+use polytrie_chain::BuiltBlock;
+use polytrie_kv::MemoryEngine;
+use polytrie_kv_testing::{Fault, FaultEngine};
+
+fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
+    let (chain, dir) = chain_in(engine, layer);
+    let options = NodeOptions { is_driven: true, ..options() };
+    Engine::new(Node::new(chain, dir, options).unwrap(), PAYLOAD_BYTES)
+}
+
+/// An engine whose rows are in memory.
+fn in_memory(layer: &str) -> Engine {
+    let memory = Arc::new(MemoryEngine::new());
+    driven(Arc::new(FaultEngine::new(memory, Fault::Before, 0)), layer)
+}
+
+/// An empty block on top of the head.
+fn next(engine: &Engine) -> PayloadBlock {
+    let node = engine.node();
+    payload(node.preview(node.plan(), Some(Vec::new())).unwrap())
+}
+
+fn payload(built: BuiltBlock) -> PayloadBlock {
+    let BuiltBlock { header, block, rlp, .. } = built;
+    PayloadBlock { hash: header.hash(), block, rlp, access_list: None }
+}
+
+fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
+    let choice = ForkchoiceState { head_block_hash: head, ..ForkchoiceState::default() };
+    engine.forkchoice_updated(1, choice, None).map(|updated| updated.payload_status)
+}
+
+/// The store has the block that could not be stored, and shows it as one of the chain.
+#[test]
+fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
+    for layer in ["mpt", "raw"] {
+        let proposed = |at: u64| {
+            let memory = Arc::new(MemoryEngine::new());
+            let faulty = Arc::new(FaultEngine::new(memory, Fault::Before, at));
+            let engine = driven(Arc::clone(&faulty), layer);
+            let block = next(&engine);
+            let hash = block.hash;
+            assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(hash));
+            engine.node().flush().unwrap();
+            (engine, block, faulty.writes())
+        };
+        let (engine, block, writes) = proposed(0);
+        let hash = block.hash;
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+        let (engine, _, _) = proposed(writes + 1);
+        for _ in 0..2 {
+            choose(&engine, hash).unwrap_err();
+        }
+        assert!(engine.node().failure().is_some());
+        engine.new_payload(block).unwrap_err();
+    }
+}
+
+#[test]
+fn what_there_was_no_room_to_keep_can_be_chosen() {
+    let engine = in_memory("raw");
+    let engine = Engine::new(Arc::clone(engine.node()), 0);
+    let block = next(&engine);
+    let hash = block.hash;
+    assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+    assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    assert_eq!(engine.node().view().hash(), hash);
+}
+
+/// Whether the head goes forward, where only what the block has written is looked at, or to another branch.
+#[test]
+fn the_pool_follows_the_head() {
+    let engine = in_memory("mpt");
+    let node = Arc::clone(engine.node());
+    let waits = |from, nonce| node.submit(transfer(&node, from, nonce, 1)).unwrap();
+    (0..3).for_each(|nonce| drop(waits(0, nonce)));
+    waits(1, 0);
+    let first = transfer(&node, 0, 0, 1);
+    let sender = first.sender;
+    let full = payload(node.preview(node.plan(), Some(vec![(first.tx, sender)])).unwrap());
+    let hash = full.hash;
+    let mut later = node.plan();
+    later.timestamp += 1;
+    let empty = payload(node.preview(later, Some(Vec::new())).unwrap());
+    let branch = empty.hash;
+    let waiting = || {
+        let status = node.pool().status();
+        (status, node.next_nonce(&sender).unwrap())
+    };
+    engine.new_payload(full).unwrap();
+    choose(&engine, hash).unwrap();
+    assert_eq!(waiting(), ((3, 0), 3));
+    engine.new_payload(empty).unwrap();
+    choose(&engine, branch).unwrap();
+    assert_eq!(waiting(), ((4, 0), 3));
+}
+
+#[test]
+fn what_is_looked_at_in_between_takes_no_payload_away() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    node.submit(transfer(node, 0, 0, 1)).unwrap();
+    let block = next(&engine);
+    let hash = block.hash;
+    engine.new_payload(block).unwrap();
+    assert!(node.pending().unwrap().is_none());
+    assert_eq!(node.chain().proposed(), Some(hash));
+    choose(&engine, hash).unwrap();
+    let pending = node.pending().unwrap().unwrap();
+    assert_eq!(pending.block.body.transactions.len(), 1);
+}
