@@ -95,6 +95,10 @@ pub struct EngineOptions {
     /// Look at all that is stored before it is open: for `polytrie db check`. Of MDBX only: others find damage as they read.
     #[serde(skip)]
     pub check: bool,
+    /// No write waits until it is on the disk, and a loss of power may take any of them: for benchmarks that repeat what was
+    /// measured so. No option of a command sets it.
+    #[serde(default)]
+    pub unsynced: bool,
     /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
     pub direct_io: bool,
     /// `--kv.cache`: bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered; `None` for the default.
@@ -132,8 +136,10 @@ pub fn open_engine(
 }
 
 fn mdbx(dir: &Path, tables: &[Table], options: EngineOptions) -> Result<Arc<dyn Engine>, KvError> {
-    let EngineOptions { read_only, repair, check, .. } = options;
-    let options = MdbxOptions { read_only, repair, check, ..MdbxOptions::new(dir, tables) };
+    let EngineOptions { read_only, repair, check, unsynced, .. } = options;
+    let durable = !unsynced;
+    let options =
+        MdbxOptions { read_only, repair, check, durable, ..MdbxOptions::new(dir, tables) };
     Ok(Arc::new(MdbxEngine::open(options)?))
 }
 
@@ -147,6 +153,7 @@ fn rocksdb(
     let mut rocks = RocksOptions::new(dir, tables);
     rocks.read_only = options.read_only;
     rocks.direct_io = options.direct_io;
+    rocks.durable = !options.unsynced;
     if let Some(bytes) = options.cache {
         rocks.cache_bytes = bytes;
     }

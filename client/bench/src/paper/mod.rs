@@ -198,10 +198,12 @@ const fn variant(name: &'static str) -> Variant {
 }
 
 const MPT: Variant = variant("mpt");
-const MPT_HASH: Variant = variant(BASELINE);
+/// The papers' clients wrote each block to the engine, and left it to the system when that reaches the disk.
+const UNSYNCED: Setting = ("/engine/unsynced", "true");
+const MPT_HASH: Variant = Variant { name: BASELINE, state: BASELINE, set: &[UNSYNCED] };
 /// As LVMT's authors kept the trie: nodes in no cache but the engine's.
 const MPT_HASH_UNCACHED: Variant =
-    Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "0")] };
+    Variant { name: BASELINE, state: BASELINE, set: &[UNSYNCED, ("/layer/mpt_hash/cache", "0")] };
 const RAW: Variant = variant("raw");
 const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {

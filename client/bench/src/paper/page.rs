@@ -45,7 +45,8 @@ pub fn page(all: &[Replication], plots: &str) -> String {
          hash, against which the papers measured; and over `{REFERENCE}`, the same trie found by path, with leaves inside their \
          branch. The first says whether the paper's result is found again here, the second what is left of it over a trie that \
          is stored well. A ratio counts as found again within a factor of 1.5 of the paper's. As the papers' clients did, `{BASELINE}` \
-         writes at every block; it waits for the disk then, which theirs left to the system.\n"
+         writes at every block and leaves it to the system when that is on the disk; the other layers write as an import does, \
+         durably, in groups of blocks.\n"
     );
     if let Some(first) = all.first() {
         let _ = writeln!(text, "{}\n", conditions(first));
