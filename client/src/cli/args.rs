@@ -144,15 +144,13 @@ impl EngineArgs {
     /// What to ask of the engine.
     pub(super) fn options(&self) -> EngineOptions {
         EngineOptions {
-            read_only: false,
-            repair: false,
-            check: false,
             direct_io: self.direct_io,
             cache: self.kv_cache,
             buffer: self.kv_buffer,
             nodes: self.kv_nodes.clone(),
             keyspace: self.kv_keyspace.clone(),
             patience: self.kv_patience,
+            ..EngineOptions::default()
         }
     }
 }
