@@ -258,7 +258,11 @@ fn keep_durable(node: &Node) {
             && let Err(error) = node.flush()
         {
             tracing::error!("blocks could not be made durable: {error}");
-            go_on &= node.failure().is_none();
+            if node.failure().is_some() {
+                go_on = false;
+                // Nothing arrives any more that would.
+                node.miner().wake();
+            }
         }
     }
 }
