@@ -86,7 +86,8 @@ impl StateLayer for QmdbLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
-        let (old, files) = (self.trail().files, tree.reserve()?);
+        let old = self.trail().files;
+        let files = tree.reserve(old)?;
         // Nothing of the database is taken for the state of rows that are being filled.
         let mut batch = Batch::new();
         let unfilled = Trail::fill(&mut batch, files);

@@ -260,7 +260,8 @@ impl Settings {
         DbConfig {
             merkle_config: full::Config {
                 journal_partition: "nodes".to_owned(),
-                metadata_partition: "nodes-metadata".to_owned(),
+                // Beside `nodes` the crate has `nodes-metadata` for the journal itself.
+                metadata_partition: "boundary".to_owned(),
                 // A mountain range has about two nodes for each operation.
                 items_per_blob: self.operations.saturating_mul(NZU64!(2)),
                 write_buffer: BUFFER,

@@ -288,9 +288,9 @@ impl Tree {
         ]
     }
 
-    /// Makes a directory for files, and returns its number.
-    pub(crate) fn reserve(&self) -> Result<u64, StateError> {
-        self.files.reserve()
+    /// Makes a directory for files, and returns its number, which is above this one: lost files are not those to come.
+    pub(crate) fn reserve(&self, above: u64) -> Result<u64, StateError> {
+        self.files.reserve(above)
     }
 
     /// Removes the files of a number; nothing happens if there are none.
