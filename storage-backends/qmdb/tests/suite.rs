@@ -1,6 +1,8 @@
 //! The suites that every layer passes, and every one whose files follow the store of the chain.
 
-use polytrie_kv::{Store, Table};
+use parking_lot::Mutex;
+use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
+use polytrie_kv_testing::{Wrapped, wrapped};
 use polytrie_qmdb::{QmdbLayer, QmdbOptions, verify};
 use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
 use polytrie_testing::{
@@ -12,7 +14,12 @@ use polytrie_testing::{
     follow_suite, layer_suite,
     suite::{self, Driver, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+};
 use tempfile::TempDir;
 
 /// Files of all stores in one directory, each with a number of its own: rows alone cannot make them again, so they are kept
@@ -150,6 +157,65 @@ fn what_is_pruned_is_not_needed() {
         go_to(&mut driver, to, &history, &digests, turn).expect("blocks");
         assert_clean(&driver, "forward");
     }
+}
+
+/// An engine whose next write waits until somebody lets it go.
+#[derive(Debug, Default)]
+struct Gated {
+    rows: MemoryEngine,
+    gate: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+wrapped!(Gated);
+
+impl Wrapped for Gated {
+    fn inner(&self) -> &dyn Engine {
+        &self.rows
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        let gate = self.gate.lock().take();
+        if let Some(gate) = gate {
+            // Whoever is gone waits for nothing.
+            let _ = gate.recv();
+        }
+        self.rows.write(changes)
+    }
+}
+
+/// Blocks that are not durable yet decide nothing: after a crash those that could be taken back when the last durable one came
+/// still can.
+#[test]
+fn what_is_not_durable_prunes_nothing() {
+    let history = History::random(16, 241);
+    let digests = digests::<Qmdb>(&history);
+    let dir = directory();
+    let mut factory = Qmdb::in_dir(dir.path()).with_room(1 << 16);
+    factory.options.file_operations = 16;
+    let engine = Arc::new(Gated::default());
+    let options = StoreOptions { flush_every: 180, background: true, ..STORE_IN_STEP };
+    let mut driver = begun(&factory, engine.clone(), &options, &history);
+    let before = driver.store().progress().durable;
+    let (open, gate) = mpsc::channel();
+    *engine.gate.lock() = Some(gate);
+    for _ in 0..240 {
+        run_next(&mut driver, &history);
+    }
+    assert_eq!(driver.store().progress().durable, before);
+    open.send(()).expect("a write waits");
+    while driver.store().progress().durable == before {
+        thread::yield_now();
+    }
+    // It finds that many are durable, and 60 are not.
+    run_next(&mut driver, &history);
+    assert!(figure(&driver, "steps_behind") < 128);
+    drop(driver);
+    let mut driver = Driver::open_on(&factory, engine, &options).expect("opens");
+    let durable = driver.number() as usize;
+    assert!((160..200).contains(&durable), "block {durable}");
+    go_to(&mut driver, durable - WINDOW, &history, &digests, "back")
+        .expect("they can be taken back");
+    assert_clean(&driver, "back");
 }
 
 /// Files that are lost, or of another state, are not made up: what can be done is said, and filling is one of it.

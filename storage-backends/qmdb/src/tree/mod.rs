@@ -64,6 +64,8 @@ struct Waiting {
     step: u64,
     /// The batch of the chain's store that it is part of.
     batch: u64,
+    /// The first block that could still be taken back when it came.
+    undo_from: u64,
     computed: Computed,
 }
 
@@ -198,7 +200,8 @@ impl Tree {
             state.kept.push_back(Kept { block, operations: computed.mark.operations, first });
         }
         state.keys += computed.changes.len();
-        state.waiting.push_back(Waiting { step, batch, computed });
+        let undo_from = state.undo_from;
+        state.waiting.push_back(Waiting { step, batch, undo_from, computed });
         let is_full = state.keys >= self.files.options.cache_bytes / BYTES_A_KEY;
         if !is_full && state.waiting.len() < STEPS {
             return Ok(());
@@ -335,7 +338,9 @@ impl Tree {
         };
         let (step, mark, overlay) = (last.step, last.computed.mark, last.computed.overlay.clone());
         let overlay = overlay.ok_or(StateError::Protocol("a block was committed uncomputed"))?;
-        let needed = state.prunable(self.files.options.file_operations);
+        // A crash leads back to what is durable, and from there blocks are taken back as they could be then.
+        let undo_from = last.undo_from;
+        let needed = state.prunable(undo_from, self.files.options.file_operations);
         let database = state.database()?;
         database.apply(overlay)?;
         state.first = database.sync(needed)?;
@@ -348,9 +353,9 @@ impl Tree {
 }
 
 impl State {
-    /// The first operation that is needed to go back as far as that may be asked for, if a whole file is below it.
-    fn prunable(&mut self, file: u64) -> Option<u64> {
-        let passed = self.kept.partition_point(|kept| kept.block < self.undo_from);
+    /// The first operation that is needed to go back to before the block `undo_from`, if a whole file is below it.
+    fn prunable(&mut self, undo_from: u64, file: u64) -> Option<u64> {
+        let passed = self.kept.partition_point(|kept| kept.block < undo_from);
         // The block before the first one that may be taken back is where the way leads to.
         self.kept.drain(..passed.saturating_sub(1));
         let oldest = self.kept.front().filter(|_| passed > 0 && !self.has_forks())?;
