@@ -253,6 +253,27 @@ fn old_files_go() {
     assert_clean(&driver, "in the end");
 }
 
+/// Nothing is lost where a layer cannot be filled: while there is a fork, and where what comes is not in order.
+#[test]
+fn what_cannot_be_filled_is_left() {
+    let history = History::random(17, 3);
+    let dir = directory();
+    let factory = Qmdb::in_dir(dir.path());
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    let fork = driver.fork().expect("a fork");
+    let refused = driver.load(history.genesis()).map(drop).expect_err("there is a fork");
+    assert!(refused.to_string().contains("while it had a fork"), "{refused}");
+    driver.run(&history.blocks[0]).expect("it goes on");
+    assert_clean(&driver, "refused");
+    drop(fork);
+    let broken = StateError::Protocol("it breaks off");
+    let mut accounts = history.genesis().genesis().map(Ok).take(1).chain([Err(broken)]);
+    driver.layer().load(&mut accounts).map(drop).expect_err("it broke off");
+    driver.load(history.genesis()).expect("it is filled");
+    driver.run(&history.blocks[0]).expect("a block");
+    assert_clean(&driver, "filled");
+}
+
 /// A fork whose layer went back and on another way before it had files of its own says so.
 #[test]
 fn a_fork_needs_what_it_comes_from() {

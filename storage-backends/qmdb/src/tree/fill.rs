@@ -50,10 +50,11 @@ impl Tree {
     /// meanwhile. Returns the log.
     pub(crate) fn refill(&self, store: &Store, files: u64) -> Result<Mark, StateError> {
         let mut state = self.state.lock();
-        if state.has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
         *state = State::default();
+        self.fill(&mut state, store, files).inspect_err(|_| *state = State::default())
+    }
+
+    fn fill(&self, state: &mut State, store: &Store, files: u64) -> Result<Mark, StateError> {
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
         for table in [ACCOUNTS, SLOTS] {

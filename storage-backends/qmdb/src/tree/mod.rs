@@ -176,6 +176,9 @@ impl Tree {
     ) -> Result<Computed, StateError> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
+        if state.tip() != trail.mark {
+            return Err(StateError::Protocol("the database is not where the trail ends"));
+        }
         state.attempt(|state| {
             self.settle(state, store)?;
             let on = state.waiting.back().and_then(|last| last.computed.overlay.clone());
@@ -291,17 +294,18 @@ impl Tree {
         ]
     }
 
-    /// Makes a directory for files, and returns its number, which is above this one: lost files are not those to come.
+    /// Makes a directory for the files of what is to be filled, and returns its number, which is above this one: lost files
+    /// are not those to come.
     pub(crate) fn reserve(&self, above: u64) -> Result<u64, StateError> {
+        if self.state.lock().has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
+        }
         self.files.reserve(above)
     }
 
     /// Removes the files of a number; nothing happens if there are none.
     pub(crate) fn remove(&self, files: u64) -> Result<(), StateError> {
         let mut state = self.state.lock();
-        if state.has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
         // Closed before its files go.
         *state = State::default();
         self.files.remove(files)
