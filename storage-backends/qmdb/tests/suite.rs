@@ -274,6 +274,47 @@ fn what_cannot_be_filled_is_left() {
     assert_clean(&driver, "filled");
 }
 
+/// Damage in the files is what a check finds, wherever it is: the layer opens, and the check ends.
+#[test]
+fn damaged_files_are_found() {
+    let history = History::random(18, 12);
+    let (dir, engine) = (directory(), memory());
+    let factory = Qmdb::in_dir(dir.path());
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    assert_clean(&driver, "whole");
+    drop(driver);
+    let number = fs::read_dir(dir.path().join("qmdb")).expect("files").next().expect("a number");
+    let number = number.expect("a directory").path();
+    let within = |dir: &Path| {
+        let entries = fs::read_dir(dir).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
+    };
+    let parts = within(&number).into_iter().filter(|part| part.is_dir());
+    let files: Vec<_> = parts.flat_map(|part| within(&part)).collect();
+    let mut found = 0;
+    for file in &files {
+        let other = directory();
+        for whole in &files {
+            let copy = other.path().join(whole.strip_prefix(dir.path()).expect("it is within"));
+            fs::create_dir_all(copy.parent().expect("a parent")).expect("a directory");
+            let mut bytes = fs::read(whole).expect("a file");
+            if whole == file && !bytes.is_empty() {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+            fs::write(copy, bytes).expect("a file");
+        }
+        let hold = number.strip_prefix(dir.path()).expect("it is within").join(".hold");
+        fs::copy(dir.path().join(&hold), other.path().join(&hold)).expect("a file");
+        let factory = Qmdb::in_dir(other.path());
+        let driver = Driver::open_on(&factory, engine.clone(), &STORE_IN_STEP)
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        found += usize::from(!problems(&driver).is_empty());
+    }
+    assert!(found > 0, "{} files", files.len());
+}
+
 /// A fork whose layer went back and on another way before it had files of its own says so.
 #[test]
 fn a_fork_needs_what_it_comes_from() {

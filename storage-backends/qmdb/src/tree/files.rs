@@ -115,14 +115,6 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StateError> {
     Ok(())
 }
 
-/// What the crate says of a failure, as an error.
-pub(super) fn failure(dir: &Path, action: &'static str, said: &str) -> StateError {
-    StateError::Store(KvError::of_text(action, dir, said).unwrap_or_else(|| {
-        let reason = format!("{said}, in {}", dir.display());
-        KvError::Engine { engine: NAME, action, reason }
-    }))
-}
-
 fn failed(action: &'static str, path: &Path, error: Error) -> StateError {
     StateError::Store(KvError::io(action, path, error))
 }

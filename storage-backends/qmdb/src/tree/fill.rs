@@ -17,6 +17,8 @@ use std::{mem, ops::ControlFlow, sync::Arc};
 
 /// Rows of one commit. Another number gives other roots.
 const CHUNK: usize = 1 << 15;
+/// Commits after which all of it goes to the files: the crate has in memory what these do not have yet.
+const SYNC_EVERY: u64 = 32;
 /// Rows that are sorted in memory.
 const IN_MEMORY: usize = 1 << 20;
 
@@ -64,13 +66,17 @@ impl Tree {
             })?;
         }
         state.open_files(&self.files, files, None)?;
-        let mut changes = Changes::new();
+        let (mut changes, mut commits) = (Changes::new(), 0u64);
         for row in rows.drain()? {
             let Row(key, row) = row?;
             changes.insert(key, Some(row));
             if changes.len() >= CHUNK {
                 let changes = mem::take(&mut changes);
                 state.at = append(state.database()?, Arc::new(changes))?;
+                commits += 1;
+                if commits.is_multiple_of(SYNC_EVERY) {
+                    state.database()?.sync(None)?;
+                }
             }
         }
         if !changes.is_empty() {
