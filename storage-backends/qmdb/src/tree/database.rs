@@ -2,11 +2,7 @@
 //! wait until it is done.
 
 use super::failure::{damaged, failed};
-use crate::{
-    NAME, QmdbOptions,
-    keys::{Changes, Key},
-    trail::Mark,
-};
+use crate::{NAME, QmdbOptions, trail::Mark};
 use alloy_primitives::B256;
 use commonware_codec::{Encode, RangeCfg};
 use commonware_cryptography::{Blake3, blake3::Digest};
@@ -30,7 +26,10 @@ use commonware_storage::{
 };
 use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
 use polytrie_kv::{KvError, Worker, expect_threads};
-use polytrie_state::StateError;
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, Key},
+};
 use std::{
     fmt::{self, Debug},
     num::{NonZeroU64, NonZeroUsize},

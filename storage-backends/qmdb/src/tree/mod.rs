@@ -17,18 +17,19 @@ mod fill;
 mod follow;
 
 pub(crate) use database::{CHUNK, DbKey, DbValue, VALUE};
-pub(crate) use fill::{Row, sorter};
 
 use crate::{
     QmdbOptions,
-    keys::{Changes, Key},
     trail::{Mark, Trail},
 };
 use database::{Database, Overlay, mark_of};
 use files::Files;
 use parking_lot::Mutex;
 use polytrie_kv::{DirLock, Store};
-use polytrie_state::StateError;
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, Key},
+};
 use std::{
     collections::VecDeque,
     fmt::{self, Debug},
