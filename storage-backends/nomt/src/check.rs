@@ -1,15 +1,13 @@
 //! Looking for damage: the rows against the root, and the crate's pages and values against the rows.
 
-use crate::{
-    ACCOUNTS, FLAT, SLOTS, keys::slot_path, proof::holds, root::Root, step::Parts, tree::Session,
-};
+use crate::{ACCOUNTS, FLAT, SLOTS, proof::holds, root::Root, step::Parts, tree::Session};
 use alloy_primitives::{B256, hex};
 use nomt::{
     hasher::{Blake3Hasher, ValueHasher},
     trie::{KeyPath, ValueHash},
 };
-use polytrie_kv::{KeyRange, KvError, Sortable, Sorter, Store, Table};
-use polytrie_state::{CheckReport, StateError, Trail, scan};
+use polytrie_kv::{KeyRange, KvError, Sortable, Sorter, Store};
+use polytrie_state::{CheckReport, StateError, Trail, foreign::key_of, scan};
 use std::{io::ErrorKind, ops::ControlFlow};
 
 /// Leaves that are sorted in memory.
@@ -47,7 +45,7 @@ pub(crate) fn check(
     trail.check(store, &mut report)?;
     let mut leaves = Sorter::new(store.scratch().clone(), IN_MEMORY);
     FLAT.check(&store.snapshot(), &mut report, progress, &mut |table, key, row| {
-        Ok(leaves.add(Leaf(path_of(table, key), Blake3Hasher::hash_value(row)))?)
+        Ok(leaves.add(Leaf(key_of(&FLAT, table, key), Blake3Hasher::hash_value(row)))?)
     })?;
     if Trail::read(store)?.is_none() && report.accounts + report.slots > 0 {
         report.problem("there is a state, and its trail is missing".to_owned());
@@ -83,14 +81,6 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// The key of a row in the crate's trie.
-fn path_of(table: Table, key: &[u8]) -> KeyPath {
-    match KeyPath::try_from(key) {
-        Ok(account) if table == ACCOUNTS => account,
-        _ => slot_path(key),
-    }
-}
-
 /// Every row is in the crate's trie and among its values.
 fn scrub(
     store: &Store,
@@ -100,7 +90,7 @@ fn scrub(
 ) -> Result<(), StateError> {
     for table in [ACCOUNTS, SLOTS] {
         scan(&store.snapshot(), table, KeyRange::ALL, |key, row| {
-            if !holds(session, root, path_of(table, key), row)? {
+            if !holds(session, root, key_of(&FLAT, table, key), row)? {
                 let (name, key) = (table.name, hex::encode_prefixed(key));
                 report.problem(format!("the files of nomt do not hold the row {key} of {name}; remove their directory, and they are made anew"));
             }

@@ -13,6 +13,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
     TRAIL_TABLE, Trail, WIPED_TABLE,
     flat::{FlatReader, FlatSession},
+    foreign::{proof_keys, prove},
 };
 use std::sync::Arc;
 
@@ -161,7 +162,8 @@ impl Prove for NomtLayer {
             let root = Trail::read(&rows)?.map_or(B256::ZERO, |trail| trail.digest());
             // Another thread may have accepted a step in between.
             if session.prev_root().into_inner() == root.0 {
-                return proof::prove(&rows, &session, address, slots);
+                let ways = proof::ways(&session, proof_keys(address, slots))?;
+                return prove(NAME, (&FLAT, &rows), (address, slots), ways);
             }
             self.lifecycle.ready()?;
         }

@@ -6,14 +6,12 @@
 //!
 //! - `layer.rs`: the layer, which implements the seam,
 //! - `step.rs`: what a block amounts to, and what becomes of the head with it,
-//! - `keys.rs`: which key of the trie a row has, and what a write set changes,
 //! - `tree/`: the crate's database: files, what is not committed yet, filling it, its size,
 //! - `proof.rs`: proofs, made and verified,
 //! - `root.rs`: the root of sorted leaves, without the crate's trie,
 //! - `check.rs`, `options.rs`: looking for damage, settings.
 
 mod check;
-mod keys;
 mod layer;
 mod options;
 mod proof;

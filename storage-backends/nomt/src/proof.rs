@@ -6,51 +6,25 @@
 //! ```
 
 use crate::{
-    FLAT, NAME,
-    keys::{slot_path, slot_row},
     root::{bit, leaf, shared_bits},
     tree::{Session, run},
 };
-use alloy_primitives::{Address, B256, U64, U256};
+use alloy_primitives::B256;
 use nomt::{
     hasher::{Blake3Hasher, NodeHasher, ValueHasher},
     proof::{PathProof, PathProofTerminal},
     trie::{InternalData, KeyPath, Node, TERMINATOR},
 };
-use polytrie_kv::Read;
 use polytrie_state::{
-    Account, Proof, ProofError, Proven, StateError,
-    flat::{encode_account, encode_value},
-    hash_address, hash_slot,
+    Proof, ProofError, Proven, StateError,
+    foreign::{self, Key, Way as _},
 };
 use serde::{Deserialize, Serialize};
-
-/// What the layer hands out, as JSON.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Body {
-    address: Address,
-    /// Whether the account exists; if not, the next three are those of an empty one.
-    exists: bool,
-    nonce: U64,
-    balance: U256,
-    code_hash: B256,
-    account_proof: Way,
-    storage_proof: Vec<Slot>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Slot {
-    key: U256,
-    value: U256,
-    proof: Way,
-}
 
 /// The way from the root to a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+pub(crate) struct Way {
     /// What stands beside it, from the top down.
     siblings: Vec<B256>,
     /// The leaf of another key at its end, if that is what shows that the key is not there.
@@ -65,35 +39,9 @@ struct Other {
     value_hash: B256,
 }
 
-/// Makes a proof. `rows` and `session` must be of the same state.
-pub(crate) fn prove(
-    rows: &dyn Read,
-    session: &Session,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof, StateError> {
-    let (hash, mut buffer) = (hash_address(address), Vec::new());
-    let account = FLAT.account(rows, &hash, &mut buffer)?;
-    let mut storage_proof = Vec::with_capacity(slots.len());
-    for slot in slots {
-        let slot_hash = hash_slot(slot);
-        let value = FLAT.slot(rows, &hash, &slot_hash, &mut buffer)?;
-        let proof = Way::to(session, slot_path(&slot_row(&hash, &slot_hash)))?;
-        storage_proof.push(Slot { key: *slot, value, proof });
-    }
-    let shown = account.unwrap_or_default();
-    let body = Body {
-        address: *address,
-        exists: account.is_some(),
-        nonce: U64::from(shown.nonce),
-        balance: shown.balance,
-        code_hash: shown.code_hash,
-        account_proof: Way::to(session, hash.0)?,
-        storage_proof,
-    };
-    let proof = serde_json::to_value(body)
-        .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-    Ok(Proof { layer: NAME.to_owned(), proof })
+/// For each key the way to it.
+pub(crate) fn ways(session: &Session, keys: Vec<Key>) -> Result<Vec<Way>, StateError> {
+    keys.into_iter().map(|key| Way::to(session, key)).collect()
 }
 
 /// Checks a proof of this layer against the digest of a commitment; no layer is needed.
@@ -102,28 +50,7 @@ pub(crate) fn prove(
 ///
 /// If it is no proof of this layer, or does not lead to the digest.
 pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let malformed = |e: serde_json::Error| ProofError::Malformed(e.to_string());
-    let body: Body = serde_json::from_value(proof.proof.clone()).map_err(malformed)?;
-    let Body { address, exists, nonce, balance, code_hash, account_proof, storage_proof } = body;
-    let account = Account { nonce: nonce.to(), balance, code_hash };
-    if !exists && account != Account::default() {
-        return Err(ProofError::Invalid("an account that is not there has values".into()));
-    }
-    let hash = hash_address(&address);
-    let row = exists.then(|| {
-        let mut row = Vec::with_capacity(73);
-        encode_account(&account, &mut row);
-        row
-    });
-    account_proof.verify(digest, hash.0, row.as_deref())?;
-    for Slot { key, value, proof } in &storage_proof {
-        let mut row = Vec::with_capacity(32);
-        encode_value(value, &mut row);
-        let path = slot_path(&slot_row(&hash, &hash_slot(key)));
-        proof.verify(digest, path, (!row.is_empty()).then_some(&row[..]))?;
-    }
-    let slots = storage_proof.iter().map(|slot| (slot.key, slot.value)).collect();
-    Ok(Proven { address, exists, nonce: account.nonce, balance, code_hash, slots })
+    foreign::verify::<Way>(digest, proof)
 }
 
 impl Way {
@@ -137,16 +64,17 @@ impl Way {
         };
         Ok(Self { siblings: siblings.into_iter().map(B256::new).collect(), other })
     }
+}
 
-    /// Whether it shows that a key has this value, or none.
-    fn verify(&self, root: B256, key: KeyPath, value: Option<&[u8]>) -> Result<(), ProofError> {
+impl foreign::Way for Way {
+    fn verify(&self, root: B256, key: Key, value: Option<Vec<u8>>) -> Result<(), ProofError> {
         let refused = |reason: &str| Err(ProofError::Invalid(reason.to_owned()));
         if self.siblings.len() > 256 {
             return refused("the way to a key is longer than the key");
         }
         let end = match (value, &self.other) {
             (Some(_), Some(_)) => return refused("the leaf of another key stands for a value"),
-            (Some(value), None) => leaf(key, Blake3Hasher::hash_value(value)),
+            (Some(value), None) => leaf(key, Blake3Hasher::hash_value(&value)),
             (None, None) => TERMINATOR,
             (None, Some(other)) => {
                 if other.key.0 == key || shared_bits(&other.key.0, &key) < self.siblings.len() {
@@ -180,5 +108,5 @@ pub(crate) fn holds(
 ) -> Result<bool, StateError> {
     let way = Way::to(session, key)?;
     let found = run("read", || session.read(key))?;
-    Ok(way.verify(root, key, Some(value)).is_ok() && found.as_deref() == Some(value))
+    Ok(found.as_deref() == Some(value) && way.verify(root, key, found).is_ok())
 }

@@ -2,14 +2,14 @@
 
 use crate::{
     FLAT,
-    keys::changed,
     tree::{Computed, Tree, compute},
 };
 use alloy_primitives::Bytes;
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Commitment, HeadChange, Outcome, Proposal, StateError, Trail, WriteSet, write_codes,
+    Commitment, HeadChange, Outcome, Proposal, StateError, Touched, Trail, WriteSet,
+    foreign::changed,
 };
 use std::sync::Arc;
 
@@ -59,10 +59,8 @@ pub(crate) fn end(
     proposal.check()?;
     let Parts { tree, head, .. } = &proposal.change.parts;
     let before = *head.lock();
-    let mut batch = store.batch();
-    FLAT.write(&mut batch, writes);
-    write_codes(&mut batch, writes.codes());
-    let (changes, touched) = changed(store, writes)?;
+    let (mut batch, mut touched) = (FLAT.batch(store, writes), Touched::new());
+    let changes = changed(&FLAT, store, writes, Some(&mut touched))?;
     if touched.is_empty() {
         return proposal.finish(commitment(&before), batch, undo);
     }

@@ -1,13 +1,15 @@
-//! The suite that every layer passes.
+//! The suites that every layer passes, and every one whose files follow the store of the chain.
 
-use polytrie_kv::{Store, Table};
+use polytrie_kv::{Store, StoreOptions, Table};
 use polytrie_nomt::{NomtLayer, NomtOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
-    layer_suite,
-    suite::{self, LayerFactory, Verifier},
+    History,
+    follow::{Kept, assert_clean, begun, directory, figure, memory, opened, strangers},
+    follow_suite, layer_suite,
+    suite::{self, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
-use std::{path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 #[derive(Debug)]
 struct Nomt(NomtOptions);
@@ -47,9 +49,69 @@ impl LayerFactory for Nomt {
     }
 }
 
+impl Kept for Nomt {
+    fn in_dir(dir: &Path) -> Self {
+        Self(NomtOptions { dir: Some(dir.join("nomt")), ..NomtOptions::default() })
+    }
+
+    fn with_room(self, keys: usize) -> Self {
+        Self(NomtOptions { cache_bytes: keys << 13, ..self.0 })
+    }
+
+    fn read_only(&self) -> Self {
+        Self(NomtOptions { read_only: true, ..self.0.clone() })
+    }
+
+    fn files(&self) -> &Path {
+        self.0.dir.as_deref().expect("they are kept")
+    }
+
+    fn commits_beside_forks(&self) -> bool {
+        false
+    }
+}
+
 layer_suite!(Nomt::default());
+follow_suite!(Nomt);
 
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Nomt::default());
+}
+
+/// Files that are lost, or of another state, are made anew.
+#[test]
+fn files_that_do_not_belong_are_made_anew() {
+    let strangers = strangers::<Nomt>();
+    for factory in [&strangers.lost, &strangers.other] {
+        let reading = factory.read_only();
+        let driver = opened(&reading, &strangers.engine);
+        let report = driver.layer().check(&mut |_| {}).map(drop);
+        let report = report.expect_err("nothing to look at").to_string();
+        assert!(report.contains("make its files anew"), "{report}");
+        drop(driver);
+        let driver = opened(factory, &strangers.engine);
+        assert_state(&driver, &strangers.history.states[6], &"made anew");
+        assert_clean(&driver, "made anew");
+    }
+}
+
+/// A table that becomes too small grows, with steps that wait and without.
+#[test]
+fn the_hash_table_grows() {
+    let history = History::with_genesis_of(11, 4_000);
+    let dir = directory();
+    let mut factory = Nomt::in_dir(dir.path());
+    factory.0.buckets = 64;
+    for flush_every in [1, 4] {
+        let options = StoreOptions { flush_every, ..STORE_IN_STEP };
+        let mut driver = begun(&factory, memory(), &options, &history);
+        for block in &history.blocks {
+            driver.run(block).expect("a block");
+        }
+        assert!(figure(&driver, "buckets") > 64);
+        assert_clean(&driver, "grown");
+        drop(driver);
+        fs::remove_dir_all(factory.files()).expect("the files are there");
+    }
 }

@@ -2,15 +2,16 @@
 
 use crate::{
     FLAT,
-    keys::{Key, key_of},
     proof::{holds, is_of_nothing},
     step::Parts,
     trail::Trail,
-    tree::{Row, sorter},
 };
 use alloy_primitives::hex;
 use polytrie_kv::{KvError, Sorter};
-use polytrie_state::{CheckReport, StateError};
+use polytrie_state::{
+    CheckReport, StateError,
+    foreign::{Key, Row, key_of, sorter},
+};
 use std::{io::ErrorKind, mem};
 
 /// Rows of which proofs are made at once.
@@ -28,7 +29,7 @@ pub(crate) fn check(
     trail.check(store, &mut report)?;
     let mut rows = sorter(store);
     FLAT.check(&store.snapshot(), &mut report, progress, &mut |table, key, row| {
-        Ok(rows.add(Row(key_of(table, key), row.to_vec()))?)
+        Ok(rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?)
     })?;
     if !trail.is_filled() {
         if report.accounts + report.slots > 0 {

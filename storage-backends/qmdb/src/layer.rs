@@ -1,7 +1,8 @@
 //! The layer: the seam implemented.
 
 use crate::{
-    ACCOUNTS, FLAT, NAME, QmdbOptions, SLOTS, check, proof,
+    ACCOUNTS, FLAT, NAME, QmdbOptions, SLOTS, check,
+    proof::Way,
     step::{Head, Parts, commitment, end, end_back},
     trail::Trail,
     tree::Tree,
@@ -15,6 +16,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
     TRAIL_TABLE, UndoRecords, WIPED_TABLE,
     flat::{FlatReader, FlatSession},
+    foreign::{proof_keys, prove},
 };
 use std::sync::Arc;
 
@@ -86,7 +88,8 @@ impl StateLayer for QmdbLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
-        let (old, files) = (self.trail().files, tree.reserve()?);
+        let old = self.trail().files;
+        let files = tree.reserve(old)?;
         // Nothing of the database is taken for the state of rows that are being filled.
         let mut batch = Batch::new();
         let unfilled = Trail::fill(&mut batch, files);
@@ -173,8 +176,9 @@ impl Prove for QmdbLayer {
         loop {
             let rows = store.snapshot();
             let trail = Trail::read(&rows)?;
-            if let Some(proof) = proof::prove(&rows, tree, &trail, store, (address, slots))? {
-                return Ok(proof);
+            if let Some(proofs) = tree.prove(&trail, store, proof_keys(address, slots))? {
+                let ways = proofs.into_iter().map(|proof| Way(proof.into())).collect();
+                return prove(NAME, (&FLAT, &rows), (address, slots), ways);
             }
             // Another thread accepted a step in between.
             self.lifecycle.ready()?;

@@ -7,7 +7,6 @@
 //!
 //! - `layer.rs`: the layer, which implements the seam,
 //! - `step.rs`: what a block amounts to, and the way back,
-//! - `keys.rs`: which key of the database a row has, and what a write set changes,
 //! - `trail.rs`: what the database does not have yet,
 //! - `undo.rs`: undo records that say how long the log was,
 //! - `tree/`: the crate's database: its thread, its files, what is not committed yet, filling it,
@@ -15,7 +14,6 @@
 //! - `check.rs`, `options.rs`: looking for damage, settings.
 
 mod check;
-mod keys;
 mod layer;
 mod options;
 mod proof;

@@ -2,16 +2,15 @@
 
 use crate::{
     FLAT,
-    keys::changed,
     trail::{Mark, Step, Trail},
     tree::{Computed, Tree},
     undo::join,
 };
 use alloy_primitives::Bytes;
 use parking_lot::Mutex;
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Store;
 use polytrie_state::{
-    Commitment, HeadChange, Outcome, Proposal, StateError, WriteSet, write_codes,
+    Commitment, HeadChange, Outcome, Proposal, StateError, WriteSet, foreign::changed,
 };
 use std::sync::Arc;
 
@@ -74,8 +73,8 @@ pub(crate) fn end(
     let Parts { tree, head, .. } = &proposal.change.parts;
     let before = *head.lock();
     let undo = join(&before.mark, &undo);
-    let mut batch = flat_rows(store, writes);
-    let changes = changed(store, writes)?;
+    let mut batch = FLAT.batch(store, writes);
+    let changes = changed(&FLAT, store, writes, None)?;
     if changes.is_empty() {
         return proposal.finish(commitment(&before), batch, undo);
     }
@@ -95,20 +94,13 @@ pub(crate) fn end_back(
     proposal.check()?;
     let Parts { store, tree, head } = &proposal.change.parts;
     let before = *head.lock();
-    let mut batch = flat_rows(store, writes);
+    let mut batch = FLAT.batch(store, writes);
     let Some(to) = to.filter(|to| *to != before.mark) else {
         return proposal.finish(commitment(&before), batch, Vec::new());
     };
     let trail = before.step(&mut batch, &Step::Back, to, tree.done());
     proposal.change.next = Some((trail, Work::Back));
     proposal.finish(commitment(&trail), batch, Vec::new())
-}
-
-fn flat_rows(store: &Store, writes: &WriteSet) -> Batch {
-    let mut batch = store.batch();
-    FLAT.write(&mut batch, writes);
-    write_codes(&mut batch, writes.codes());
-    batch
 }
 
 /// The commitment where a trail ends: the root, which is all of it.

@@ -12,10 +12,13 @@
 //!
 //! A step is a block, or the way back from one. Rows go with the batch of a later step, once the database has theirs durably.
 
-use crate::keys::{Changes, Key};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
-use polytrie_state::{CheckReport, StateError, TRAIL_TABLE, scan};
+use polytrie_state::{
+    CheckReport, StateError, TRAIL_TABLE,
+    foreign::{Changes, Key},
+    scan,
+};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// The key of the row that says where the trail ends.

@@ -1,38 +1,42 @@
-//! The suite that every layer passes.
+//! The suites that every layer passes, and every one whose files follow the store of the chain.
 
-use polytrie_kv::{Store, Table};
+use parking_lot::Mutex;
+use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
+use polytrie_kv_testing::{Wrapped, wrapped};
 use polytrie_qmdb::{QmdbLayer, QmdbOptions, verify};
-use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
 use polytrie_testing::{
-    layer_suite,
-    suite::{self, LayerFactory, Verifier},
+    History,
+    follow::{
+        Kept, assert_clean, begun, digests, directory, figure, go_to, memory, opened, problems,
+        strangers,
+    },
+    follow_suite, layer_suite,
+    suite::{self, Driver, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+};
 use tempfile::TempDir;
 
 /// Files of all stores in one directory, each with a number of its own: rows alone cannot make them again, so they are kept
 /// while stores are closed and opened.
 #[derive(Debug)]
 struct Qmdb {
-    dir: Arc<TempDir>,
     options: QmdbOptions,
+    /// The directory, if it is to go with the factory.
+    _dir: Option<Arc<TempDir>>,
 }
 
 impl Default for Qmdb {
-    /// Memory holds the files where it can: each opening makes some, and a disk syncs each of them.
     fn default() -> Self {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let dir = dir.expect("a directory can be made");
-        let options = QmdbOptions {
-            cache_bytes: 256 << 10,
-            threads: 1,
-            file_operations: 1 << 10,
-            dir: Some(dir.path().join("qmdb")),
-            temporary: dir.path().to_owned(),
-            read_only: false,
-        };
-        Self { dir: Arc::new(dir), options }
+        let dir = directory();
+        let mut kept = Self::in_dir(dir.path());
+        (kept.options.cache_bytes, kept.options.file_operations) = (256 << 10, 1 << 10);
+        Self { _dir: Some(Arc::new(dir)), ..kept }
     }
 }
 
@@ -63,14 +67,275 @@ impl LayerFactory for Qmdb {
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         let each_block = QmdbOptions { cache_bytes: 0, threads: 4, ..self.options.clone() };
         let many = QmdbOptions { cache_bytes: 64 << 20, ..self.options.clone() };
-        let variant = |options| Self { dir: Arc::clone(&self.dir), options };
+        let variant = |options| Self { options, _dir: self._dir.clone() };
         [each_block, many].map(|options| Box::new(variant(options)) as _).into()
     }
 }
 
+impl Kept for Qmdb {
+    fn in_dir(dir: &Path) -> Self {
+        let options = QmdbOptions {
+            cache_bytes: 1 << 20,
+            threads: 1,
+            file_operations: 256,
+            dir: Some(dir.join("qmdb")),
+            temporary: dir.to_owned(),
+            read_only: false,
+        };
+        Self { options, _dir: None }
+    }
+
+    fn with_room(mut self, keys: usize) -> Self {
+        self.options.cache_bytes = keys << 10;
+        self
+    }
+
+    fn read_only(&self) -> Self {
+        let options = QmdbOptions { read_only: true, ..self.options.clone() };
+        Self { options, _dir: None }
+    }
+
+    fn files(&self) -> &Path {
+        self.options.dir.as_deref().expect("they are kept")
+    }
+}
+
 layer_suite!(Qmdb::default());
+follow_suite!(Qmdb);
 
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Qmdb::default());
+}
+
+/// Blocks that may be taken back where files are pruned.
+const WINDOW: usize = 20;
+
+/// A block forward, after the chain has said which ones may be taken back.
+fn run_next(driver: &mut Driver<'_>, history: &History) {
+    let at = driver.number();
+    let undo_from = (at + 1).saturating_sub(WINDOW as u64);
+    driver.layer().advance(Horizon { durable: at, undo_from });
+    driver.run(&history.blocks[at as usize]).expect("a block");
+}
+
+/// What blocks below the last ones that may be taken back needed goes, and these are taken back to the same roots,
+/// by the same process and by the next one.
+#[test]
+fn what_is_pruned_is_not_needed() {
+    let history = History::random(13, 200);
+    let digests = digests::<Qmdb>(&history);
+    let dir = directory();
+    let mut factory = Qmdb::in_dir(dir.path()).with_room(0);
+    factory.options.file_operations = 16;
+    let engine = memory();
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    for at in 0..history.head() {
+        run_next(&mut driver, &history);
+        // As after a restart, which does not know of earlier blocks.
+        if at == 100 {
+            drop(driver);
+            driver = opened(&factory, &engine);
+        }
+    }
+    let whole = {
+        let dir = directory();
+        let factory = Qmdb::in_dir(dir.path());
+        let mut driver = Driver::in_memory(&factory, history.genesis());
+        go_to(&mut driver, history.head(), &history, &digests, "unpruned").expect("blocks");
+        assert_clean(&driver, "unpruned");
+        figure(&driver, "operations")
+    };
+    let pruned = figure(&driver, "operations");
+    assert!(pruned < whole, "{pruned} operations of {whole}");
+    for turn in ["the same process", "the next one"] {
+        let (from, to) = (history.head() - WINDOW, history.head());
+        go_to(&mut driver, from, &history, &digests, turn).expect("blocks are taken back");
+        drop(driver);
+        driver = opened(&factory, &engine);
+        assert_clean(&driver, "back");
+        go_to(&mut driver, to, &history, &digests, turn).expect("blocks");
+        assert_clean(&driver, "forward");
+    }
+}
+
+/// An engine whose next write waits until somebody lets it go.
+#[derive(Debug, Default)]
+struct Gated {
+    rows: MemoryEngine,
+    gate: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+wrapped!(Gated);
+
+impl Wrapped for Gated {
+    fn inner(&self) -> &dyn Engine {
+        &self.rows
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        let gate = self.gate.lock().take();
+        if let Some(gate) = gate {
+            // Whoever is gone waits for nothing.
+            let _ = gate.recv();
+        }
+        self.rows.write(changes)
+    }
+}
+
+/// Blocks that are not durable yet decide nothing: after a crash those that could be taken back when the last durable one came
+/// still can.
+#[test]
+fn what_is_not_durable_prunes_nothing() {
+    let history = History::random(16, 241);
+    let digests = digests::<Qmdb>(&history);
+    let dir = directory();
+    let mut factory = Qmdb::in_dir(dir.path()).with_room(1 << 16);
+    factory.options.file_operations = 16;
+    let engine = Arc::new(Gated::default());
+    let options = StoreOptions { flush_every: 180, background: true, ..STORE_IN_STEP };
+    let mut driver = begun(&factory, engine.clone(), &options, &history);
+    let before = driver.store().progress().durable;
+    let (open, gate) = mpsc::channel();
+    *engine.gate.lock() = Some(gate);
+    for _ in 0..240 {
+        run_next(&mut driver, &history);
+    }
+    assert_eq!(driver.store().progress().durable, before);
+    open.send(()).expect("a write waits");
+    while driver.store().progress().durable == before {
+        thread::yield_now();
+    }
+    // It finds that many are durable, and 60 are not.
+    run_next(&mut driver, &history);
+    assert!(figure(&driver, "steps_behind") < 128);
+    drop(driver);
+    let mut driver = Driver::open_on(&factory, engine, &options).expect("opens");
+    let durable = driver.number() as usize;
+    assert!((160..200).contains(&durable), "block {durable}");
+    go_to(&mut driver, durable - WINDOW, &history, &digests, "back")
+        .expect("they can be taken back");
+    assert_clean(&driver, "back");
+}
+
+/// Files that are lost, or of another state, are not made up: what can be done is said, and filling is one of it.
+#[test]
+fn files_that_do_not_belong_are_refused() {
+    let strangers = strangers::<Qmdb>();
+    for (factory, says) in [(&strangers.lost, "put them back"), (&strangers.other, "does not know")]
+    {
+        let mut driver = opened(factory, &strangers.engine);
+        let problems = problems(&driver);
+        assert!(problems.iter().any(|problem| problem.contains(says)), "{problems:?}");
+        assert!(driver.run(&strangers.history.blocks[0]).is_err());
+        drop(driver);
+        // The rows are all there.
+        let reading = factory.read_only();
+        assert_state(&opened(&reading, &strangers.engine), &strangers.history.states[6], &"rows");
+    }
+    let mut driver = opened(&strangers.lost, &strangers.engine);
+    driver.load(strangers.history.genesis()).expect("it is filled again");
+    driver.run(&strangers.history.blocks[0]).expect("a block");
+    assert_clean(&driver, "filled again");
+}
+
+/// What is filled again leaves nothing of before.
+#[test]
+fn old_files_go() {
+    let history = History::random(14, 3);
+    let dir = directory();
+    let factory = Qmdb::in_dir(dir.path());
+    let mut driver = Driver::open_on(&factory, memory(), &STORE_IN_STEP).expect("opens");
+    for _ in 0..3 {
+        driver.load(history.genesis()).expect("a genesis loads");
+        assert_eq!(fs::read_dir(factory.files()).expect("a directory").count(), 1);
+    }
+    assert_clean(&driver, "in the end");
+}
+
+/// Nothing is lost where a layer cannot be filled: while there is a fork, and where what comes is not in order.
+#[test]
+fn what_cannot_be_filled_is_left() {
+    let history = History::random(17, 3);
+    let dir = directory();
+    let factory = Qmdb::in_dir(dir.path());
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    let fork = driver.fork().expect("a fork");
+    let refused = driver.load(history.genesis()).map(drop).expect_err("there is a fork");
+    assert!(refused.to_string().contains("while it had a fork"), "{refused}");
+    driver.run(&history.blocks[0]).expect("it goes on");
+    assert_clean(&driver, "refused");
+    drop(fork);
+    let broken = StateError::Protocol("it breaks off");
+    let mut accounts = history.genesis().genesis().map(Ok).take(1).chain([Err(broken)]);
+    driver.layer().load(&mut accounts).map(drop).expect_err("it broke off");
+    driver.load(history.genesis()).expect("it is filled");
+    driver.run(&history.blocks[0]).expect("a block");
+    assert_clean(&driver, "filled");
+}
+
+/// Damage in the files is what a check finds, wherever it is: the layer opens, and the check ends.
+#[test]
+fn damaged_files_are_found() {
+    let history = History::random(18, 12);
+    let (dir, engine) = (directory(), memory());
+    let factory = Qmdb::in_dir(dir.path());
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    assert_clean(&driver, "whole");
+    drop(driver);
+    let number = fs::read_dir(dir.path().join("qmdb")).expect("files").next().expect("a number");
+    let number = number.expect("a directory").path();
+    let within = |dir: &Path| {
+        let entries = fs::read_dir(dir).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
+    };
+    let parts = within(&number).into_iter().filter(|part| part.is_dir());
+    let files: Vec<_> = parts.flat_map(|part| within(&part)).collect();
+    let mut found = 0;
+    for file in &files {
+        let other = directory();
+        for whole in &files {
+            let copy = other.path().join(whole.strip_prefix(dir.path()).expect("it is within"));
+            fs::create_dir_all(copy.parent().expect("a parent")).expect("a directory");
+            let mut bytes = fs::read(whole).expect("a file");
+            if whole == file && !bytes.is_empty() {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+            fs::write(copy, bytes).expect("a file");
+        }
+        let hold = number.strip_prefix(dir.path()).expect("it is within").join(".hold");
+        fs::copy(dir.path().join(&hold), other.path().join(&hold)).expect("a file");
+        let factory = Qmdb::in_dir(other.path());
+        let driver = Driver::open_on(&factory, engine.clone(), &STORE_IN_STEP)
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        found += usize::from(!problems(&driver).is_empty());
+    }
+    assert!(found > 0, "{} files", files.len());
+}
+
+/// A fork whose layer went back and on another way before it had files of its own says so.
+#[test]
+fn a_fork_needs_what_it_comes_from() {
+    let history = History::random(15, 8);
+    let dir = directory();
+    let factory = Qmdb::in_dir(dir.path()).with_room(0);
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    let [late, mut early] = [(); 2].map(|()| driver.fork().expect("a fork"));
+    for _ in 0..4 {
+        driver.undo().expect("a step back");
+        early.undo().expect("a step back in a fork");
+    }
+    early.undo().expect("a step back in a fork");
+    let other = history.fork(4, 1, 1);
+    driver.run(&other.blocks[0]).expect("another block");
+    let address = history.addresses()[0];
+    let prove = |fork: &Driver<'_>| {
+        fork.layer().proofs().expect("it makes proofs").prove(&address, &[]).map(drop)
+    };
+    let error = prove(&late).expect_err("its log is gone").to_string();
+    assert!(error.contains("gone back below it"), "{error}");
+    prove(&early).expect("what is below is still there");
 }

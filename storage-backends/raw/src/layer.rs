@@ -8,7 +8,6 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proposal, SlotVisit, StateError, StateLayer, StateReader,
     WIPED_TABLE, WriteSet,
     flat::{FlatReader, FlatSession},
-    write_codes,
 };
 use std::sync::Arc;
 
@@ -44,10 +43,7 @@ fn end(
     writes: &WriteSet,
     undo: Vec<u8>,
 ) -> Result<Outcome, StateError> {
-    let mut batch = store.batch();
-    FLAT.write(&mut batch, writes);
-    write_codes(&mut batch, writes.codes());
-    proposal.finish(Commitment::none(), batch, undo)
+    proposal.finish(Commitment::none(), FLAT.batch(store, writes), undo)
 }
 
 impl StateLayer for RawLayer {

@@ -30,6 +30,7 @@ mod commitment;
 mod counters;
 mod error;
 pub mod flat;
+pub mod foreign;
 mod fork;
 mod genesis;
 mod group;

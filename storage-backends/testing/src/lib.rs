@@ -5,11 +5,13 @@
 //! - [`History`]: random blocks, hard on purpose, over [`keys`] whose hashes begin alike.
 //! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
+//! - [`follow`]: what a layer must pass as well that has files of its own, which commit by themselves; [`follow_suite!`].
 //! - [`AlteredLayer`]: another layer in all but a few methods, to see what becomes of a mistake.
 //! - [`fixture`]: real data that is too large for the repository; [`for_each_json`]: what is in its archives.
 
 mod altered;
 mod fixtures;
+pub mod follow;
 mod history;
 pub mod keys;
 mod oracle;

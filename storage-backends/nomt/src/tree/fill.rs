@@ -1,13 +1,14 @@
 //! The trie of all flat rows, made from nothing: for a genesis, and where the files are lost.
 
 use super::{State, Tree};
-use crate::{
-    ACCOUNTS, SLOTS,
-    keys::{Changes, slot_path},
-};
+use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Store};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, key_of},
+    scan,
+};
 use std::{mem, ops::ControlFlow, sync::Arc};
 
 /// Keys of one commit.
@@ -35,11 +36,7 @@ impl Tree {
         let mut changes = Changes::new();
         for table in [ACCOUNTS, SLOTS] {
             scan(&rows, table, KeyRange::ALL, |key, row| {
-                let path = match <[u8; 32]>::try_from(key) {
-                    Ok(account) if table == ACCOUNTS => account,
-                    _ => slot_path(key),
-                };
-                changes.insert(path, Some(row.to_vec()));
+                changes.insert(key_of(&FLAT, table, key), Some(row.to_vec()));
                 if changes.len() >= CHUNK {
                     self.write(state, mem::take(&mut changes))?;
                 }

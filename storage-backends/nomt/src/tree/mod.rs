@@ -13,16 +13,16 @@
 mod files;
 mod fill;
 
-use crate::{
-    NomtOptions,
-    keys::{Changes, current},
-};
+use crate::{FLAT, NomtOptions};
 use alloy_primitives::B256;
 use files::{Files, failure, reported};
 use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, trie::KeyPath};
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Store};
-use polytrie_state::{StateError, Trail};
+use polytrie_state::{
+    StateError, Trail,
+    foreign::{Changes, current},
+};
 use std::{
     collections::VecDeque,
     fmt::{self, Debug, Display},
@@ -205,12 +205,13 @@ impl Tree {
             Some(touched) if touched.is_empty() => Ok(()),
             Some(touched) if self.follows => {
                 // What is found when a store is opened is durable.
-                self.write(state, current(store, &touched)?)?;
+                self.write(state, current(&FLAT, store, &touched)?)?;
                 expect(state.root(), trail)
             }
             Some(touched) => {
                 let Some(db) = &state.db else { return Ok(()) };
-                let computed = compute(begin(db, &state.waiting)?, current(store, &touched)?)?;
+                let computed =
+                    compute(begin(db, &state.waiting)?, current(&FLAT, store, &touched)?)?;
                 expect(computed.digest, trail)?;
                 state.push(Waiting { step: trail.last(), batch: u64::MAX, computed });
                 Ok(())

@@ -1,18 +1,14 @@
 //! The crate's database in a thread of its own, as it is written for a runtime of its own: callers hand work to the thread and
 //! wait until it is done.
 
-use super::files::failure;
-use crate::{
-    NAME, QmdbOptions,
-    keys::{Changes, Key},
-    trail::Mark,
-};
+use super::failure::{damaged, failed};
+use crate::{NAME, QmdbOptions, trail::Mark};
 use alloy_primitives::B256;
 use commonware_codec::{Encode, RangeCfg};
 use commonware_cryptography::{Blake3, blake3::Digest};
 use commonware_parallel::Rayon;
 use commonware_runtime::{
-    BLOB_PAGE_SIZE, Runner as _, Strategizer, Supervisor,
+    BLOB_PAGE_SIZE, Error as RuntimeError, Runner as _, Strategizer, Supervisor,
     buffer::paged::{CacheRef, page_size},
     tokio::{Config, Context, Runner},
 };
@@ -30,7 +26,10 @@ use commonware_storage::{
 };
 use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
 use polytrie_kv::{KvError, Worker, expect_threads};
-use polytrie_state::StateError;
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, Key},
+};
 use std::{
     fmt::{self, Debug},
     num::{NonZeroU64, NonZeroUsize},
@@ -49,8 +48,8 @@ const PAGE: u32 = BLOB_PAGE_SIZE;
 const PAGES: usize = 16;
 /// Bytes gathered for a file before they are written, or read from it in a row.
 const BUFFER: NonZeroUsize = NZUsize!(1 << 20);
-/// Keys of operations that are kept while the index is made, for those whose first eight bytes are the same.
-const INDEXING: NonZeroUsize = NZUsize!(1 << 10);
+/// Bytes of an operation's key, and of what finds it, in the cache that there is while the index is made.
+const INDEXED: usize = 48;
 /// Threads for what blocks, such as files.
 const BLOCKING: usize = 4;
 /// Threads beside those and beside those that hash: that of the database, and two of the runtime.
@@ -64,7 +63,7 @@ pub(crate) type DbValue = VariableEncoding<Vec<u8>>;
 pub(super) type Overlay = MerkleizedBatch<Family, Digest, Update<DbKey, DbValue>, CHUNK, Rayon>;
 type Db = ordered::variable::Db<Family, Context, DbKey, Vec<u8>, Blake3, EightCap, CHUNK, Rayon>;
 type DbConfig = VariableConfig<EightCap, ((), (RangeCfg<usize>, ())), Rayon>;
-type DbError = qmdb::Error<Family>;
+pub(super) type DbError = qmdb::Error<Family>;
 type Job = Box<dyn for<'a> FnOnce(&'a mut Held) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
 
 /// What the thread holds.
@@ -88,11 +87,11 @@ impl Held {
     }
 
     fn db(&self) -> Result<&Db, DbError> {
-        self.db.as_ref().ok_or(DbError::DataCorrupted("the database failed before"))
+        self.db.as_ref().ok_or(DbError::Runtime(RuntimeError::Closed))
     }
 
     fn take(&mut self) -> Result<Db, DbError> {
-        self.db.take().ok_or(DbError::DataCorrupted("the database failed before"))
+        self.db.take().ok_or(DbError::Runtime(RuntimeError::Closed))
     }
 }
 
@@ -141,7 +140,7 @@ impl Database {
         };
         let thread = Some(Worker::start("qmdb", work)?);
         let database = Self { path, jobs: Some(jobs), thread };
-        let mark = database.run("open", async move |held| held.open(at_most).await)?;
+        let mark = database.reopen("open", at_most)?;
         Ok((database, mark))
     }
 
@@ -190,7 +189,18 @@ impl Database {
 
     /// Goes back to the last commit that has so many operations at most.
     pub(super) fn go_back(&self, operations: u64) -> Result<Mark, StateError> {
-        self.run("go back in", async move |held| held.open(Some(operations)).await)
+        self.reopen("go back in", Some(operations))
+    }
+
+    fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Mark, StateError> {
+        let opened = self.run(action, async move |held| held.open(at_most).await);
+        opened.map_err(|error| match error {
+            // Some files that are not what it wrote have the crate panic.
+            StateError::Store(KvError::Panicked { .. }) => {
+                damaged(&self.path, "the crate cannot read them")
+            }
+            error => error,
+        })
     }
 
     /// For each key the proof of its value, or of that it is not there.
@@ -224,7 +234,7 @@ impl Database {
             .is_ok()
         });
         match sent.then(|| found.recv()) {
-            Some(Ok(done)) => done.map_err(|error| failure(&self.path, action, &error.to_string())),
+            Some(Ok(done)) => done.map_err(|error| failed(&self.path, action, &error)),
             _ => {
                 let said = format!("it could not {action} {}", self.path.display());
                 Err(StateError::Store(KvError::Panicked { thread: NAME, said }))
@@ -241,6 +251,9 @@ fn boxed(job: impl AsyncFnOnce(&mut Held) + Send + 'static) -> Job {
 #[derive(Clone, Copy)]
 struct Settings {
     pages: NonZeroUsize,
+    /// Operations whose keys are kept while the index is made: each one of a key whose first eight bytes are those of another looks
+    /// for the key of that.
+    indexed: NonZeroUsize,
     threads: NonZeroUsize,
     operations: NonZeroU64,
 }
@@ -250,6 +263,8 @@ impl Settings {
         let some = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         Self {
             pages: some((options.cache_bytes / PAGE as usize).max(PAGES)),
+            // The pages are hardly used meanwhile: the log is read from one end to the other.
+            indexed: some(options.cache_bytes / 2 / INDEXED),
             threads: some(options.threads),
             operations: NonZeroU64::new(options.file_operations).unwrap_or(NonZeroU64::MIN),
         }
@@ -260,7 +275,8 @@ impl Settings {
         DbConfig {
             merkle_config: full::Config {
                 journal_partition: "nodes".to_owned(),
-                metadata_partition: "nodes-metadata".to_owned(),
+                // Beside `nodes` the crate has `nodes-metadata` for the journal itself.
+                metadata_partition: "boundary".to_owned(),
                 // A mountain range has about two nodes for each operation.
                 items_per_blob: self.operations.saturating_mul(NZU64!(2)),
                 write_buffer: BUFFER,
@@ -279,7 +295,7 @@ impl Settings {
             },
             grafted_metadata_partition: "bitmap-metadata".to_owned(),
             translator: EightCap,
-            init_cache: Some(INDEXING),
+            init_cache: Some(self.indexed),
             init_buffer: BUFFER,
             init_concurrency: (),
         }

@@ -40,13 +40,13 @@ impl Files {
         Ok(self.dir()?.join(number.to_string()))
     }
 
-    /// Makes a directory, and returns its number.
-    pub(super) fn reserve(&self) -> Result<u64, StateError> {
+    /// Makes a directory, and returns its number, which is above this one.
+    pub(super) fn reserve(&self, above: u64) -> Result<u64, StateError> {
         let dir = self.dir()?;
         create_dir(&dir).map_err(|error| failed("create", &dir, error))?;
         let taken = fs::read_dir(&dir).map_err(|error| failed("read", &dir, error))?;
         let numbers = taken.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut number: u64 = numbers.max().unwrap_or(0);
+        let mut number: u64 = numbers.max().unwrap_or(0).max(above);
         loop {
             number += 1;
             let path = dir.join(number.to_string());
@@ -113,14 +113,6 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StateError> {
         }
     }
     Ok(())
-}
-
-/// What the crate says of a failure, as an error.
-pub(super) fn failure(dir: &Path, action: &'static str, said: &str) -> StateError {
-    StateError::Store(KvError::of_text(action, dir, said).unwrap_or_else(|| {
-        let reason = format!("{said}, in {}", dir.display());
-        KvError::Engine { engine: NAME, action, reason }
-    }))
 }
 
 fn failed(action: &'static str, path: &Path, error: Error) -> StateError {

@@ -6,70 +6,50 @@ use super::{
     State, Tree,
     database::{Database, mark_of},
 };
-use crate::{
-    ACCOUNTS, SLOTS,
-    keys::{Changes, Key, key_of},
-    trail::Mark,
+use crate::{ACCOUNTS, FLAT, SLOTS, trail::Mark};
+use polytrie_kv::{KeyRange, Store};
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, Row, key_of, sorter},
+    scan,
 };
-use polytrie_kv::{KeyRange, Sortable, Sorter, Store};
-use polytrie_state::{StateError, scan};
 use std::{mem, ops::ControlFlow, sync::Arc};
 
 /// Rows of one commit. Another number gives other roots.
 const CHUNK: usize = 1 << 15;
-/// Rows that are sorted in memory.
-const IN_MEMORY: usize = 1 << 20;
-
-/// A row under its key in the database.
-#[derive(Debug)]
-pub(crate) struct Row(pub(crate) Key, pub(crate) Vec<u8>);
-
-impl Sortable for Row {
-    type Key = Key;
-
-    fn key(&self) -> Key {
-        self.0
-    }
-
-    fn value(&self) -> Vec<u8> {
-        self.1.clone()
-    }
-
-    fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
-        Some(Self(key.try_into().ok()?, value.to_vec()))
-    }
-}
-
-/// What sorts the rows of a store.
-pub(crate) fn sorter(store: &Store) -> Sorter<Row> {
-    Sorter::new(store.scratch().clone(), IN_MEMORY)
-}
+/// Commits after which all of it goes to the files: the crate has in memory what these do not have yet.
+const SYNC_EVERY: u64 = 32;
 
 impl Tree {
     /// Makes the files of this number, which were reserved, from the flat rows of a store, which nothing else may change
     /// meanwhile. Returns the log.
     pub(crate) fn refill(&self, store: &Store, files: u64) -> Result<Mark, StateError> {
         let mut state = self.state.lock();
-        if state.has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
         *state = State::default();
+        self.fill(&mut state, store, files).inspect_err(|_| *state = State::default())
+    }
+
+    fn fill(&self, state: &mut State, store: &Store, files: u64) -> Result<Mark, StateError> {
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
         for table in [ACCOUNTS, SLOTS] {
             scan(&snapshot, table, KeyRange::ALL, |key, row| {
-                rows.add(Row(key_of(table, key), row.to_vec()))?;
+                rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?;
                 Ok(ControlFlow::Continue(()))
             })?;
         }
         state.open_files(&self.files, files, None)?;
-        let mut changes = Changes::new();
+        let (mut changes, mut commits) = (Changes::new(), 0u64);
         for row in rows.drain()? {
             let Row(key, row) = row?;
             changes.insert(key, Some(row));
             if changes.len() >= CHUNK {
                 let changes = mem::take(&mut changes);
                 state.at = append(state.database()?, Arc::new(changes))?;
+                commits += 1;
+                if commits.is_multiple_of(SYNC_EVERY) {
+                    state.database()?.sync(None)?;
+                }
             }
         }
         if !changes.is_empty() {

@@ -89,7 +89,7 @@ impl Tree {
     /// Copies the files of the database that a fork comes from, cut to where the fork is by now, and computes what
     /// waits on them.
     fn copied(&self, state: &mut State, origin: &Self) -> Result<(), StateError> {
-        let files = self.files.reserve()?;
+        let files = self.files.reserve(0)?;
         {
             let theirs = origin.state.lock();
             files::copy(&theirs.database()?.path, &self.files.path(files)?)?;

@@ -11,23 +11,25 @@
 //! A fork copies the files when it needs them, and goes on by itself.
 
 mod database;
+mod failure;
 mod files;
 mod fill;
 mod follow;
 
 pub(crate) use database::{CHUNK, DbKey, DbValue, VALUE};
-pub(crate) use fill::{Row, sorter};
 
 use crate::{
     QmdbOptions,
-    keys::{Changes, Key},
     trail::{Mark, Trail},
 };
 use database::{Database, Overlay, mark_of};
 use files::Files;
 use parking_lot::Mutex;
 use polytrie_kv::{DirLock, Store};
-use polytrie_state::StateError;
+use polytrie_state::{
+    StateError,
+    foreign::{Changes, Key},
+};
 use std::{
     collections::VecDeque,
     fmt::{self, Debug},
@@ -64,6 +66,8 @@ struct Waiting {
     step: u64,
     /// The batch of the chain's store that it is part of.
     batch: u64,
+    /// The first block that could still be taken back when it came.
+    undo_from: u64,
     computed: Computed,
 }
 
@@ -174,6 +178,9 @@ impl Tree {
     ) -> Result<Computed, StateError> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
+        if state.tip() != trail.mark {
+            return Err(StateError::Protocol("the database is not where the trail ends"));
+        }
         state.attempt(|state| {
             self.settle(state, store)?;
             let on = state.waiting.back().and_then(|last| last.computed.overlay.clone());
@@ -198,7 +205,8 @@ impl Tree {
             state.kept.push_back(Kept { block, operations: computed.mark.operations, first });
         }
         state.keys += computed.changes.len();
-        state.waiting.push_back(Waiting { step, batch, computed });
+        let undo_from = state.undo_from;
+        state.waiting.push_back(Waiting { step, batch, undo_from, computed });
         let is_full = state.keys >= self.files.options.cache_bytes / BYTES_A_KEY;
         if !is_full && state.waiting.len() < STEPS {
             return Ok(());
@@ -273,8 +281,10 @@ impl Tree {
                 self.durable(store, last.batch)?;
                 self.commit(state, state.waiting.len())?;
             }
-            state.database()?.prove(keys).map(Some)
-        })
+            Ok(())
+        })?;
+        // Nothing changes with a proof, not even if it cannot be read.
+        state.database()?.prove(keys).map(Some)
     }
 
     /// What there is to count.
@@ -288,17 +298,18 @@ impl Tree {
         ]
     }
 
-    /// Makes a directory for files, and returns its number.
-    pub(crate) fn reserve(&self) -> Result<u64, StateError> {
-        self.files.reserve()
+    /// Makes a directory for the files of what is to be filled, and returns its number, which is above this one: lost files
+    /// are not those to come.
+    pub(crate) fn reserve(&self, above: u64) -> Result<u64, StateError> {
+        if self.state.lock().has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
+        }
+        self.files.reserve(above)
     }
 
     /// Removes the files of a number; nothing happens if there are none.
     pub(crate) fn remove(&self, files: u64) -> Result<(), StateError> {
         let mut state = self.state.lock();
-        if state.has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
         // Closed before its files go.
         *state = State::default();
         self.files.remove(files)
@@ -335,7 +346,9 @@ impl Tree {
         };
         let (step, mark, overlay) = (last.step, last.computed.mark, last.computed.overlay.clone());
         let overlay = overlay.ok_or(StateError::Protocol("a block was committed uncomputed"))?;
-        let needed = state.prunable(self.files.options.file_operations);
+        // A crash leads back to what is durable, and from there blocks are taken back as they could be then.
+        let undo_from = last.undo_from;
+        let needed = state.prunable(undo_from, self.files.options.file_operations);
         let database = state.database()?;
         database.apply(overlay)?;
         state.first = database.sync(needed)?;
@@ -348,9 +361,9 @@ impl Tree {
 }
 
 impl State {
-    /// The first operation that is needed to go back as far as that may be asked for, if a whole file is below it.
-    fn prunable(&mut self, file: u64) -> Option<u64> {
-        let passed = self.kept.partition_point(|kept| kept.block < self.undo_from);
+    /// The first operation that is needed to go back to before the block `undo_from`, if a whole file is below it.
+    fn prunable(&mut self, undo_from: u64, file: u64) -> Option<u64> {
+        let passed = self.kept.partition_point(|kept| kept.block < undo_from);
         // The block before the first one that may be taken back is where the way leads to.
         self.kept.drain(..passed.saturating_sub(1));
         let oldest = self.kept.front().filter(|_| passed > 0 && !self.has_forks())?;

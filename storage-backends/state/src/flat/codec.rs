@@ -34,6 +34,14 @@ pub fn encode_account(account: &Account, out: &mut Vec<u8>) {
     out.extend_from_slice(trim(&account.balance.to_be_bytes::<32>()));
 }
 
+/// The bytes of an account.
+pub fn account_row(account: &Account) -> Vec<u8> {
+    // No row is longer.
+    let mut row = Vec::with_capacity(73);
+    encode_account(account, &mut row);
+    row
+}
+
 /// Reads the bytes of an account; its hash is for the error's message.
 ///
 /// # Errors
@@ -68,6 +76,13 @@ fn parse_account(bytes: &[u8]) -> Option<Account> {
 /// Appends the bytes of a slot's value; there are none where it is zero, and such a slot has no row.
 pub fn encode_value(value: &U256, out: &mut Vec<u8>) {
     out.extend_from_slice(trim(&value.to_be_bytes::<32>()));
+}
+
+/// The bytes of a slot's value; `None` where it is zero.
+pub fn value_row(value: &U256) -> Option<Vec<u8>> {
+    let bytes = value.to_be_bytes::<32>();
+    let row = trim(&bytes);
+    (!row.is_empty()).then(|| row.to_vec())
 }
 
 /// Reads the bytes of a slot's value; the hashes are for the error's message.

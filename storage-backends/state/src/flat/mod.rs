@@ -7,7 +7,9 @@ mod reader;
 mod session;
 mod tables;
 
-pub use codec::{decode_account, decode_value, encode_account, encode_value};
+pub use codec::{
+    account_row, decode_account, decode_value, encode_account, encode_value, value_row,
+};
 pub use reader::FlatReader;
 pub use session::{FlatEnd, FlatSession};
 pub use tables::FlatTables;

@@ -1,9 +1,9 @@
 //! Two tables of flat rows: how they are read, listed and written.
 
 use super::{decode_account, decode_value, encode_account, encode_value};
-use crate::{Access, Account, StateError, WriteSet, hash_address, hash_slot, scan};
+use crate::{Access, Account, StateError, WriteSet, hash_address, hash_slot, scan, write_codes};
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
 use std::ops::ControlFlow;
 
 /// The tables of a flat state.
@@ -206,6 +206,14 @@ impl FlatTables {
         buffer.clear();
         encode_value(value, buffer);
         batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
+    }
+
+    /// What a write set changes in a store whose state these tables are: their rows, and code.
+    pub fn batch(&self, store: &Store, writes: &WriteSet) -> Batch {
+        let mut batch = store.batch();
+        self.write(&mut batch, writes);
+        write_codes(&mut batch, writes.codes());
+        batch
     }
 
     /// Adds the rows that a write set changes.

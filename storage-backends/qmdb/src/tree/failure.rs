@@ -1,0 +1,78 @@
+//! What the crate says of a failure: whether its files are damaged, or something else went wrong.
+
+use super::database::DbError;
+use crate::NAME;
+use commonware_runtime::Error as RuntimeError;
+use commonware_storage::{
+    journal::Error as JournalError, merkle::Error as MerkleError, metadata::Error as MetadataError,
+};
+use polytrie_kv::KvError;
+use polytrie_state::StateError;
+use std::path::Path;
+
+/// The error of something that was tried with the files in a directory.
+pub(super) fn failed(dir: &Path, action: &'static str, error: &DbError) -> StateError {
+    let said = error.to_string();
+    if is_damage(error) {
+        return damaged(dir, &said);
+    }
+    StateError::Store(KvError::of_text(action, dir, &said).unwrap_or_else(|| {
+        let reason = format!("{said}, in {}", dir.display());
+        KvError::Engine { engine: NAME, action, reason }
+    }))
+}
+
+/// The error of files that are not what was written.
+pub(super) fn damaged(dir: &Path, said: &str) -> StateError {
+    let dir = dir.display();
+    StateError::Corrupt(format!(
+        "the files of qmdb in {dir} do not fit together ({said}); put back a copy of them and of the chain's store of the same moment"
+    ))
+}
+
+fn is_damage(error: &DbError) -> bool {
+    match error {
+        DbError::DataCorrupted(_)
+        | DbError::UnexpectedData(_)
+        | DbError::HistoricalFloorPruned(_)
+        | DbError::OperationPruned(_) => true,
+        DbError::Runtime(error) => is_damaged_file(error),
+        DbError::Journal(error) | DbError::Merkle(MerkleError::Journal(error)) => {
+            is_damaged_journal(error)
+        }
+        DbError::Metadata(error) | DbError::Merkle(MerkleError::Metadata(error)) => {
+            is_damaged_metadata(error)
+        }
+        DbError::Merkle(_) => true,
+        _ => false,
+    }
+}
+
+fn is_damaged_journal(error: &JournalError) -> bool {
+    match error {
+        JournalError::Runtime(error) => is_damaged_file(error),
+        JournalError::Metadata(error) => is_damaged_metadata(error),
+        _ => true,
+    }
+}
+
+fn is_damaged_metadata(error: &MetadataError) -> bool {
+    match error {
+        MetadataError::Runtime(error) => is_damaged_file(error),
+        MetadataError::Corruption(_) => true,
+    }
+}
+
+const fn is_damaged_file(error: &RuntimeError) -> bool {
+    matches!(
+        error,
+        RuntimeError::PartitionMissing(_)
+            | RuntimeError::PartitionCorrupt(_)
+            | RuntimeError::BlobMissing(..)
+            | RuntimeError::BlobInsufficientLength
+            | RuntimeError::BlobCorrupt(..)
+            | RuntimeError::BlobLayoutMismatch { .. }
+            | RuntimeError::BlobVersionMismatch { .. }
+            | RuntimeError::InvalidChecksum
+    )
+}

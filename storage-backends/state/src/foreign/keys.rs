@@ -1,0 +1,127 @@
+//! The keys that rows have in the other store, and what a write set changes there.
+//!
+//! ```text
+//! account  key keccak256(address)                                   value: the bytes of its flat row
+//! slot     key keccak256(keccak256(address) ‖ keccak256(slot))      value: the bytes of its flat row
+//! ```
+//!
+//! The two are hashes of 20 and of 64 bytes, so no account has the key of a slot.
+
+use crate::{
+    StateError, Touched, WriteSet,
+    flat::{FlatTables, account_row, value_row},
+};
+use alloy_primitives::{B256, keccak256};
+use polytrie_kv::{Read, Sortable, Sorter, Store, Table};
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+/// A key of the other store.
+pub type Key = [u8; 32];
+/// Keys, in order, and their values afterwards.
+pub type Changes = BTreeMap<Key, Option<Vec<u8>>>;
+
+/// Rows that are sorted in memory.
+const IN_MEMORY: usize = 1 << 20;
+
+/// The key of a slot, by the hashes of its account and of itself.
+pub fn slot_key(account: &B256, slot: &B256) -> Key {
+    keccak256(slot_row_key(account, slot)).0
+}
+
+/// The key of the row that has this one in a flat table.
+pub fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
+    match Key::try_from(key) {
+        Ok(account) if table == flat.accounts => account,
+        _ => keccak256(key).0,
+    }
+}
+
+/// What a write set changes, and in `touched`, if it is asked for, which accounts and slots that are. `rows` are those before
+/// it: the slots of an account that is wiped are looked up there.
+///
+/// # Errors
+///
+/// If the store fails or is damaged.
+pub fn changed(
+    flat: &FlatTables,
+    rows: &dyn Read,
+    writes: &WriteSet,
+    mut touched: Option<&mut Touched>,
+) -> Result<Changes, StateError> {
+    let mut changes = Changes::new();
+    for account in writes.accounts() {
+        let mut slots = touched.as_mut().map(|touched| touched.entry(account.hash).or_default());
+        if account.before != account.after {
+            changes.insert(account.hash.0, account.after.as_ref().map(account_row));
+        }
+        if account.wipe {
+            flat.visit_slots(rows, &account.hash, &B256::ZERO, |slot, _| {
+                if let Some(slots) = &mut slots {
+                    slots.insert(slot);
+                }
+                changes.insert(slot_key(&account.hash, &slot), None);
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        for slot in &account.slots {
+            if let Some(slots) = &mut slots {
+                slots.insert(slot.hash);
+            }
+            changes.insert(slot_key(&account.hash, &slot.hash), value_row(&slot.after));
+        }
+    }
+    Ok(changes)
+}
+
+/// The values that accounts and slots have in these rows.
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn current(
+    flat: &FlatTables,
+    rows: &dyn Read,
+    touched: &Touched,
+) -> Result<Changes, StateError> {
+    let mut changes = Changes::new();
+    for (account, slots) in touched {
+        changes.insert(account.0, rows.get(flat.accounts, account.as_slice())?);
+        for slot in slots {
+            let row = rows.get(flat.slots, &slot_row_key(account, slot))?;
+            changes.insert(slot_key(account, slot), row);
+        }
+    }
+    Ok(changes)
+}
+
+fn slot_row_key(account: &B256, slot: &B256) -> [u8; 64] {
+    let mut row = [0; 64];
+    row[..32].copy_from_slice(account.as_slice());
+    row[32..].copy_from_slice(slot.as_slice());
+    row
+}
+
+/// A row under its key in the other store, to be sorted by it.
+#[derive(Debug)]
+pub struct Row(pub Key, pub Vec<u8>);
+
+impl Sortable for Row {
+    type Key = Key;
+
+    fn key(&self) -> Key {
+        self.0
+    }
+
+    fn value(&self) -> Vec<u8> {
+        self.1.clone()
+    }
+
+    fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self(key.try_into().ok()?, value.to_vec()))
+    }
+}
+
+/// What sorts the rows of a store.
+pub fn sorter(store: &Store) -> Sorter<Row> {
+    Sorter::new(store.scratch().clone(), IN_MEMORY)
+}

@@ -1,0 +1,107 @@
+//! Proofs of accounts and slots, made of one for each of their keys.
+
+use super::{Key, slot_key};
+use crate::{
+    Account, Proof, ProofError, Proven, StateError,
+    flat::{FlatTables, account_row, value_row},
+    hash_address, hash_slot,
+};
+use alloy_primitives::{Address, B256, U64, U256};
+use polytrie_kv::Read;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// A proof of one key, as it is in the JSON of a whole one.
+pub trait Way: Serialize + DeserializeOwned {
+    /// It shows that a key has this value, or none, where the commitment has this digest.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    fn verify(&self, digest: B256, key: Key, value: Option<Vec<u8>>) -> Result<(), ProofError>;
+}
+
+/// What a layer hands out, as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Body<W> {
+    address: Address,
+    /// Whether the account exists; if not, the next three are those of an empty one.
+    exists: bool,
+    nonce: U64,
+    balance: U256,
+    code_hash: B256,
+    account_proof: W,
+    storage_proof: Vec<Slot<W>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Slot<W> {
+    key: U256,
+    value: U256,
+    proof: W,
+}
+
+/// The keys that are to be proven, the account's first.
+pub fn proof_keys(address: &Address, slots: &[U256]) -> Vec<Key> {
+    let hash = hash_address(address);
+    let slots = slots.iter().map(|slot| slot_key(&hash, &hash_slot(slot)));
+    [hash.0].into_iter().chain(slots).collect()
+}
+
+/// A proof of `layer`, out of those of [`proof_keys`]. `rows` must be of the same state.
+///
+/// # Errors
+///
+/// If the store fails or is damaged.
+pub fn prove<W: Way>(
+    layer: &str,
+    (flat, rows): (&FlatTables, &dyn Read),
+    (address, slots): (&Address, &[U256]),
+    ways: Vec<W>,
+) -> Result<Proof, StateError> {
+    let (hash, mut buffer) = (hash_address(address), Vec::new());
+    let account = flat.account(rows, &hash, &mut buffer)?;
+    let mut ways = ways.into_iter();
+    let account_proof = ways.next().ok_or(StateError::Protocol("a key was not proven"))?;
+    let mut storage_proof = Vec::with_capacity(slots.len());
+    for (slot, proof) in slots.iter().zip(ways) {
+        let value = flat.slot(rows, &hash, &hash_slot(slot), &mut buffer)?;
+        storage_proof.push(Slot { key: *slot, value, proof });
+    }
+    let shown = account.unwrap_or_default();
+    let body = Body {
+        address: *address,
+        exists: account.is_some(),
+        nonce: U64::from(shown.nonce),
+        balance: shown.balance,
+        code_hash: shown.code_hash,
+        account_proof,
+        storage_proof,
+    };
+    let proof = serde_json::to_value(body)
+        .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
+    Ok(Proof { layer: layer.to_owned(), proof })
+}
+
+/// Checks a proof against the digest of a commitment; no layer is needed.
+///
+/// # Errors
+///
+/// If it is no proof of this kind, or does not lead to the digest.
+pub fn verify<W: Way>(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    let malformed = |e: serde_json::Error| ProofError::Malformed(e.to_string());
+    let body: Body<W> = serde_json::from_value(proof.proof.clone()).map_err(malformed)?;
+    let Body { address, exists, nonce, balance, code_hash, account_proof, storage_proof } = body;
+    let account = Account { nonce: nonce.to(), balance, code_hash };
+    if !exists && account != Account::default() {
+        return Err(ProofError::Invalid("an account that is not there has values".into()));
+    }
+    let hash = hash_address(&address);
+    account_proof.verify(digest, hash.0, exists.then(|| account_row(&account)))?;
+    for Slot { key, value, proof } in &storage_proof {
+        proof.verify(digest, slot_key(&hash, &hash_slot(key)), value_row(value))?;
+    }
+    let slots = storage_proof.iter().map(|slot| (slot.key, slot.value)).collect();
+    Ok(Proven { address, exists, nonce: account.nonce, balance, code_hash, slots })
+}
