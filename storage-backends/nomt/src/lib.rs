@@ -2,29 +2,30 @@
 //!
 //! Accounts and slots lie in two flat tables of the chain's store, and everything is read from there. The commitment is
 //! the root of a binary trie over the same rows, which the crate keeps in files of its own beside the store. It commits by
-//! itself, so there are two stores; [`polytrie_state::Trail`] says how the second follows the first.
+//! itself, so there are two stores; [`polytrie_state::foreign`] is the layer, and has the second follow the first.
 //!
-//! - `layer.rs`: the layer, which implements the seam,
-//! - `step.rs`: what a block amounts to, and what becomes of the head with it,
-//! - `tree/`: the crate's database: files, what is not committed yet, filling it, its size,
-//! - `proof.rs`: proofs, made and verified,
+//! - `tree/`: the crate's database: files, what is not committed yet, filling it, looking for damage,
+//! - `proof.rs`: the proof of a key,
 //! - `root.rs`: the root of sorted leaves, without the crate's trie,
-//! - `check.rs`, `options.rs`: looking for damage, settings.
+//! - `options.rs`: settings.
 
-mod check;
-mod layer;
 mod options;
 mod proof;
 mod root;
-mod step;
 mod tree;
 
-pub use layer::NomtLayer;
 pub use options::NomtOptions;
-pub use proof::verify;
 
+use alloy_primitives::B256;
 use polytrie_kv::Table;
-use polytrie_state::flat::FlatTables;
+use polytrie_state::{
+    Proof, ProofError, Proven,
+    flat::FlatTables,
+    foreign::{self, ForeignLayer},
+};
+
+/// Flat state in the store of the chain, and the binary trie of the crate `nomt` over it.
+pub type NomtLayer = ForeignLayer<tree::Tree>;
 
 /// The name of the layer.
 const NAME: &str = "nomt";
@@ -35,3 +36,12 @@ const ACCOUNTS: Table = Table::new(30, "NomtAccounts", 32);
 const SLOTS: Table = Table::new(31, "NomtSlots", 64);
 /// Both; the bytes of their rows are those of [`polytrie_state::flat`].
 const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
+
+/// Checks a proof of this layer against the digest of a commitment; no layer is needed.
+///
+/// # Errors
+///
+/// If it is no proof of this layer, or does not lead to the digest.
+pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    foreign::verify::<proof::Way>(digest, proof)
+}

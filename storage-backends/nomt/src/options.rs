@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct NomtOptions {
     /// Bytes of the crate's caches: half for pages of the trie, half for leaves of its values. Whole MiB of each, at
-    /// least one. Steps that wait to be committed take as much again.
+    /// least one. Steps that wait to be committed take as much again, up to 256 MiB.
     pub cache_bytes: usize,
     /// Buckets of 4 KiB that its hash table of pages begins with. It grows by itself; the file has holes where nothing is.
     pub buckets: u32,

@@ -1,4 +1,4 @@
-//! Proofs: the siblings on the way to a key, and what stands at its end.
+//! The proof of a key: the siblings on the way to a key, and what stands at its end.
 //!
 //! ```text
 //! the key is there      its own leaf, which follows from the claim
@@ -16,7 +16,7 @@ use nomt::{
     trie::{InternalData, KeyPath, Node, TERMINATOR},
 };
 use polytrie_state::{
-    Proof, ProofError, Proven, StateError,
+    ProofError, StateError,
     foreign::{self, Key, Way as _},
 };
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 /// The way from the root to a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Way {
+pub struct Way {
     /// What stands beside it, from the top down.
     siblings: Vec<B256>,
     /// The leaf of another key at its end, if that is what shows that the key is not there.
@@ -39,22 +39,9 @@ struct Other {
     value_hash: B256,
 }
 
-/// For each key the way to it.
-pub(crate) fn ways(session: &Session, keys: Vec<Key>) -> Result<Vec<Way>, StateError> {
-    keys.into_iter().map(|key| Way::to(session, key)).collect()
-}
-
-/// Checks a proof of this layer against the digest of a commitment; no layer is needed.
-///
-/// # Errors
-///
-/// If it is no proof of this layer, or does not lead to the digest.
-pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    foreign::verify::<Way>(digest, proof)
-}
-
 impl Way {
-    fn to(session: &Session, key: KeyPath) -> Result<Self, StateError> {
+    /// The way to a key.
+    pub(crate) fn to(session: &Session, key: KeyPath) -> Result<Self, StateError> {
         let PathProof { terminal, siblings } = run("prove", || session.prove(key))?;
         let other = match terminal {
             PathProofTerminal::Leaf(leaf) if leaf.key_path != key => {

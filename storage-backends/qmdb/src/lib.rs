@@ -2,32 +2,31 @@
 //!
 //! Accounts and slots lie in two flat tables of the chain's store, and everything is read from there. The commitment is
 //! the root of a log of operations over the same rows, which the crate keeps in files of its own beside the store. It commits
-//! by itself, so there are two stores; and its root tells how the state came about, so the trail between them has every
-//! operation.
+//! by itself, so there are two stores; [`polytrie_state::foreign`] is the layer, and has the second follow the first. Its root
+//! tells how the state came about, so the trail between them has every operation.
 //!
-//! - `layer.rs`: the layer, which implements the seam,
-//! - `step.rs`: what a block amounts to, and the way back,
-//! - `trail.rs`: what the database does not have yet,
-//! - `undo.rs`: undo records that say how long the log was,
-//! - `tree/`: the crate's database: its thread, its files, what is not committed yet, filling it,
-//! - `proof.rs`: proofs, made and verified,
-//! - `check.rs`, `options.rs`: looking for damage, settings.
+//! - `mark.rs`: where the log stands, and what the trail says of a step,
+//! - `tree/`: the crate's database: its thread, its files, what is not committed yet, filling it, looking for damage,
+//! - `proof.rs`: the proof of a key,
+//! - `options.rs`: settings.
 
-mod check;
-mod layer;
+mod mark;
 mod options;
 mod proof;
-mod step;
-mod trail;
 mod tree;
-mod undo;
 
-pub use layer::QmdbLayer;
 pub use options::QmdbOptions;
-pub use proof::verify;
 
+use alloy_primitives::B256;
 use polytrie_kv::Table;
-use polytrie_state::flat::FlatTables;
+use polytrie_state::{
+    Proof, ProofError, Proven,
+    flat::FlatTables,
+    foreign::{self, ForeignLayer},
+};
+
+/// Flat state in the store of the chain, and the database `qmdb` of the crate `commonware-storage` over it.
+pub type QmdbLayer = ForeignLayer<tree::Tree>;
 
 /// The name of the layer.
 const NAME: &str = "qmdb";
@@ -38,3 +37,12 @@ const ACCOUNTS: Table = Table::new(32, "QmdbAccounts", 32);
 const SLOTS: Table = Table::new(33, "QmdbSlots", 64);
 /// Both; the bytes of their rows are those of [`polytrie_state::flat`].
 const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
+
+/// Checks a proof of this layer against the digest of a commitment; no layer is needed.
+///
+/// # Errors
+///
+/// If it is no proof of this layer, or does not lead to the digest.
+pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    foreign::verify::<proof::Way>(digest, proof)
+}

@@ -1,4 +1,4 @@
-//! Proofs: of each key the operation that wrote its value last, or the one that says which key comes next.
+//! The proof of a key: the operation that wrote its value last, or the one that says which key comes next.
 //!
 //! ```text
 //! the key is there      update of this key, its value and the key after it    at a place of the log, with the bits that say
@@ -17,7 +17,7 @@ use commonware_storage::{
     qmdb::current::ordered::proof::constant::{ExclusionProof, KeyValueProof},
 };
 use polytrie_state::{
-    Proof, ProofError, Proven,
+    ProofError,
     foreign::{self, Key},
 };
 use serde::{Deserialize, Serialize};
@@ -31,21 +31,12 @@ type Absence = ExclusionProof<Family, DbKey, DbValue, Digest, CHUNK>;
 /// The proof of a key, in the crate's encoding.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Way(pub(crate) Bytes);
+pub struct Way(pub(crate) Bytes);
 
 impl foreign::Way for Way {
     fn verify(&self, root: B256, key: Key, value: Option<Vec<u8>>) -> Result<(), ProofError> {
         holds(root, key, value, &self.0).map(drop)
     }
-}
-
-/// Checks a proof of this layer against the digest of a commitment; no layer is needed.
-///
-/// # Errors
-///
-/// If it is no proof of this layer, or does not lead to the digest.
-pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    foreign::verify::<Way>(digest, proof)
 }
 
 /// Whether a proof shows that there are no keys.

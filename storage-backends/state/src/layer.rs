@@ -22,7 +22,8 @@ pub struct BlockRef {
 pub struct Horizon {
     /// The last block that is durable in the store of the chain, as far as that is known: a crash does not undo it.
     pub durable: u64,
-    /// The first block that may still be taken back.
+    /// The first block that may still be taken back. It is not durable: after a crash the chain is at an earlier block, and what
+    /// was said before that one holds.
     pub undo_from: u64,
 }
 

@@ -5,91 +5,184 @@
 //! in the chain's store what the other one may not have yet:
 //!
 //! ```text
-//! chain's store   flat rows ‖ block ‖ head ‖ row n: digest before step n, keys that it touched ‖ end: n, digest after it
+//! chain's store   flat rows ‖ block ‖ head ‖ row n: mark before step n, what the step is ‖ end: first and last step, mark after
 //! other store     step n, once the batch above is durable: it is behind, or level, and never ahead
-//! open            the digest of the other store is looked for in the trail; the keys touched since then, with the values
-//!                 that they have in the flat rows now, are what it lacks
+//! open            the mark of the other store is looked for in the trail; the steps since then are what it lacks
 //! ```
 //!
-//! A step is a block, or the way back from one. Values are not in the trail: the last one of each key is in the flat rows,
-//! whatever happened in between. Rows go with the batch of a later step, once the other store has theirs durably. How many
-//! there are thus depends on when things became durable, and not on the blocks alone, unlike all other rows of a layer.
+//! A [`Mark`] says where the other store stands, and a [`TrailStep`] what it takes to go on from there. A step is a block, or the
+//! way back from one. Where the commitment follows from the state alone, it is the keys that were touched ([`Touched`]): the
+//! last value of each is in the flat rows, whatever happened in between. Where it tells how the state came about, it is all that a
+//! block wrote.
+//!
+//! Rows go with the batch of a later step, once the other store has theirs durably. How many there are thus depends on when
+//! things became durable, and not on the blocks alone, unlike all other rows of a layer.
 
 use crate::{CheckReport, StateError, Touched, scan};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
-use std::ops::ControlFlow;
+use std::{fmt::Debug, ops::ControlFlow};
 
-/// The table of the trail: number of a step → digest before it ‖ what it touched; and its end.
+/// The table of the trail: number of a step → mark before it ‖ what it is; and the end.
 pub const TRAIL_TABLE: Table = Table::new(3, "Trail", 8);
 
 /// The key of the row that says where the trail ends.
 const END: [u8; 8] = [0xff; 8];
 
+/// Where a store that commits by itself stands. The default is one that was never filled.
+pub trait Mark: Debug + Default + Clone + Copy + PartialEq + Send + Sync + 'static {
+    /// Appends its bytes.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads its bytes, and returns those after them.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])>;
+
+    /// The digest of the commitment there.
+    fn digest(&self) -> B256;
+
+    /// Whether there is a state that it belongs to.
+    fn is_filled(&self) -> bool {
+        true
+    }
+
+    /// One of the same place that is not filled.
+    #[must_use]
+    fn unfilled(&self) -> Self {
+        Self::default()
+    }
+
+    /// Where another store with the same content stands that is at the place of `other`: no block decides where that is.
+    #[must_use]
+    fn in_place_of(self, other: &Self) -> Self {
+        let _ = other;
+        self
+    }
+}
+
+/// The digest, where it tells the state.
+impl Mark for B256 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_slice());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (digest, rest) = bytes.split_first_chunk::<32>()?;
+        Some((Self::new(*digest), rest))
+    }
+
+    fn digest(&self) -> B256 {
+        *self
+    }
+}
+
+/// What another store has to do to take a step.
+pub trait TrailStep: Debug + Sized {
+    /// Appends its bytes.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads its bytes; `None` if they are not exactly what [`Self::encode`] writes.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+}
+
+/// `(account ‖ number of slots, 4 bytes, big-endian ‖ slots…)…`
+impl TrailStep for Touched {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for (account, slots) in self {
+            out.extend_from_slice(account.as_slice());
+            // Nothing near as many fit into memory.
+            out.extend_from_slice(&(slots.len() as u32).to_be_bytes());
+            slots.iter().for_each(|slot| out.extend_from_slice(slot.as_slice()));
+        }
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut touched = Self::new();
+        while let Some((account, after)) = bytes.split_first_chunk::<32>() {
+            let (count, mut after) = after.split_first_chunk::<4>()?;
+            let slots = touched.entry(B256::new(*account)).or_default();
+            for _ in 0..u32::from_be_bytes(*count) {
+                let (slot, more) = after.split_first_chunk::<32>()?;
+                slots.insert(B256::new(*slot));
+                after = more;
+            }
+            bytes = after;
+        }
+        bytes.is_empty().then_some(touched)
+    }
+}
+
+/// A step that another store lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lacking<M, S> {
+    /// What it is.
+    pub step: S,
+    /// The mark after it.
+    pub after: M,
+}
+
 /// Where a trail ends, and from where on it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trail {
+pub struct Trail<M> {
     /// The first step that has a row; all after it have one.
     first: u64,
     /// The last step.
     last: u64,
-    /// The digest after it.
-    digest: B256,
+    /// The mark after it.
+    mark: M,
 }
 
-impl Trail {
-    /// A trail without steps, from a state with this digest on.
-    pub const fn at(digest: B256) -> Self {
-        Self { first: 1, last: 0, digest }
+impl<M: Mark> Trail<M> {
+    /// A trail without steps, from this mark on.
+    pub const fn at(mark: M) -> Self {
+        Self { first: 1, last: 0, mark }
     }
 
-    /// The trail of a store; `None` if it has none, as before it was filled.
+    /// The trail of a store; that of one which was never filled if it has none.
     ///
     /// # Errors
     ///
     /// [`StateError::Corrupt`] if it is damaged; or if the store fails.
-    pub fn read(rows: &dyn Read) -> Result<Option<Self>, StateError> {
-        let Some(row) = rows.get(TRAIL_TABLE, &END)? else { return Ok(None) };
+    pub fn read(rows: &dyn Read) -> Result<Self, StateError> {
+        let Some(row) = rows.get(TRAIL_TABLE, &END)? else { return Ok(Self::at(M::default())) };
         let found = strip_checksum(&END, &row).and_then(|row| {
             let (first, row) = row.split_first_chunk::<8>()?;
-            let (last, digest) = row.split_first_chunk::<8>()?;
-            let digest = B256::try_from(digest).ok()?;
+            let (last, row) = row.split_first_chunk::<8>()?;
             let (first, last) = (u64::from_be_bytes(*first), u64::from_be_bytes(*last));
-            Some(Self { first, last, digest })
+            let (mark, rest) = M::decode(row)?;
+            rest.is_empty().then_some(Self { first, last, mark })
         });
-        found.map(Some).ok_or_else(|| StateError::Corrupt("the end of the trail is damaged".into()))
+        found.ok_or_else(|| StateError::Corrupt("the end of the trail is damaged".into()))
     }
 
-    /// Removes whatever there is: until [`Self::begin`] no other store belongs to this one.
-    pub fn remove(batch: &mut Batch) {
+    /// Puts a trail without steps in the place of whatever there is: the other store stands at this mark.
+    pub fn begin(batch: &mut Batch, mark: M) -> Self {
         batch.delete_range(TRAIL_TABLE, &[], None);
-    }
-
-    /// Adds a trail without steps: the other store has the state of this digest.
-    pub fn begin(batch: &mut Batch, digest: B256) -> Self {
-        let trail = Self::at(digest);
+        let trail = Self::at(mark);
         trail.put_end(batch);
         trail
     }
 
-    /// Adds a step that leads to a digest to the batch that it is part of. The other store has everything up to the step
+    /// Adds a step that leads to a mark to the batch that it is part of. The other store has everything up to the step
     /// `done` durably.
     #[must_use = "it is the trail once the batch is written"]
-    pub fn step(&self, batch: &mut Batch, digest: B256, touched: &Touched, done: u64) -> Self {
+    pub fn step(&self, batch: &mut Batch, step: &impl TrailStep, after: M, done: u64) -> Self {
         let first = self.first.max(done.min(self.last).saturating_add(1));
         for gone in self.first..first {
             batch.delete(TRAIL_TABLE, &gone.to_be_bytes());
         }
-        let next = Self { first, last: self.last + 1, digest };
-        let key = next.last.to_be_bytes();
-        batch.put(TRAIL_TABLE, &key, &encode(&key, &self.digest, touched));
+        let next = Self { first, last: self.last + 1, mark: after };
+        let (key, mut row) = (next.last.to_be_bytes(), Vec::new());
+        self.mark.encode(&mut row);
+        step.encode(&mut row);
+        append_checksum(&key, &mut row);
+        batch.put(TRAIL_TABLE, &key, &row);
         next.put_end(batch);
         next
     }
 
-    /// The digest at its end.
-    pub const fn digest(&self) -> B256 {
-        self.digest
+    /// The mark at its end.
+    pub const fn mark(&self) -> M {
+        self.mark
     }
 
     /// The number of its last step.
@@ -97,27 +190,31 @@ impl Trail {
         self.last
     }
 
-    /// What was touched since the state had this digest; `None` if it never had, as far as the trail goes.
+    /// The steps since the other store was at this mark, in order; `None` if it never was, as far as the trail goes.
     ///
     /// # Errors
     ///
     /// [`StateError::Corrupt`] if it is damaged; or if the store fails.
-    pub fn since(&self, rows: &dyn Read, digest: &B256) -> Result<Option<Touched>, StateError> {
-        let mut touched = Touched::new();
-        if *digest == self.digest {
-            return Ok(Some(touched));
+    pub fn since<S: TrailStep>(
+        &self,
+        rows: &dyn Read,
+        mark: &M,
+    ) -> Result<Option<Vec<Lacking<M, S>>>, StateError> {
+        let (mut lacking, mut after) = (Vec::new(), self.mark);
+        if *mark == after {
+            return Ok(Some(lacking));
         }
-        for step in (self.first..=self.last).rev() {
-            let key = step.to_be_bytes();
+        for number in (self.first..=self.last).rev() {
+            let key = number.to_be_bytes();
             let row = rows.get(TRAIL_TABLE, &key)?;
-            let (before, keys) =
-                row.and_then(|row| decode(&key, &row)).ok_or_else(|| damaged(step))?;
-            for (account, slots) in keys {
-                touched.entry(account).or_default().extend(slots);
+            let row = row.and_then(|row| decode::<M, S>(&key, &row));
+            let (before, step) = row.ok_or_else(|| damaged(number))?;
+            lacking.push(Lacking { step, after });
+            if before == *mark {
+                lacking.reverse();
+                return Ok(Some(lacking));
             }
-            if before == *digest {
-                return Ok(Some(touched));
-            }
+            after = before;
         }
         Ok(None)
     }
@@ -127,13 +224,24 @@ impl Trail {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn check(&self, rows: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
+    pub fn check<S: TrailStep>(
+        &self,
+        rows: &dyn Read,
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        match Self::read(rows) {
+            Ok(found) if found == *self => {}
+            Ok(_) | Err(StateError::Corrupt(_)) => {
+                report.problem("the end of the trail is damaged or missing".to_owned());
+            }
+            Err(error) => return Err(error),
+        }
         let mut next = self.first;
         scan(rows, TRAIL_TABLE, KeyRange::ALL, |key, row| {
             if key == END {
                 return Ok(ControlFlow::Continue(()));
             }
-            if key != next.to_be_bytes() || decode(key, row).is_none() {
+            if key != next.to_be_bytes() || decode::<M, S>(key, row).is_none() {
                 report.problem(damaged(next).to_string());
                 return Ok(ControlFlow::Break(()));
             }
@@ -147,10 +255,10 @@ impl Trail {
     }
 
     fn put_end(&self, batch: &mut Batch) {
-        let mut row = Vec::with_capacity(52);
+        let mut row = Vec::new();
         row.extend_from_slice(&self.first.to_be_bytes());
         row.extend_from_slice(&self.last.to_be_bytes());
-        row.extend_from_slice(self.digest.as_slice());
+        self.mark.encode(&mut row);
         append_checksum(&END, &mut row);
         batch.put(TRAIL_TABLE, &END, &row);
     }
@@ -160,35 +268,10 @@ fn damaged(step: u64) -> StateError {
     StateError::Corrupt(format!("step {step} of the trail is damaged or missing"))
 }
 
-/// `digest before ‖ (account ‖ number of slots, 4 bytes, big-endian ‖ slots…)… ‖ checksum`
-fn encode(key: &[u8], before: &B256, touched: &Touched) -> Vec<u8> {
-    let slots: usize = touched.values().map(|slots| slots.len()).sum();
-    let mut row = Vec::with_capacity(36 + touched.len() * 36 + slots * 32);
-    row.extend_from_slice(before.as_slice());
-    for (account, slots) in touched {
-        row.extend_from_slice(account.as_slice());
-        // Nothing near as many fit into memory.
-        row.extend_from_slice(&(slots.len() as u32).to_be_bytes());
-        slots.iter().for_each(|slot| row.extend_from_slice(slot.as_slice()));
-    }
-    append_checksum(key, &mut row);
-    row
-}
-
-fn decode(key: &[u8], row: &[u8]) -> Option<(B256, Touched)> {
-    let (before, mut rest) = strip_checksum(key, row)?.split_first_chunk::<32>()?;
-    let mut touched = Touched::new();
-    while let Some((account, after)) = rest.split_first_chunk::<32>() {
-        let (count, mut after) = after.split_first_chunk::<4>()?;
-        let slots = touched.entry(B256::new(*account)).or_default();
-        for _ in 0..u32::from_be_bytes(*count) {
-            let (slot, more) = after.split_first_chunk::<32>()?;
-            slots.insert(B256::new(*slot));
-            after = more;
-        }
-        rest = after;
-    }
-    rest.is_empty().then_some((B256::new(*before), touched))
+/// `mark before ‖ step ‖ checksum`
+fn decode<M: Mark, S: TrailStep>(key: &[u8], row: &[u8]) -> Option<(M, S)> {
+    let (before, step) = M::decode(strip_checksum(key, row)?)?;
+    Some((before, S::decode(step)?))
 }
 
 #[cfg(test)]
@@ -206,86 +289,98 @@ mod tests {
         keys.iter().map(|(account, of)| (hash(*account), slots(of))).collect()
     }
 
-    /// A trail through digests 0, 1, 2, 1, 3, each step of which touches the account of its number.
-    fn trail(store: &Store, done: u64) -> Trail {
+    /// The step of this number, which leads to a mark.
+    fn step(number: u8, after: u8) -> Lacking<B256, Touched> {
+        let step = touched(&[(number, &[number]), (9, &[number, number + 1])]);
+        Lacking { step, after: hash(after) }
+    }
+
+    const STEPS: [(u8, u8); 4] = [(1, 1), (2, 2), (3, 1), (4, 3)];
+
+    /// A trail through marks 0, 1, 2, 1, 3.
+    fn trail(store: &Store, done: u64) -> Trail<B256> {
         let mut batch = Batch::new();
         let mut trail = Trail::begin(&mut batch, hash(0));
         store.write(batch).unwrap();
-        for (step, digest) in (1u8..).zip([1, 2, 1, 3]) {
+        for (number, after) in STEPS {
             let mut batch = Batch::new();
-            let keys = touched(&[(step, &[step]), (9, &[step, step + 1])]);
-            trail = trail.step(&mut batch, hash(digest), &keys, done);
+            let Lacking { step, after } = step(number, after);
+            trail = trail.step(&mut batch, &step, after, done);
             store.write(batch).unwrap();
         }
         trail
     }
 
+    fn since(trail: &Trail<B256>, store: &Store, mark: u8) -> Option<Vec<Lacking<B256, Touched>>> {
+        trail.since(store, &hash(mark)).unwrap()
+    }
+
     #[test]
-    fn what_was_touched_since_a_digest_is_known_as_far_as_the_trail_goes() {
+    fn the_steps_since_a_mark_are_known_as_far_as_the_trail_goes() {
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
-        assert_eq!(Trail::read(&store).unwrap(), None);
+        assert_eq!(Trail::read(&store).unwrap(), Trail::at(B256::ZERO));
         let whole = trail(&store, 0);
-        assert_eq!(Trail::read(&store).unwrap(), Some(whole));
-        assert_eq!((whole.last(), whole.digest()), (4, hash(3)));
-        assert_eq!(whole.since(&store, &hash(3)).unwrap(), Some(Touched::new()));
+        assert_eq!(Trail::read(&store).unwrap(), whole);
+        assert_eq!((whole.last(), whole.mark()), (4, hash(3)));
+        let steps = STEPS.map(|(number, after)| step(number, after));
+        assert_eq!(since(&whole, &store, 3), Some(vec![]));
         // From the last time on that it was there.
-        let since = whole.since(&store, &hash(1)).unwrap();
-        assert_eq!(since, Some(touched(&[(4, &[4]), (9, &[4, 5])])));
-        let all = touched(&[(1, &[1]), (2, &[2]), (3, &[3]), (4, &[4]), (9, &[1, 2, 3, 4, 5])]);
-        assert_eq!(whole.since(&store, &hash(0)).unwrap(), Some(all));
-        assert_eq!(whole.since(&store, &hash(7)).unwrap(), None);
+        assert_eq!(since(&whole, &store, 1), Some(steps[3..].to_vec()));
+        assert_eq!(since(&whole, &store, 2), Some(steps[2..].to_vec()));
+        assert_eq!(since(&whole, &store, 0), Some(steps.to_vec()));
+        assert_eq!(since(&whole, &store, 7), None);
 
         // What the other store has is gone from it.
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
         let short = trail(&store, 2);
-        assert_eq!(short.since(&store, &hash(0)).unwrap(), None);
-        let since = short.since(&store, &hash(2)).unwrap();
-        assert_eq!(since, Some(touched(&[(3, &[3]), (4, &[4]), (9, &[3, 4, 5])])));
+        assert_eq!(since(&short, &store, 0), None);
+        assert_eq!(since(&short, &store, 2), Some(steps[2..].to_vec()));
     }
 
     #[test]
     fn damage_is_found() {
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
         let whole = trail(&store, 1);
-        let problems = || {
+        let problems = |trail: Result<Trail<B256>, StateError>| {
             let mut report = CheckReport::default();
-            let read = Trail::read(&store);
-            let Ok(Some(trail)) = read else { return 1 };
-            trail.check(&store, &mut report).unwrap();
+            let Ok(trail) = trail else { return 1 };
+            trail.check::<Touched>(&store, &mut report).unwrap();
             report.problems.len()
         };
-        assert_eq!(problems(), 0);
-        let keys = [END, 2u64.to_be_bytes(), 3u64.to_be_bytes(), 4u64.to_be_bytes()];
-        for key in keys {
+        let set = |key: &[u8], value: Option<&[u8]>| {
+            let mut batch = Batch::new();
+            match value {
+                Some(value) => batch.put(TRAIL_TABLE, key, value),
+                None => batch.delete(TRAIL_TABLE, key),
+            }
+            store.write(batch).unwrap();
+        };
+        assert_eq!(problems(Ok(whole)), 0);
+        for key in [END, 2u64.to_be_bytes(), 3u64.to_be_bytes(), 4u64.to_be_bytes()] {
             let row = store.get(TRAIL_TABLE, &key).unwrap().unwrap();
-            let set = |value: Option<&[u8]>| {
-                let mut batch = Batch::new();
-                match value {
-                    Some(value) => batch.put(TRAIL_TABLE, &key, value),
-                    None => batch.delete(TRAIL_TABLE, &key),
+            let assert_found = |context: &str| {
+                for trail in [Trail::read(&store), Ok(whole)] {
+                    assert_eq!(problems(trail), 1, "{context}");
                 }
-                store.write(batch).unwrap();
             };
             for at in 0..row.len() {
                 let mut changed = row.clone();
                 changed[at] ^= 1;
-                set(Some(&changed));
-                assert_eq!(problems(), 1, "byte {at}");
+                set(&key, Some(&changed));
+                assert_found(&format!("byte {at}"));
             }
-            set(None);
-            assert_eq!(problems(), 1);
+            set(&key, None);
+            assert_found("missing");
             if key != END {
-                assert!(whole.since(&store, &hash(7)).is_err());
+                assert!(whole.since::<Touched>(&store, &hash(7)).is_err());
             }
-            set(Some(&row));
+            set(&key, Some(&row));
         }
+        set(&5u64.to_be_bytes(), Some(b"one too many"));
+        assert_eq!(problems(Ok(whole)), 1);
         let mut batch = Batch::new();
-        batch.put(TRAIL_TABLE, &5u64.to_be_bytes(), b"one too many");
+        let anew = Trail::begin(&mut batch, hash(0));
         store.write(batch).unwrap();
-        assert_eq!(problems(), 1);
-        let mut batch = Batch::new();
-        Trail::remove(&mut batch);
-        store.write(batch).unwrap();
-        assert_eq!(Trail::read(&store).unwrap(), None);
+        assert_eq!(problems(Ok(anew)), 0);
     }
 }

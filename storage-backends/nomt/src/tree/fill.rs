@@ -15,22 +15,11 @@ use std::{mem, ops::ControlFlow, sync::Arc};
 const CHUNK: usize = 1 << 15;
 
 impl Tree {
-    /// Makes it anew from the flat rows of a store, which nothing else may change meanwhile. Returns the root.
-    pub(crate) fn refill(&self, store: &Store) -> Result<B256, StateError> {
-        let mut state = self.state.lock();
-        if state.has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
-        self.fill(&mut state, Some(store))
-    }
-
     /// Makes it anew from flat rows, or empty. Returns the root.
-    pub(super) fn fill(&self, state: &mut State, rows: Option<&Store>) -> Result<B256, StateError> {
-        drop(state.take());
+    pub(super) fn make(&self, state: &mut State, rows: Option<&Store>) -> Result<B256, StateError> {
         // Closed before its files go.
-        state.db = None;
+        state.close();
         state.db = Some(Arc::new(self.files.open_anew()?));
-        state.done = 0;
         let Some(rows) = rows else { return Ok(state.root()) };
         let rows = rows.snapshot();
         let mut changes = Changes::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! finish   session on what waits ──► overlay: root and changed pages, in memory
-//! accept   waiting: … │ overlay of the step, its changes, and the number of the batch that it is part of
+//! accept   waiting: … │ overlay of the step, and its changes
 //!          enough waits ──► what is durable of it in the chain's store is one commit; overlays above are computed again
 //! open     root of the database ──► what it lacks by the trail, in one commit; or, not on the trail, filled anew
 //! ```
@@ -12,21 +12,21 @@
 
 mod files;
 mod fill;
+mod scrub;
 
-use crate::{FLAT, NomtOptions};
+use crate::{FLAT, NAME, NomtOptions, proof::Way};
 use alloy_primitives::B256;
 use files::{Files, failure, reported};
 use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, trie::KeyPath};
 use parking_lot::Mutex;
-use polytrie_kv::{KvError, Store};
+use polytrie_kv::{KvError, Sorter, Store};
 use polytrie_state::{
-    StateError, Trail,
-    foreign::{Changes, current},
+    CheckReport, Lacking, StateError, Touched, Trail, WriteSet,
+    flat::FlatTables,
+    foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
 };
 use std::{
-    collections::VecDeque,
     fmt::{self, Debug, Display},
-    mem,
     sync::Arc,
 };
 
@@ -37,14 +37,12 @@ pub(crate) type Session = nomt::Session<Blake3Hasher>;
 
 /// Bytes of changed pages that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 8 << 10;
-/// So many steps are worth a commit.
-const STEPS: usize = 128;
 
 /// What a step amounts to in the trie.
 #[derive(Clone)]
-pub(crate) struct Computed {
+pub struct Computed {
     /// The root after it.
-    pub(crate) digest: B256,
+    digest: B256,
     changes: Arc<Changes>,
     overlay: Arc<Overlay>,
 }
@@ -55,18 +53,15 @@ impl Debug for Computed {
     }
 }
 
-/// A step that the database does not have.
-#[derive(Debug, Clone)]
-struct Waiting {
-    /// Its number in the trail.
-    step: u64,
-    /// The batch of the chain's store that it is part of.
-    batch: u64,
-    computed: Computed,
+impl Computed {
+    /// It waits as this step, with this batch of the chain's store.
+    fn waits(self, step: u64, batch: u64) -> Waits<Self> {
+        Waits { step, batch, keys: self.changes.len(), work: self }
+    }
 }
 
 /// The trie.
-pub(crate) struct Tree {
+pub struct Tree {
     files: Arc<Files>,
     /// Whether what is durable in the chain's store is committed here.
     follows: bool,
@@ -77,9 +72,7 @@ pub(crate) struct Tree {
 struct State {
     /// Once it was asked for.
     db: Option<Arc<Db>>,
-    waiting: VecDeque<Waiting>,
-    /// Keys that they change.
-    keys: usize,
+    waiting: Waiting<Computed>,
     /// The last step that is committed.
     done: u64,
     /// Shared with the forks there are.
@@ -87,16 +80,6 @@ struct State {
 }
 
 impl State {
-    fn push(&mut self, waiting: Waiting) {
-        self.keys += waiting.computed.changes.len();
-        self.waiting.push_back(waiting);
-    }
-
-    fn take(&mut self) -> VecDeque<Waiting> {
-        self.keys = 0;
-        mem::take(&mut self.waiting)
-    }
-
     /// The root of the database.
     fn root(&self) -> B256 {
         self.db.as_ref().map_or(B256::ZERO, |db| B256::new(db.root().into_inner()))
@@ -104,6 +87,12 @@ impl State {
 
     fn has_forks(&self) -> bool {
         Arc::strong_count(&self.forks) > 1
+    }
+
+    /// Forgets all of it. What waits goes first, as it is on the database.
+    fn close(&mut self) {
+        self.waiting = Waiting::default();
+        (self.db, self.done) = (None, 0);
     }
 }
 
@@ -113,66 +102,119 @@ impl Debug for Tree {
     }
 }
 
-impl Tree {
-    /// A trie that is opened when something asks for it.
-    pub(crate) fn new(options: NomtOptions) -> Self {
+impl Foreign for Tree {
+    const NAME: &'static str = NAME;
+    const FLAT: FlatTables = FLAT;
+    const TELLS_STATE: bool = true;
+    const NODES: &'static str = "pages";
+
+    type Options = NomtOptions;
+    type Mark = B256;
+    type Step = Touched;
+    type Work = Computed;
+    type Way = Way;
+
+    fn new(options: NomtOptions) -> Self {
         let follows = !options.read_only;
         Self { files: Arc::new(Files::new(options)), follows, state: Mutex::default() }
     }
 
-    /// Whether it is to be opened at once: its files are kept, and may be behind.
-    pub(crate) fn follows_on_disk(&self) -> bool {
+    fn follows_on_disk(&self) -> bool {
         self.follows && self.files.are_kept()
     }
 
-    /// A session on the state at the end of the trail. The flat rows of `store` must be those of it.
-    pub(crate) fn session(&self, trail: &Trail, store: &Store) -> Result<Session, StateError> {
-        let mut state = self.state.lock();
-        let db = self.open(&mut state, trail, store)?;
-        begin(&db, &state.waiting)
+    fn open(&self, trail: &Trail<B256>, store: &Store) -> Result<(), StateError> {
+        self.opened(&mut self.state.lock(), trail, store).map(drop)
     }
 
-    /// Accepts a step, whose batch was written to `store`, and commits what waits if that is much.
-    pub(crate) fn accept(
-        &self,
-        store: &Store,
-        step: u64,
-        computed: Computed,
-    ) -> Result<(), StateError> {
+    fn reserve(&self, _: &B256) -> Result<B256, StateError> {
+        if self.state.lock().has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
+        }
+        Ok(B256::ZERO)
+    }
+
+    fn clear(&self, _: &B256) -> Result<(), StateError> {
+        // The files go when others are made in their place.
+        self.state.lock().close();
+        Ok(())
+    }
+
+    fn fill(&self, store: &Store, _: &B256) -> Result<B256, StateError> {
         let mut state = self.state.lock();
-        let batch = store.progress().written;
-        state.push(Waiting { step, batch, computed });
-        let is_full = state.keys >= self.files.options.cache_bytes / BYTES_A_KEY;
-        let is_much = is_full || state.waiting.len() >= STEPS;
-        if !self.follows || !is_much || state.has_forks() {
+        self.make(&mut state, Some(store)).inspect_err(|_| state.close())
+    }
+
+    fn forward(
+        &self,
+        from: &Trail<B256>,
+        store: &Store,
+        _: u64,
+        writes: &WriteSet,
+    ) -> Result<Option<Next<Self>>, StateError> {
+        let mut step = Touched::new();
+        let changes = changed(&FLAT, store, writes, Some(&mut step))?;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let session = self.session(from, store)?;
+        if root_of(&session) != from.mark() {
+            return Err(StateError::Protocol("the trie is not where the trail ends"));
+        }
+        let work = compute(session, changes)?;
+        Ok(Some(Next { mark: work.digest, step, work }))
+    }
+
+    fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<(), StateError> {
+        let mut state = self.state.lock();
+        state.waiting.push(work.waits(step, store.progress().written));
+        if !self.follows || state.has_forks() {
             return Ok(());
         }
-        if is_full && store.progress().durable < batch {
-            // Memory is bounded, whatever the store gathers.
-            store.flush()?;
-        }
-        let durable = store.progress().durable;
-        let count = state.waiting.partition_point(|next| next.batch <= durable);
-        if is_full || count >= STEPS { self.commit(&mut state, count) } else { Ok(()) }
+        let keys = self.files.options.cache_bytes / BYTES_A_KEY;
+        // A way back is a step like any other: there is no need for the newest ones.
+        let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
+        let count = state.waiting.due(store, limits)?;
+        self.commit(&mut state, count)
     }
 
-    /// The last step that is committed, durably.
-    pub(crate) fn done(&self) -> u64 {
+    fn done(&self) -> u64 {
         self.state.lock().done
     }
 
-    /// Another one that begins here and commits nothing.
-    pub(crate) fn fork(&self, trail: &Trail, store: &Store) -> Result<Self, StateError> {
+    fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self, StateError> {
         let mut state = self.state.lock();
-        let db = self.open(&mut state, trail, store)?;
-        let State { waiting, keys, done, forks, .. } = &*state;
+        let db = Some(self.opened(&mut state, trail, store)?);
+        let State { waiting, done, forks, .. } = &*state;
         let (waiting, forks) = (waiting.clone(), Arc::clone(forks));
-        let fork = State { db: Some(db), waiting, keys: *keys, done: *done, forks };
+        let fork = State { db, waiting, done: *done, forks };
         Ok(Self { files: Arc::clone(&self.files), follows: false, state: Mutex::new(fork) })
     }
 
-    /// What there is to count.
-    pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn prove(
+        &self,
+        trail: &Trail<B256>,
+        store: &Store,
+        keys: Vec<Key>,
+    ) -> Result<Option<Vec<Way>>, StateError> {
+        let session = self.session(trail, store)?;
+        if root_of(&session) != trail.mark() {
+            return Ok(None);
+        }
+        keys.into_iter().map(|key| Way::to(&session, key)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn scrub(
+        &self,
+        trail: &Trail<B256>,
+        store: &Store,
+        rows: Sorter<Row>,
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        self.scrubbed(trail, store, rows, report)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
         let state = self.state.lock();
         let table = state.db.as_ref().map(|db| db.hash_table_utilization());
         let (pages, buckets) = table.map_or((0, 0), |table| (table.occupied, table.capacity));
@@ -184,72 +226,88 @@ impl Tree {
             ("file_bytes", dir.map_or(0, |dir| polytrie_kv::dir_bytes(&dir).unwrap_or(0))),
         ]
     }
+}
 
-    /// The database, level with the end of the trail.
-    fn open(&self, state: &mut State, trail: &Trail, store: &Store) -> Result<Arc<Db>, StateError> {
+impl Tree {
+    /// A session on the state at the end of the trail.
+    fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session, StateError> {
+        let mut state = self.state.lock();
+        let db = self.opened(&mut state, trail, store)?;
+        begin(&db, &state.waiting)
+    }
+
+    /// The database, level with the end of the trail but for what waits.
+    fn opened(
+        &self,
+        state: &mut State,
+        trail: &Trail<B256>,
+        store: &Store,
+    ) -> Result<Arc<Db>, StateError> {
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
-            if let Err(error) = self.catch_up(state, trail, store) {
-                // The next call is to find the same error.
-                state.db = None;
-                return Err(error);
-            }
+            // The next call is to find the same error.
+            self.catch_up(state, trail, store).inspect_err(|_| state.close())?;
             state.done = trail.last();
         }
         state.db.clone().ok_or(StateError::Protocol("the trie is closed"))
     }
 
-    fn catch_up(&self, state: &mut State, trail: &Trail, store: &Store) -> Result<(), StateError> {
+    fn catch_up(
+        &self,
+        state: &mut State,
+        trail: &Trail<B256>,
+        store: &Store,
+    ) -> Result<(), StateError> {
         let found = state.root();
-        match trail.since(store, &found)? {
-            Some(touched) if touched.is_empty() => Ok(()),
-            Some(touched) if self.follows => {
-                // What is found when a store is opened is durable.
-                self.write(state, current(&FLAT, store, &touched)?)?;
-                expect(state.root(), trail)
-            }
-            Some(touched) => {
+        match trail.since::<Touched>(store, &found)? {
+            Some(lacking) if lacking.is_empty() => Ok(()),
+            Some(lacking) => {
+                let changes = current(&FLAT, store, &touched(lacking))?;
+                if self.follows {
+                    // What is found when a store is opened is durable.
+                    self.write(state, changes)?;
+                    return expect(state.root(), trail);
+                }
                 let Some(db) = &state.db else { return Ok(()) };
-                let computed =
-                    compute(begin(db, &state.waiting)?, current(&FLAT, store, &touched)?)?;
+                let computed = compute(begin(db, &state.waiting)?, changes)?;
                 expect(computed.digest, trail)?;
-                state.push(Waiting { step: trail.last(), batch: u64::MAX, computed });
+                state.waiting.push(computed.waits(trail.last(), u64::MAX));
                 Ok(())
             }
             None => {
                 if !self.follows && self.files.are_kept() {
                     let reason = "has to make its files anew, which a command that only reads does not; run one that writes, such as `import`, first";
-                    let layer = crate::NAME;
-                    return Err(StateError::Unsupported { layer, reason: reason.to_owned() });
+                    return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
                 }
                 if self.files.are_kept() && !found.is_zero() {
                     tracing::warn!("the files of nomt are not of this state: they are made anew");
                 }
-                // Rows without a trail are what a load left that was stopped: they say nothing.
-                let rows = (!trail.digest().is_zero()).then_some(store);
-                expect(self.fill(state, rows)?, trail)
+                // Rows at the root of nothing are what a load left that was stopped: they say nothing.
+                let rows = (!trail.mark().is_zero()).then_some(store);
+                expect(self.make(state, rows)?, trail)
             }
         }
     }
 
     /// Commits the first steps that wait as one, and computes the others again.
     fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
-        let mut waiting = state.take();
-        let rest = waiting.split_off(count);
+        if count == 0 {
+            return Ok(());
+        }
         let (mut changes, mut done) = (Changes::new(), state.done);
-        for Waiting { step, computed, .. } in waiting {
+        for Waits { step, work, .. } in state.waiting.take(count) {
             done = step;
-            changes.extend(Arc::unwrap_or_clone(computed.changes));
+            changes.extend(Arc::unwrap_or_clone(work.changes));
         }
         // Their overlays go before what is below them changes.
-        let again = |Waiting { step, batch, computed }| (step, batch, computed.changes);
-        let rest: Vec<_> = rest.into_iter().map(again).collect();
+        let again = |Waits { step, batch, work, .. }: Waits<Computed>| (step, batch, work.changes);
+        let rest: Vec<_> = state.waiting.take(usize::MAX).into_iter().map(again).collect();
         self.write(state, changes)?;
         state.done = done;
         for (step, batch, changes) in rest {
             let Some(db) = &state.db else { break };
             let computed = compute(begin(db, &state.waiting)?, Arc::unwrap_or_clone(changes))?;
-            state.push(Waiting { step, batch, computed });
+            state.waiting.push(computed.waits(step, batch));
         }
         Ok(())
     }
@@ -281,8 +339,22 @@ impl Tree {
     }
 }
 
+/// All that some steps touched.
+fn touched(lacking: Vec<Lacking<B256, Touched>>) -> Touched {
+    let mut touched = Touched::new();
+    for (account, slots) in lacking.into_iter().flat_map(|next| next.step) {
+        touched.entry(account).or_default().extend(slots);
+    }
+    touched
+}
+
+/// The root of the state that a session is on.
+fn root_of(session: &Session) -> B256 {
+    B256::new(session.prev_root().into_inner())
+}
+
 /// What a step amounts to on the state of a session.
-pub(crate) fn compute(session: Session, changes: Changes) -> Result<Computed, StateError> {
+fn compute(session: Session, changes: Changes) -> Result<Computed, StateError> {
     let actuals = written(changes.clone());
     let overlay = run("compute the root", || session.finish(actuals))?.into_overlay();
     let digest = B256::new(overlay.root().into_inner());
@@ -298,13 +370,12 @@ pub(crate) fn run<T, E: Display>(
     action: &'static str,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, StateError> {
-    reported(work).map_err(|reason| {
-        StateError::Store(KvError::Engine { engine: crate::NAME, action, reason })
-    })
+    reported(work)
+        .map_err(|reason| StateError::Store(KvError::Engine { engine: NAME, action, reason }))
 }
 
-fn begin(db: &Db, waiting: &VecDeque<Waiting>) -> Result<Session, StateError> {
-    let overlays = waiting.iter().rev().map(|next| &*next.computed.overlay);
+fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
+    let overlays = waiting.iter().rev().map(|next| &*next.work.overlay);
     let params = SessionParams::default()
         .overlay(overlays)
         .map_err(|_| StateError::Protocol("steps of the trie are not in order"))?;
@@ -312,8 +383,8 @@ fn begin(db: &Db, waiting: &VecDeque<Waiting>) -> Result<Session, StateError> {
 }
 
 /// The trie of the flat rows must have the root that the chain's store knows.
-fn expect(found: B256, trail: &Trail) -> Result<(), StateError> {
-    let expected = trail.digest();
+fn expect(found: B256, trail: &Trail<B256>) -> Result<(), StateError> {
+    let expected = trail.mark();
     if found == expected {
         return Ok(());
     }

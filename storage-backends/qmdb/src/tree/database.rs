@@ -2,7 +2,7 @@
 //! wait until it is done.
 
 use super::failure::{damaged, failed};
-use crate::{NAME, QmdbOptions, trail::Mark};
+use crate::{NAME, QmdbOptions, mark::Log};
 use alloy_primitives::B256;
 use commonware_codec::{Encode, RangeCfg};
 use commonware_cryptography::{Blake3, blake3::Digest};
@@ -76,14 +76,14 @@ struct Held {
 
 impl Held {
     /// Opens it at the last commit that has so many operations at most. Those after it are gone for good.
-    async fn open(&mut self, at_most: Option<u64>) -> Result<Mark, DbError> {
+    async fn open(&mut self, at_most: Option<u64>) -> Result<Log, DbError> {
         // A file can be open once.
         self.db = None;
         let (context, config) = (self.context.child("db"), self.config.clone());
         let db = Db::init(context, config, at_most.map(Location::new)).await?;
-        let mark = Mark { operations: *db.bounds().end, root: B256::new(db.root().0) };
+        let log = Log { operations: *db.bounds().end, root: B256::new(db.root().0) };
         self.db = Some(db);
-        Ok(mark)
+        Ok(log)
     }
 
     fn db(&self) -> Result<&Db, DbError> {
@@ -122,7 +122,7 @@ impl Database {
         path: PathBuf,
         options: &QmdbOptions,
         at_most: Option<u64>,
-    ) -> Result<(Self, Mark), StateError> {
+    ) -> Result<(Self, Log), StateError> {
         let settings = Settings::of(options);
         // The runtime panics where it cannot start them.
         expect_threads(THREADS + BLOCKING + settings.threads.get())?;
@@ -140,8 +140,8 @@ impl Database {
         };
         let thread = Some(Worker::start("qmdb", work)?);
         let database = Self { path, jobs: Some(jobs), thread };
-        let mark = database.reopen("open", at_most)?;
-        Ok((database, mark))
+        let log = database.reopen("open", at_most)?;
+        Ok((database, log))
     }
 
     /// What changes amount to on a step that is not in the database, or on what is.
@@ -188,11 +188,11 @@ impl Database {
     }
 
     /// Goes back to the last commit that has so many operations at most.
-    pub(super) fn go_back(&self, operations: u64) -> Result<Mark, StateError> {
+    pub(super) fn go_back(&self, operations: u64) -> Result<Log, StateError> {
         self.reopen("go back in", Some(operations))
     }
 
-    fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Mark, StateError> {
+    fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Log, StateError> {
         let opened = self.run(action, async move |held| held.open(at_most).await);
         opened.map_err(|error| match error {
             // Some files that are not what it wrote have the crate panic.
@@ -303,8 +303,8 @@ impl Settings {
 }
 
 /// The log after a step that is computed.
-pub(super) fn mark_of(overlay: &Overlay) -> Mark {
-    Mark { operations: *overlay.bounds().tip.size, root: B256::new(overlay.root().0) }
+pub(super) fn log_of(overlay: &Overlay) -> Log {
+    Log { operations: *overlay.bounds().tip.size, root: B256::new(overlay.root().0) }
 }
 
 /// Whether a directory has a database.

@@ -4,9 +4,9 @@
 
 use super::{
     State, Tree,
-    database::{Database, mark_of},
+    database::{Database, log_of},
 };
-use crate::{ACCOUNTS, FLAT, SLOTS, trail::Mark};
+use crate::{ACCOUNTS, FLAT, SLOTS, mark::Log};
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
     StateError,
@@ -23,13 +23,13 @@ const SYNC_EVERY: u64 = 32;
 impl Tree {
     /// Makes the files of this number, which were reserved, from the flat rows of a store, which nothing else may change
     /// meanwhile. Returns the log.
-    pub(crate) fn refill(&self, store: &Store, files: u64) -> Result<Mark, StateError> {
-        let mut state = self.state.lock();
+    pub(super) fn make(
+        &self,
+        state: &mut State,
+        store: &Store,
+        files: u64,
+    ) -> Result<Log, StateError> {
         *state = State::default();
-        self.fill(&mut state, store, files).inspect_err(|_| *state = State::default())
-    }
-
-    fn fill(&self, state: &mut State, store: &Store, files: u64) -> Result<Mark, StateError> {
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
         for table in [ACCOUNTS, SLOTS] {
@@ -62,9 +62,9 @@ impl Tree {
 }
 
 /// Appends changes to what is there.
-pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Mark, StateError> {
+pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log, StateError> {
     let overlay = database.compute(None, changes)?;
-    let mark = mark_of(&overlay);
+    let log = log_of(&overlay);
     database.apply(overlay)?;
-    Ok(mark)
+    Ok(log)
 }

@@ -2,13 +2,13 @@
 
 use super::{
     State, Tree,
-    database::{Database, is_there, mark_of},
+    database::{Database, is_there, log_of},
     files::{self, Files},
     fill::append,
 };
-use crate::trail::{Lacking, Mark, Step, Trail};
+use crate::mark::{Log, Mark, Step};
 use polytrie_kv::{DirLock, Store};
-use polytrie_state::StateError;
+use polytrie_state::{Lacking, Mark as _, StateError, Trail};
 use std::sync::Arc;
 
 impl State {
@@ -21,8 +21,8 @@ impl State {
     ) -> Result<(), StateError> {
         let path = files.path(number)?;
         let lock = DirLock::acquire(&path)?;
-        let (database, mark) = Database::open(path, &files.options, at_most)?;
-        (self.open, self.at) = (Some((database, lock)), mark);
+        let (database, log) = Database::open(path, &files.options, at_most)?;
+        (self.open, self.at) = (Some((database, lock)), log);
         Ok(())
     }
 }
@@ -32,13 +32,13 @@ impl Tree {
     pub(super) fn opened(
         &self,
         state: &mut State,
-        trail: &Trail,
+        trail: &Trail<Mark>,
         store: &Store,
     ) -> Result<(), StateError> {
         if state.open.is_some() {
             return Ok(());
         }
-        if !trail.is_filled() {
+        if !trail.mark().is_filled() {
             return Err(StateError::Protocol("the layer was not filled"));
         }
         if let Some(failed) = &state.failed {
@@ -54,17 +54,23 @@ impl Tree {
     }
 
     /// Takes the steps that the files lack by the trail. All of them are durable in the chain's store when it is opened.
-    fn catch_up(&self, state: &mut State, trail: &Trail, store: &Store) -> Result<(), StateError> {
-        let path = self.files.path(trail.files)?;
+    fn catch_up(
+        &self,
+        state: &mut State,
+        trail: &Trail<Mark>,
+        store: &Store,
+    ) -> Result<(), StateError> {
+        let files = trail.mark().files;
+        let path = self.files.path(files)?;
         if !is_there(&path) {
             return Err(StateError::Corrupt(format!(
                 "the files of qmdb are not in {}; put them back together with the chain's store, or fill another data directory with `db convert` or `db dump`: rows alone do not tell the root, which depends on how they came about",
                 path.display()
             )));
         }
-        state.open_files(&self.files, trail.files, None)?;
-        let Some(lacking) = trail.since(store, &state.at)? else {
-            let Mark { operations, root } = state.at;
+        state.open_files(&self.files, files, None)?;
+        let Some(lacking) = trail.since(store, &Mark { files, log: state.at })? else {
+            let Log { operations, root } = state.at;
             return Err(StateError::Corrupt(format!(
                 "the files of qmdb in {} have {operations} operations and the root {root}, which the chain's store does not know; put back a copy of both of the same moment",
                 path.display()
@@ -78,12 +84,12 @@ impl Tree {
         for Lacking { step, after } in blocks {
             if let Step::Block(changes) = step {
                 state.at = append(state.database()?, changes)?;
-                expect(state.at, after)?;
+                expect(state.at, after.log)?;
             }
         }
         state.first = state.database()?.sync(None)?;
         (state.base, state.done) = (state.at, trail.last());
-        expect(state.at, trail.mark)
+        expect(state.at, trail.mark().log)
     }
 
     /// Copies the files of the database that a fork comes from, cut to where the fork is by now, and computes what
@@ -104,10 +110,11 @@ impl Tree {
         let mut on = None;
         let (open, waiting) = (&state.open, &mut state.waiting);
         let Some((database, _)) = open else { return Ok(()) };
-        for next in waiting {
-            let overlay = database.compute(on.take(), Arc::clone(&next.computed.changes))?;
-            expect(mark_of(&overlay), next.computed.mark)?;
-            next.computed.overlay = Some(Arc::clone(&overlay));
+        for next in waiting.iter_mut() {
+            let computed = &mut next.work.computed;
+            let overlay = database.compute(on.take(), Arc::clone(&computed.changes))?;
+            expect(log_of(&overlay), computed.log)?;
+            computed.overlay = Some(Arc::clone(&overlay));
             on = Some(overlay);
         }
         Ok(())
@@ -115,8 +122,8 @@ impl Tree {
 }
 
 /// Where the log is to be cut, and the blocks from there on, without those that were taken back.
-fn shortest(at: Mark, lacking: Vec<Lacking>) -> (Mark, Vec<Lacking>) {
-    let (mut base, mut blocks) = (at, Vec::<Lacking>::new());
+fn shortest(at: Log, lacking: Vec<Lacking<Mark, Step>>) -> (Log, Vec<Lacking<Mark, Step>>) {
+    let (mut base, mut blocks) = (at, Vec::<Lacking<Mark, Step>>::new());
     for next in lacking {
         if matches!(next.step, Step::Block(_)) {
             blocks.push(next);
@@ -124,14 +131,14 @@ fn shortest(at: Mark, lacking: Vec<Lacking>) -> (Mark, Vec<Lacking>) {
         }
         while blocks.pop_if(|last| last.after != next.after).is_some() {}
         if blocks.is_empty() {
-            base = next.after;
+            base = next.after.log;
         }
     }
     (base, blocks)
 }
 
 /// The log must be that of which the chain's store knows.
-pub(super) fn expect(found: Mark, expected: Mark) -> Result<(), StateError> {
+pub(super) fn expect(found: Log, expected: Log) -> Result<(), StateError> {
     if found == expected {
         return Ok(());
     }

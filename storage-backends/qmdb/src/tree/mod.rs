@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! finish   what waits ──► overlay: root and operations of the block, in memory
-//! accept   waiting: … │ overlay of the block, and the number of the batch that it is part of
-//!          enough waits ──► what is durable of it in the chain's store is one commit
+//! accept   waiting: … │ overlay of the block
+//!          enough waits ──► what is durable of it in the chain's store is one commit, but for the newest blocks
 //! undo     the overlay goes; where nothing waits any more, the log is to be cut, which is done before the next block
 //! open     the log is looked for in the trail: what it lacks is taken step by step
 //! ```
@@ -15,21 +15,25 @@ mod failure;
 mod files;
 mod fill;
 mod follow;
+mod scrub;
 
 pub(crate) use database::{CHUNK, DbKey, DbValue, VALUE};
 
 use crate::{
-    QmdbOptions,
-    trail::{Mark, Trail},
+    FLAT, NAME, QmdbOptions,
+    mark::{Log, Mark, Step},
+    proof::Way,
 };
-use database::{Database, Overlay, mark_of};
+use database::{Database, Overlay, log_of};
 use files::Files;
 use parking_lot::Mutex;
-use polytrie_kv::{DirLock, Store};
+use polytrie_kv::{DirLock, Sorter, Store};
 use polytrie_state::{
-    StateError,
-    foreign::{Changes, Key},
+    CheckReport, Horizon, StateError, Trail, WriteSet,
+    flat::FlatTables,
+    foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, make_durable},
 };
+use scrub::Scrub;
 use std::{
     collections::VecDeque,
     fmt::{self, Debug},
@@ -38,37 +42,47 @@ use std::{
 
 /// Bytes that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 1 << 10;
-/// So many steps are worth a commit.
-const STEPS: usize = 128;
+/// Blocks that are not committed with those below, as they may be taken back: below them the log is to be opened anew.
+const NEWEST: usize = 32;
 /// Bytes of cache for the copy of a fork.
 const FORK_CACHE: usize = 16 << 20;
 
 /// What a block amounts to in the database.
 #[derive(Clone)]
-pub(crate) struct Computed {
+pub struct Computed {
     /// The log after it.
-    pub(crate) mark: Mark,
-    pub(crate) changes: Arc<Changes>,
+    log: Log,
+    changes: Arc<Changes>,
     /// None where it was computed on the database that a fork comes from.
     overlay: Option<Arc<Overlay>>,
 }
 
 impl Debug for Computed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Computed").field("mark", &self.mark).finish_non_exhaustive()
+        f.debug_struct("Computed").field("log", &self.log).finish_non_exhaustive()
     }
+}
+
+/// What the database gets to do with a step.
+#[derive(Debug)]
+pub enum Work {
+    /// A block.
+    Block {
+        /// Its number.
+        number: u64,
+        /// What it amounts to.
+        computed: Computed,
+    },
+    /// The way back.
+    Back(Mark),
 }
 
 /// A block that the database does not have.
 #[derive(Debug, Clone)]
-struct Waiting {
-    /// The number of its step in the trail.
-    step: u64,
-    /// The batch of the chain's store that it is part of.
-    batch: u64,
+struct Block {
+    computed: Computed,
     /// The first block that could still be taken back when it came.
     undo_from: u64,
-    computed: Computed,
 }
 
 /// What must be there to go back to a block.
@@ -82,7 +96,7 @@ struct Kept {
 
 /// The database.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     files: Files,
     state: Mutex<State>,
 }
@@ -94,14 +108,12 @@ struct State {
     /// Why it is not used any more.
     failed: Option<StateError>,
     /// The log in the files.
-    at: Mark,
+    at: Log,
     /// Where what waits begins: if that is not the log in the files, this one is to be cut.
-    base: Mark,
+    base: Log,
     /// The step that led there, and its batch, if the log is to be cut.
     cut: Option<(u64, u64)>,
-    waiting: VecDeque<Waiting>,
-    /// Keys that it changes.
-    keys: usize,
+    waiting: Waiting<Block>,
     /// The last step that the files have.
     done: u64,
     /// The first operation in the files.
@@ -134,8 +146,8 @@ impl State {
     }
 
     /// The log after what waits.
-    fn tip(&self) -> Mark {
-        self.waiting.back().map_or(self.base, |last| last.computed.mark)
+    fn tip(&self) -> Log {
+        self.waiting.last().map_or(self.base, |last| last.work.computed.log)
     }
 
     /// Does something after which, if it fails, nobody knows what is in memory and what in the files.
@@ -151,102 +163,131 @@ impl State {
             self.failed = Some(error.clone());
         })
     }
+
+    /// The way back to an earlier log, which is this step of the trail in this batch.
+    fn go_back(&mut self, cut: (u64, u64), to: Log) {
+        while self.tip() != to && self.waiting.pop().is_some() {}
+        if self.tip() != to {
+            (self.base, self.cut) = (to, Some(cut));
+        }
+        while self.kept.pop_back_if(|kept| kept.operations > to.operations).is_some() {}
+    }
+
+    /// The first operation that is needed to go back to before the block `undo_from`, if a whole file is below it.
+    fn prunable(&mut self, undo_from: u64, file: u64) -> Option<u64> {
+        let passed = self.kept.partition_point(|kept| kept.block < undo_from);
+        // The block before the first one that may be taken back is where the way leads to.
+        self.kept.drain(..passed.saturating_sub(1));
+        let oldest = self.kept.front().filter(|_| passed > 0 && !self.has_forks())?;
+        (oldest.first >= self.first + file).then_some(oldest.first)
+    }
 }
 
-impl Tree {
-    /// A database that is opened when something asks for it.
-    pub(crate) fn new(options: QmdbOptions) -> Self {
+impl Foreign for Tree {
+    const NAME: &'static str = NAME;
+    const FLAT: FlatTables = FLAT;
+    const TELLS_STATE: bool = false;
+    const NODES: &'static str = "operations";
+
+    type Options = QmdbOptions;
+    type Mark = Mark;
+    type Step = Step;
+    type Work = Work;
+    type Way = Way;
+
+    fn new(options: QmdbOptions) -> Self {
         Self { files: Files::new(options), state: Mutex::default() }
     }
 
-    /// Whether it is to be opened at once: its files are kept, and may be behind.
-    pub(crate) const fn follows_on_disk(&self) -> bool {
+    fn follows_on_disk(&self) -> bool {
         self.files.are_kept() && !self.files.options.read_only
     }
 
-    /// Opens it if it is not open, and brings it level with the trail. The chain's store must be at the end of that.
-    pub(crate) fn open(&self, trail: &Trail, store: &Store) -> Result<(), StateError> {
+    fn open(&self, trail: &Trail<Mark>, store: &Store) -> Result<(), StateError> {
         self.opened(&mut self.state.lock(), trail, store)
     }
 
-    /// What changes amount to after the end of the trail.
-    pub(crate) fn compute(
-        &self,
-        trail: &Trail,
-        store: &Store,
-        changes: Changes,
-    ) -> Result<Computed, StateError> {
-        let mut state = self.state.lock();
-        self.opened(&mut state, trail, store)?;
-        if state.tip() != trail.mark {
-            return Err(StateError::Protocol("the database is not where the trail ends"));
+    fn reserve(&self, old: &Mark) -> Result<Mark, StateError> {
+        if self.state.lock().has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
         }
-        state.attempt(|state| {
-            self.settle(state, store)?;
-            let on = state.waiting.back().and_then(|last| last.computed.overlay.clone());
-            let changes = Arc::new(changes);
-            let overlay = state.database()?.compute(on, Arc::clone(&changes))?;
-            Ok(Computed { mark: mark_of(&overlay), changes, overlay: Some(overlay) })
-        })
+        // Lost files are not those to come.
+        Ok(Mark { files: self.files.reserve(old.files)?, log: Log::default() })
     }
 
-    /// Accepts a block, whose batch was written to `store`, and commits what waits if that is much.
-    pub(crate) fn accept(
+    fn clear(&self, old: &Mark) -> Result<(), StateError> {
+        // Closed before its files go.
+        *self.state.lock() = State::default();
+        self.files.remove(old.files)
+    }
+
+    fn fill(&self, store: &Store, reserved: &Mark) -> Result<Mark, StateError> {
+        let mut state = self.state.lock();
+        let files = reserved.files;
+        let filled = self.make(&mut state, store, files);
+        let log = filled.inspect_err(|_| *state = State::default())?;
+        Ok(Mark { files, log })
+    }
+
+    fn forward(
         &self,
+        from: &Trail<Mark>,
         store: &Store,
-        step: u64,
-        block: u64,
-        computed: Computed,
-    ) -> Result<(), StateError> {
+        number: u64,
+        writes: &WriteSet,
+    ) -> Result<Option<Next<Self>>, StateError> {
+        let changes = changed(&FLAT, store, writes, None)?;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let computed = self.compute(from, store, changes)?;
+        let mark = Mark { log: computed.log, ..from.mark() };
+        let step = Step::Block(Arc::clone(&computed.changes));
+        Ok(Some(Next { mark, step, work: Work::Block { number, computed } }))
+    }
+
+    /// The last step leads to the log before the block; the others change flat rows only.
+    fn back(
+        &self,
+        from: &Trail<Mark>,
+        _: &Store,
+        _: &WriteSet,
+        to: Option<Mark>,
+    ) -> Result<Option<Next<Self>>, StateError> {
+        let to = to.filter(|to| *to != from.mark());
+        Ok(to.map(|mark| Next { mark, step: Step::Back, work: Work::Back(mark) }))
+    }
+
+    fn accept(&self, store: &Store, step: u64, work: Work) -> Result<(), StateError> {
         let mut state = self.state.lock();
         let batch = store.progress().written;
+        let (number, computed) = match work {
+            Work::Block { number, computed } => (number, computed),
+            Work::Back(to) => {
+                state.go_back((step, batch), to.log);
+                return Ok(());
+            }
+        };
         if let Some(overlay) = &computed.overlay {
-            let first = *overlay.sync_boundary();
-            state.kept.push_back(Kept { block, operations: computed.mark.operations, first });
+            let (operations, first) = (computed.log.operations, *overlay.sync_boundary());
+            state.kept.push_back(Kept { block: number, operations, first });
         }
-        state.keys += computed.changes.len();
-        let undo_from = state.undo_from;
-        state.waiting.push_back(Waiting { step, batch, undo_from, computed });
-        let is_full = state.keys >= self.files.options.cache_bytes / BYTES_A_KEY;
-        if !is_full && state.waiting.len() < STEPS {
-            return Ok(());
-        }
+        let (keys, undo_from) = (computed.changes.len(), state.undo_from);
+        let work = Block { computed, undo_from };
+        state.waiting.push(Waits { step, batch, keys, work });
         state.attempt(|state| {
-            // Memory is bounded, whatever the store gathers.
-            let durable = if is_full { self.durable(store, batch)? } else { self.progress(store) };
-            let count = state.waiting.partition_point(|next| next.batch <= durable);
-            if is_full || count >= STEPS { self.commit(state, count) } else { Ok(()) }
+            let keys = self.files.options.cache_bytes / BYTES_A_KEY;
+            let limits = Limits { keys, newest: NEWEST, is_kept: self.files.are_kept() };
+            let count = state.waiting.due(store, limits)?;
+            self.commit(state, count)
         })
     }
 
-    /// Accepts a way back, whose batch was written to `store`.
-    pub(crate) fn go_back(&self, store: &Store, step: u64, to: Mark) -> Result<(), StateError> {
-        let mut state = self.state.lock();
-        while state.tip() != to
-            && let Some(gone) = state.waiting.pop_back()
-        {
-            state.keys -= gone.computed.changes.len();
-        }
-        if state.tip() != to {
-            state.base = to;
-            state.cut = Some((step, store.progress().written));
-        }
-        while state.kept.pop_back_if(|kept| kept.operations > to.operations).is_some() {}
-        Ok(())
-    }
-
-    /// The last step that the files have, durably.
-    pub(crate) fn done(&self) -> u64 {
+    fn done(&self) -> u64 {
         self.state.lock().done
     }
 
-    /// Blocks before this one are not taken back any more.
-    pub(crate) fn advance(&self, undo_from: u64) {
-        self.state.lock().undo_from = undo_from;
-    }
-
-    /// Another one that begins here, and goes its own way with files of its own.
-    pub(crate) fn fork(self: &Arc<Self>, trail: &Trail, store: &Store) -> Result<Self, StateError> {
+    fn fork(self: &Arc<Self>, trail: &Trail<Mark>, store: &Store) -> Result<Self, StateError> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
         let options = QmdbOptions {
@@ -255,40 +296,52 @@ impl Tree {
             ..self.files.options.clone()
         };
         let mut waiting = state.waiting.clone();
-        waiting.iter_mut().for_each(|next| next.computed.overlay = None);
+        waiting.iter_mut().for_each(|next| next.work.computed.overlay = None);
         let origin = Origin { tree: Arc::clone(self), _fork: Arc::clone(&state.forks) };
-        let (base, keys, done) = (state.base, state.keys, state.done);
-        let fork = State { base, waiting, keys, done, origin: Some(origin), ..State::default() };
+        let (base, done) = (state.base, state.done);
+        let fork = State { base, waiting, done, origin: Some(origin), ..State::default() };
         Ok(Self { files: Files::new(options), state: Mutex::new(fork) })
     }
 
-    /// For each key the proof of its value, or of that it is not there, at the end of the trail; `None` if another step was
-    /// accepted meanwhile.
-    pub(crate) fn prove(
+    fn prove(
         &self,
-        trail: &Trail,
+        trail: &Trail<Mark>,
         store: &Store,
         keys: Vec<Key>,
-    ) -> Result<Option<Vec<Vec<u8>>>, StateError> {
+    ) -> Result<Option<Vec<Way>>, StateError> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
-        if state.tip() != trail.mark {
+        if state.tip() != trail.mark().log {
             return Ok(None);
         }
         state.attempt(|state| {
             self.settle(state, store)?;
-            if let Some(last) = state.waiting.back() {
-                self.durable(store, last.batch)?;
+            if let Some(last) = state.waiting.last() {
+                make_durable(store, last.batch, self.files.are_kept())?;
                 self.commit(state, state.waiting.len())?;
             }
             Ok(())
         })?;
         // Nothing changes with a proof, not even if it cannot be read.
-        state.database()?.prove(keys).map(Some)
+        let proofs = state.database()?.prove(keys)?;
+        Ok(Some(proofs.into_iter().map(|proof| Way(proof.into())).collect()))
     }
 
-    /// What there is to count.
-    pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn scrub(
+        &self,
+        trail: &Trail<Mark>,
+        store: &Store,
+        rows: Sorter<Row>,
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        Scrub { tree: self, trail, store, report, ends: None }.all(rows)
+    }
+
+    fn advance(&self, horizon: Horizon) {
+        self.state.lock().undo_from = horizon.undo_from;
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
         let state = self.state.lock();
         let path = state.database().ok().map(|database| database.path.clone());
         vec![
@@ -297,42 +350,35 @@ impl Tree {
             ("file_bytes", path.map_or(0, |path| files::bytes(&path))),
         ]
     }
+}
 
-    /// Makes a directory for the files of what is to be filled, and returns its number, which is above this one: lost files
-    /// are not those to come.
-    pub(crate) fn reserve(&self, above: u64) -> Result<u64, StateError> {
-        if self.state.lock().has_forks() {
-            return Err(StateError::Protocol("a layer was filled while it had a fork"));
-        }
-        self.files.reserve(above)
-    }
-
-    /// Removes the files of a number; nothing happens if there are none.
-    pub(crate) fn remove(&self, files: u64) -> Result<(), StateError> {
+impl Tree {
+    /// What changes amount to after the end of the trail.
+    fn compute(
+        &self,
+        trail: &Trail<Mark>,
+        store: &Store,
+        changes: Changes,
+    ) -> Result<Computed, StateError> {
         let mut state = self.state.lock();
-        // Closed before its files go.
-        *state = State::default();
-        self.files.remove(files)
-    }
-
-    /// The last batch of the chain's store on which files may be built.
-    fn progress(&self, store: &Store) -> u64 {
-        if self.files.are_kept() { store.progress().durable } else { u64::MAX }
-    }
-
-    /// The same once this batch is among them.
-    fn durable(&self, store: &Store, batch: u64) -> Result<u64, StateError> {
-        if self.progress(store) < batch {
-            store.flush()?;
+        self.opened(&mut state, trail, store)?;
+        if state.tip() != trail.mark().log {
+            return Err(StateError::Protocol("the database is not where the trail ends"));
         }
-        Ok(self.progress(store))
+        state.attempt(|state| {
+            self.settle(state, store)?;
+            let on = state.waiting.last().and_then(|last| last.work.computed.overlay.clone());
+            let changes = Arc::new(changes);
+            let overlay = state.database()?.compute(on, Arc::clone(&changes))?;
+            Ok(Computed { log: log_of(&overlay), changes, overlay: Some(overlay) })
+        })
     }
 
     /// Cuts the log if that is to be done.
     fn settle(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
         let Some((step, batch)) = state.cut else { return Ok(()) };
         // Else the files might lack what the trail does not have any more.
-        self.durable(store, batch)?;
+        make_durable(store, batch, self.files.are_kept())?;
         state.at = state.database()?.go_back(state.base.operations)?;
         follow::expect(state.at, state.base)?;
         (state.done, state.cut) = (step, None);
@@ -344,29 +390,16 @@ impl Tree {
         let Some(last) = count.checked_sub(1).and_then(|last| state.waiting.get(last)) else {
             return Ok(());
         };
-        let (step, mark, overlay) = (last.step, last.computed.mark, last.computed.overlay.clone());
+        let Waits { step, work: Block { computed, undo_from }, .. } = last.clone();
+        let overlay = computed.overlay;
         let overlay = overlay.ok_or(StateError::Protocol("a block was committed uncomputed"))?;
         // A crash leads back to what is durable, and from there blocks are taken back as they could be then.
-        let undo_from = last.undo_from;
         let needed = state.prunable(undo_from, self.files.options.file_operations);
         let database = state.database()?;
         database.apply(overlay)?;
         state.first = database.sync(needed)?;
-        (state.at, state.base, state.done) = (mark, mark, step);
-        for gone in state.waiting.drain(..count) {
-            state.keys -= gone.computed.changes.len();
-        }
+        (state.at, state.base, state.done) = (computed.log, computed.log, step);
+        state.waiting.take(count);
         Ok(())
-    }
-}
-
-impl State {
-    /// The first operation that is needed to go back to before the block `undo_from`, if a whole file is below it.
-    fn prunable(&mut self, undo_from: u64, file: u64) -> Option<u64> {
-        let passed = self.kept.partition_point(|kept| kept.block < undo_from);
-        // The block before the first one that may be taken back is where the way leads to.
-        self.kept.drain(..passed.saturating_sub(1));
-        let oldest = self.kept.front().filter(|_| passed > 0 && !self.has_forks())?;
-        (oldest.first >= self.first + file).then_some(oldest.first)
     }
 }

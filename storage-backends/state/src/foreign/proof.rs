@@ -1,9 +1,9 @@
 //! Proofs of accounts and slots, made of one for each of their keys.
 
-use super::{Key, slot_key};
+use super::{Foreign, Key, slot_key};
 use crate::{
     Account, Proof, ProofError, Proven, StateError,
-    flat::{FlatTables, account_row, value_row},
+    flat::{account_row, value_row},
     hash_address, hash_slot,
 };
 use alloy_primitives::{Address, B256, U64, U256};
@@ -43,30 +43,25 @@ struct Slot<W> {
 }
 
 /// The keys that are to be proven, the account's first.
-pub fn proof_keys(address: &Address, slots: &[U256]) -> Vec<Key> {
+pub(super) fn proof_keys(address: &Address, slots: &[U256]) -> Vec<Key> {
     let hash = hash_address(address);
     let slots = slots.iter().map(|slot| slot_key(&hash, &hash_slot(slot)));
     [hash.0].into_iter().chain(slots).collect()
 }
 
-/// A proof of `layer`, out of those of [`proof_keys`]. `rows` must be of the same state.
-///
-/// # Errors
-///
-/// If the store fails or is damaged.
-pub fn prove<W: Way>(
-    layer: &str,
-    (flat, rows): (&FlatTables, &dyn Read),
+/// A proof out of those of [`proof_keys`]. `rows` must be of the same state.
+pub(super) fn prove<T: Foreign>(
+    rows: &dyn Read,
     (address, slots): (&Address, &[U256]),
-    ways: Vec<W>,
+    ways: Vec<T::Way>,
 ) -> Result<Proof, StateError> {
     let (hash, mut buffer) = (hash_address(address), Vec::new());
-    let account = flat.account(rows, &hash, &mut buffer)?;
+    let account = T::FLAT.account(rows, &hash, &mut buffer)?;
     let mut ways = ways.into_iter();
     let account_proof = ways.next().ok_or(StateError::Protocol("a key was not proven"))?;
     let mut storage_proof = Vec::with_capacity(slots.len());
     for (slot, proof) in slots.iter().zip(ways) {
-        let value = flat.slot(rows, &hash, &hash_slot(slot), &mut buffer)?;
+        let value = T::FLAT.slot(rows, &hash, &hash_slot(slot), &mut buffer)?;
         storage_proof.push(Slot { key: *slot, value, proof });
     }
     let shown = account.unwrap_or_default();
@@ -81,7 +76,7 @@ pub fn prove<W: Way>(
     };
     let proof = serde_json::to_value(body)
         .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-    Ok(Proof { layer: layer.to_owned(), proof })
+    Ok(Proof { layer: T::NAME.to_owned(), proof })
 }
 
 /// Checks a proof against the digest of a commitment; no layer is needed.

@@ -1,47 +1,47 @@
 //! The layer: the seam implemented.
 
-use crate::{
-    ACCOUNTS, FLAT, NAME, QmdbOptions, SLOTS, check,
-    proof::Way,
+use super::{
+    Foreign,
+    check::check,
+    proof::{proof_keys, prove},
     step::{Head, Parts, commitment, end, end_back},
-    trail::Trail,
-    tree::Tree,
-    undo::{Records, split},
+    undo::{Joined, split},
+};
+use crate::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
+    LayerSession, Lifecycle, Mark, Outcome, PlainRecords, Proof, Prove, SlotVisit, StateError,
+    StateLayer, StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
+    flat::{FlatReader, FlatSession},
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
-use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
-    LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    TRAIL_TABLE, UndoRecords, WIPED_TABLE,
-    flat::{FlatReader, FlatSession},
-    foreign::{proof_keys, prove},
-};
 use std::sync::Arc;
 
-/// Flat state in the store of the chain, and the database `qmdb` of the crate `commonware-storage` over it.
+/// Flat state in the store of the chain, and a store that commits by itself over it.
 #[derive(Debug)]
-pub struct QmdbLayer {
-    parts: Parts,
+pub struct ForeignLayer<T: Foreign> {
+    parts: Parts<T>,
     lifecycle: Arc<Lifecycle>,
+    records: Joined<T>,
 }
 
-impl QmdbLayer {
+impl<T: Foreign> ForeignLayer<T> {
     /// Its name.
-    pub const NAME: &str = NAME;
+    pub const NAME: &'static str = T::NAME;
     /// The tables it needs in its store.
-    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE, TRAIL_TABLE, WIPED_TABLE];
+    pub const TABLES: &'static [Table] =
+        &[T::FLAT.accounts, T::FLAT.slots, CODE_TABLE, TRAIL_TABLE, WIPED_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`]. Files that are behind the store are brought level with it.
     ///
     /// # Errors
     ///
-    /// If the store or the crate fails.
-    pub fn open(store: Store, options: QmdbOptions) -> Result<Arc<Self>, StateError> {
-        let tree = Arc::new(Tree::new(options));
-        let read = Trail::read(&store).and_then(|trail| {
-            if trail.is_filled() && tree.follows_on_disk() {
+    /// If one of the two stores fails.
+    pub fn open(store: Store, options: T::Options) -> Result<Arc<Self>, StateError> {
+        let tree = Arc::new(T::new(options));
+        let read = Trail::<T::Mark>::read(&store).and_then(|trail| {
+            if trail.mark().is_filled() && tree.follows_on_disk() {
                 tree.open(&trail, &store)?;
             }
             Ok(trail)
@@ -51,25 +51,28 @@ impl QmdbLayer {
 
     fn with(
         store: Store,
-        tree: Arc<Tree>,
-        trail: Result<Trail, StateError>,
+        tree: Arc<T>,
+        trail: Result<Trail<T::Mark>, StateError>,
     ) -> Result<Arc<Self>, StateError> {
         // Files that cannot be used go when others are filled.
-        let unfilled = Trail::read(&store).unwrap_or_default().unfilled();
-        let (lifecycle, trail) = Lifecycle::opened(store.clone(), trail, || Ok(unfilled))?;
+        let unfilled = || {
+            let found = Trail::<T::Mark>::read(&store).map(|trail| trail.mark().unfilled());
+            Ok(Trail::at(found.unwrap_or_default()))
+        };
+        let (lifecycle, trail) = Lifecycle::opened(store.clone(), trail, unfilled)?;
         let parts = Parts { store, tree, head: Arc::new(Mutex::new(trail)) };
-        Ok(Arc::new(Self { parts, lifecycle }))
+        Ok(Arc::new(Self { parts, lifecycle, records: Joined::new() }))
     }
 
     /// The trail at the head.
-    fn trail(&self) -> Trail {
+    fn trail(&self) -> Trail<T::Mark> {
         *self.parts.head.lock()
     }
 }
 
-impl StateLayer for QmdbLayer {
+impl<T: Foreign> StateLayer for ForeignLayer<T> {
     fn name(&self) -> &'static str {
-        NAME
+        T::NAME
     }
 
     fn commitment(&self) -> Commitment {
@@ -79,7 +82,7 @@ impl StateLayer for QmdbLayer {
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.lifecycle.ready()?;
         let rows = self.parts.store.snapshot();
-        Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
+        Ok(Arc::new(FlatReader::new(T::FLAT, rows.clone(), rows)))
     }
 
     fn load(
@@ -88,20 +91,20 @@ impl StateLayer for QmdbLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
-        let old = self.trail().files;
-        let files = tree.reserve(old)?;
-        // Nothing of the database is taken for the state of rows that are being filled.
-        let mut batch = Batch::new();
-        let unfilled = Trail::fill(&mut batch, files);
-        store.engine_write(&batch)?;
-        *head.lock() = unfilled;
-        tree.remove(old)?;
-        FLAT.load(store, Batch::new(), accounts)?;
-        let mark = tree.refill(store, files)?;
-        let mut batch = Batch::new();
-        let trail = Trail::begin(&mut batch, files, mark);
-        store.engine_write(&batch)?;
-        *head.lock() = trail;
+        let old = self.trail().mark();
+        let reserved = tree.reserve(&old)?;
+        // Nothing of the other store is taken for the state of rows that are being filled.
+        let begin = |mark| {
+            let mut batch = Batch::new();
+            let trail = Trail::begin(&mut batch, mark);
+            store.engine_write(&batch)?;
+            *head.lock() = trail;
+            Ok::<_, StateError>(trail)
+        };
+        begin(reserved)?;
+        tree.clear(&old)?;
+        T::FLAT.load(store, Batch::new(), accounts)?;
+        let trail = begin(tree.fill(store, &reserved)?)?;
         self.lifecycle.filled();
         Ok(commitment(&trail))
     }
@@ -110,11 +113,11 @@ impl StateLayer for QmdbLayer {
         let number = parent.number.wrapping_add(1);
         let proposal = self.lifecycle.begin(Head::new(self.parts.clone(), number))?;
         let store = self.parts.store.clone();
-        Ok(Box::new(FlatSession::new(FLAT, store, proposal, number, end)))
+        Ok(Box::new(FlatSession::new(T::FLAT, store, proposal, number, end::<T>)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let (to, record) = split(record)?;
+        let (to, record) = split::<T>(record)?;
         let (proposal, writes) =
             self.lifecycle.begin_undo(record, Head::new(self.parts.clone(), 0))?;
         end_back(proposal, &writes, to)
@@ -131,7 +134,7 @@ impl StateLayer for QmdbLayer {
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        FLAT.visit_accounts(&self.parts.store.snapshot(), &from, visit)
+        T::FLAT.visit_accounts(&self.parts.store.snapshot(), &from, visit)
     }
 
     fn slots(
@@ -141,22 +144,22 @@ impl StateLayer for QmdbLayer {
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        FLAT.visit_slots(&self.parts.store.snapshot(), &account, &from, visit)
+        T::FLAT.visit_slots(&self.parts.store.snapshot(), &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         if let Some(report) = self.lifecycle.damage()? {
             return Ok(report);
         }
-        check::check(&self.parts, progress)
+        check(&self.parts, progress)
     }
 
     fn advance(&self, horizon: Horizon) {
-        self.parts.tree.advance(horizon.undo_from);
+        self.parts.tree.advance(horizon);
     }
 
     fn undo_records(&self) -> &dyn UndoRecords {
-        &Records
+        if T::TELLS_STATE { &PlainRecords } else { &self.records }
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -168,7 +171,7 @@ impl StateLayer for QmdbLayer {
     }
 }
 
-impl Prove for QmdbLayer {
+impl<T: Foreign> Prove for ForeignLayer<T> {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.lifecycle.ready()?;
         self.lifecycle.settled()?;
@@ -176,9 +179,8 @@ impl Prove for QmdbLayer {
         loop {
             let rows = store.snapshot();
             let trail = Trail::read(&rows)?;
-            if let Some(proofs) = tree.prove(&trail, store, proof_keys(address, slots))? {
-                let ways = proofs.into_iter().map(|proof| Way(proof.into())).collect();
-                return prove(NAME, (&FLAT, &rows), (address, slots), ways);
+            if let Some(ways) = tree.prove(&trail, store, proof_keys(address, slots))? {
+                return prove::<T>(&rows, (address, slots), ways);
             }
             // Another thread accepted a step in between.
             self.lifecycle.ready()?;

@@ -1,0 +1,68 @@
+//! Undo records that say where the other store was before the block.
+//!
+//! ```text
+//! 1 ‖ mark ‖ the seam's undo record ‖ checksum
+//! ```
+//!
+//! A record of the seam is a list in RLP, which begins with no such byte. Where a block is taken back in steps, only the
+//! last one has the mark: the others change flat rows alone. The mark is without the place of the files, which no block decides.
+
+use super::Foreign;
+use crate::{Mark, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
+use polytrie_kv::{Read, append_checksum, strip_checksum};
+use std::{fmt, marker::PhantomData};
+
+/// The first byte.
+const TAG: u8 = 1;
+
+/// How such records are read.
+pub(super) struct Joined<T>(PhantomData<fn() -> T>);
+
+impl<T> Joined<T> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> fmt::Debug for Joined<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Joined")
+    }
+}
+
+/// A record of the seam with where the other store was before the block.
+pub(super) fn join<T: Foreign>(before: &T::Mark, record: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::with_capacity(record.len() + 64);
+    joined.push(TAG);
+    before.in_place_of(&T::Mark::default()).encode(&mut joined);
+    joined.extend_from_slice(record);
+    append_checksum(T::NAME.as_bytes(), &mut joined);
+    joined
+}
+
+/// Where the other store was before the block, and the record of the seam; of a step that is not the last one, only that.
+pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]), StateError> {
+    if T::TELLS_STATE || record.first() != Some(&TAG) {
+        return Ok((None, record));
+    }
+    let whole = strip_checksum(T::NAME.as_bytes(), record).and_then(|record| {
+        let (before, record) = T::Mark::decode(record.get(1..)?)?;
+        Some((Some(before), record))
+    });
+    whole.ok_or_else(|| StateError::Corrupt("an undo record is damaged".into()))
+}
+
+impl<T: Foreign> UndoRecords for Joined<T> {
+    fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
+        let (before, record) = split::<T>(record)?;
+        let steps = UndoSteps::of(record, rows)?;
+        Ok(match before {
+            Some(before) => steps.with_last(|record| join::<T>(&before, &record)),
+            None => steps,
+        })
+    }
+
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+        Ok(UndoRecord::decode(split::<T>(record)?.1)?.into_writes())
+    }
+}
