@@ -20,11 +20,11 @@ pub trait Kept: LayerFactory + Sized {
     /// One whose files are within a directory.
     fn in_dir(dir: &Path) -> Self;
 
-    /// The same, with what changes so many keys waiting to be committed at most.
+    /// These files with room for so many changed keys that wait to be committed.
     #[must_use]
     fn with_room(self, keys: usize) -> Self;
 
-    /// The same, for a command that only reads.
+    /// These files as a command opens them that only reads.
     #[must_use]
     fn read_only(&self) -> Self;
 

@@ -2,8 +2,9 @@
 
 use super::{
     BASELINE, Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, MPT_HASH_UNCACHED, Needs,
-    Paper, Part, Point, PointWork, Published, RAIN, RAW, Setting, Variant, claim, headline,
-    over_accounts, published,
+    Paper, Part, Point, PointWork, Published, RAIN, RAW, Setting, Variant, claim,
+    claim::NEAR,
+    headline, over_accounts, published,
     quantity::{
         ENGINE, EXECUTION, OPS, Quantity, READ_AMPLIFICATION, READ_SIZE, STRUCTURE, TPS,
         WRITE_AMPLIFICATION, WRITE_SIZE,
@@ -41,12 +42,10 @@ const SHARES: &[Claim] = &[
     claim("throughput", ("lvmt", "rain"), "at least 1.80", (1.8, f64::INFINITY)),
     headline("throughput", ("lvmt 1/64", "lvmt"), "about 0.8", (0.8, 0.8)),
     headline("throughput", ("lvmt 1/16", "lvmt"), "about 0.6", (0.6, 0.6)),
-    // The order of the three.
-    claim("throughput", ("lvmt 1/64", "lvmt 1/16"), "more than 1 (about 1.3)", (1.3, 1.3)),
-    claim("throughput", ("lvmt 1/16", "lvmt full"), "more than 1", (1.5, f64::INFINITY)),
+    // Their order is what is said, not how far they lie apart: with the factor that is allowed, 1 is the least.
+    claim("throughput", ("lvmt 1/64", "lvmt 1/16"), "more than 1", (NEAR, f64::INFINITY)),
+    claim("throughput", ("lvmt 1/16", "lvmt full"), "more than 1", (NEAR, f64::INFINITY)),
 ];
-/// What the text says of the figure's first half alone.
-const NONE: &[Claim] = &[];
 
 /// The paper's numbers of receivers, or small ones.
 fn receivers(quick: bool, workload: WorkloadKind) -> Vec<Point> {
@@ -221,7 +220,8 @@ const ALONE: Experiment = Experiment {
             variants: SMALL,
             quantities: &[OPS],
             published: &[],
-            claims: NONE,
+            // The text says it of the figure's other half.
+            claims: &[],
         },
     ],
 };
@@ -254,7 +254,8 @@ const AMPLIFICATION: Experiment = Experiment {
                 (4.1, 4.1),
             )
             .at(&[(1e6, (2.4, 2.4)), (1e8, (4.1, 4.1))]),
-            headline("write amplification", (BASELINE, "lvmt"), "up to 8.2", (1.0, 8.2)),
+            headline("write amplification", (BASELINE, "lvmt"), "up to 8.2", (8.2, 8.2))
+                .at(&[(1e8, (8.2, 8.2))]),
         ],
     }],
 };

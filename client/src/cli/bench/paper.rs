@@ -13,7 +13,7 @@ use crate::{
 use clap::Args;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -90,7 +90,15 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     let at_once = if args.hours.is_some() { experiments.len() } else { 1 };
     let (mut all, mut interrupted) = (Vec::new(), None);
     for experiments in experiments.chunks(at_once) {
-        let (replications, interrupt) = replicate(experiments, &comparison, args.quick, &budget)?;
+        let (replications, interrupt) =
+            match replicate(experiments, &comparison, args.quick, &budget) {
+                Ok(found) => found,
+                // What was measured before is shown.
+                Err(error) if comparison.interrupt.load(Ordering::Relaxed) && !all.is_empty() => {
+                    (Vec::new(), Some(error))
+                }
+                Err(error) => return Err(error.into()),
+            };
         for replication in replications {
             if !output::takes_stdout(args.json.as_deref()) {
                 output::line(&format!("{}\n", replication.text().trim_end()))?;
