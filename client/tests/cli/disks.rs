@@ -29,10 +29,12 @@ fn a_full_disk(layer: &str) {
     disk.remount("size=11m");
     let (reached, hash) = head(&dir);
     assert!(reached > 50 && reached < chain.head, "{reached}");
-    // What is said to be there is there.
+    // What is said to be there is there. A layer that writes each block by itself may have lost none.
     let said = full.text();
     assert!(said.starts_with(&format!("head {reached} {hash} state root 0x")), "{said}");
-    assert!(said.contains("are lost)") && !said.contains("verified"), "{said}");
+    let is_lost = said.contains("are lost)");
+    assert!(is_lost || layer == "mpt-hash", "{said}");
+    assert!(!is_lost || !said.contains("verified"), "{said}");
     check(&dir);
     // Again, and it is still full, and nothing is lost.
     let again = import("50");

@@ -71,20 +71,18 @@ impl Counters {
         &self.reads[thread_number() % SHARDS]
     }
 
-    /// A get that the overlay answered with this many bytes.
-    pub(crate) fn overlay_get(&self, bytes: usize) {
+    /// A get that the overlay answered.
+    pub(crate) fn overlay_get(&self) {
         let reads = self.reads();
         add(&reads.gets, 1);
         add(&reads.overlay_gets, 1);
-        add(&reads.read_bytes, bytes);
     }
 
-    /// A get that was answered by what the engine had answered before, with this many bytes.
-    pub(crate) fn recent_get(&self, bytes: usize) {
+    /// A get that was answered by what the engine had answered before.
+    pub(crate) fn recent_get(&self) {
         let reads = self.reads();
         add(&reads.gets, 1);
         add(&reads.recent_gets, 1);
-        add(&reads.read_bytes, bytes);
     }
 
     /// A get that goes to the engine. Returns the time if this one is to be timed.
@@ -296,7 +294,7 @@ pub struct CountersSnapshot {
     pub scans: u64,
     /// Entries these scans visited.
     pub scanned: u64,
-    /// Bytes of the values that gets returned, and of the keys and values that scans visited.
+    /// Bytes of the values that the engine returned to gets, and of the keys and values that scans visited.
     pub read_bytes: u64,
     /// Batches written to the store.
     pub batches: u64,

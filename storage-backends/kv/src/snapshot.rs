@@ -54,11 +54,10 @@ impl Read for Snapshot {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let position = shared.tables.key_position(table, key)?;
         if !layers.is_empty() {
-            let before = out.len();
             let found = layers.find(position, (key, hash(&shared.hasher, key)), ticket.seq(), out);
             if found != Found::Nothing {
                 if let Some(counters) = &shared.counters {
-                    counters.overlay_get(out.len() - before);
+                    counters.overlay_get();
                 }
                 return Ok(found == Found::Value);
             }
@@ -79,7 +78,7 @@ impl Read for Snapshot {
                 let found = layers.find(position, hashed, ticket.seq(), &mut value);
                 if found != Found::Nothing {
                     if let Some(counters) = &shared.counters {
-                        counters.overlay_get(value.len());
+                        counters.overlay_get();
                     }
                     values[place] = (found == Found::Value).then_some(value);
                     continue;
@@ -154,10 +153,9 @@ impl StoreState {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<bool> {
-        let before = out.len();
         let found = view.recent.as_ref()?.get(table, (key, hash(&self.hasher, key)), out)?;
         if let Some(counters) = &self.counters {
-            counters.recent_get(out.len() - before);
+            counters.recent_get();
         }
         Some(found)
     }

@@ -373,7 +373,6 @@ impl Read for Store {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         let shared = &*self.handle.shared;
         let position = shared.tables.key_position(table, key)?;
-        let before = out.len();
         let head = shared.head.read();
         if !head.layers.is_empty() {
             let key = (key, hash(&shared.hasher, key));
@@ -381,7 +380,7 @@ impl Read for Store {
             if found != Found::Nothing {
                 drop(head);
                 if let Some(counters) = &shared.counters {
-                    counters.overlay_get(out.len() - before);
+                    counters.overlay_get();
                 }
                 return Ok(found == Found::Value);
             }

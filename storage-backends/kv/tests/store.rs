@@ -385,7 +385,7 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
         slow_engine_gets: counters.slow_engine_gets,
         scans: 1,
         scanned: 3,
-        read_bytes: 3 * 10 + 3 * 4,
+        read_bytes: 2 * 10 + 3 * 4,
         batches: 10,
         puts: 20,
         deletes: 10,

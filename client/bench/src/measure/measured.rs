@@ -136,7 +136,7 @@ pub struct Amplification {
     pub layer_read_bytes: u64,
     /// Rows asked of the engine, scans counted as one.
     pub engine_reads: u64,
-    /// Bytes that the store returned, from engine or overlay.
+    /// Bytes that the engine returned.
     pub engine_read_bytes: u64,
     /// Given to the layer.
     pub layer_writes: u64,

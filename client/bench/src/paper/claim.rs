@@ -21,8 +21,21 @@ pub struct Claim {
     /// If the paper says something else of each point: the points of which it says anything, by their numbers, with the
     /// least and the greatest.
     pub at: &'static [(f64, (f64, f64))],
+    /// By which of these points it is judged.
+    pub by: JudgedBy,
     /// Whether it is what the paper is known for.
     pub is_headline: bool,
+}
+
+/// By which point a claim is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JudgedBy {
+    /// The largest that was measured.
+    Largest,
+    /// That with the least ratio: the paper says "at least".
+    Least,
+    /// That with the greatest ratio: the paper says "up to".
+    Greatest,
 }
 
 /// What a paper says of the largest point.
@@ -32,7 +45,7 @@ pub(super) const fn claim(
     published: &'static str,
     range: (f64, f64),
 ) -> Claim {
-    Claim { quantity, over, published, range, at: &[], is_headline: false }
+    Claim { quantity, over, published, range, at: &[], by: JudgedBy::Largest, is_headline: false }
 }
 
 /// As [`claim`], of what the paper is known for.
@@ -49,6 +62,16 @@ impl Claim {
     /// With what the paper says of single points.
     pub(super) const fn at(self, at: &'static [(f64, (f64, f64))]) -> Self {
         Self { at, ..self }
+    }
+
+    /// Of all points, so the least counts.
+    pub(super) const fn at_least(self) -> Self {
+        Self { by: JudgedBy::Least, ..self }
+    }
+
+    /// Of the best of all points.
+    pub(super) const fn up_to(self) -> Self {
+        Self { by: JudgedBy::Greatest, ..self }
     }
 }
 
@@ -67,10 +90,22 @@ pub struct ClaimResult {
     pub measured: Vec<RatioAt>,
     /// Those with `mpt` in place of the papers' baseline; empty if the claim is not of that.
     pub with_mpt: Vec<RatioAt>,
-    /// The point by which it is judged: the last of which the paper says something.
+    /// The point by which it is judged; of these the paper says something.
     pub judged_at: Option<String>,
-    /// Whether the ratio there is within a factor of 1.5 of what was published; `None` if there is no such point.
-    pub is_reproduced: Option<bool>,
+    /// What the ratio there is to what was published; `None` if there is no such point.
+    pub verdict: Option<Verdict>,
+}
+
+/// A measured ratio beside a published one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Within a factor of 1.5.
+    Near,
+    /// Less than that.
+    Less,
+    /// More than that.
+    More,
 }
 
 /// A ratio that was measured.
@@ -107,10 +142,18 @@ impl Claim {
         let other = |name| if name == BASELINE { REFERENCE } else { name };
         let with_mpt =
             is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
-        let judged = measured.iter().rev().find_map(|ratio| Some((ratio, self.says(ratio.x)?)));
+        let mut said = measured.iter().filter_map(|ratio| Some((ratio, self.says(ratio.x)?)));
+        let by_ratio = |(a, _): &(&RatioAt, _), (b, _): &(&RatioAt, _)| a.ratio.total_cmp(&b.ratio);
+        let judged = match self.by {
+            JudgedBy::Largest => said.next_back(),
+            JudgedBy::Least => said.min_by(by_ratio),
+            JudgedBy::Greatest => said.max_by(by_ratio),
+        };
         let judged = judged.filter(|_| judges == Judged::Yes);
-        let is_near = |(found, (least, greatest)): (&RatioAt, (f64, f64))| {
-            (least / NEAR..=greatest * NEAR).contains(&found.ratio)
+        let verdict = |(found, (least, greatest)): (&RatioAt, (f64, f64))| match found.ratio {
+            ratio if ratio < least / NEAR => Verdict::Less,
+            ratio if ratio > greatest * NEAR => Verdict::More,
+            _ => Verdict::Near,
         };
         ClaimResult {
             what: format!("{}, {of} / {over}", self.quantity),
@@ -118,7 +161,7 @@ impl Claim {
             published: self.published.to_owned(),
             is_headline: self.is_headline,
             judged_at: judged.map(|(ratio, _)| ratio.at.clone()),
-            is_reproduced: judged.map(is_near),
+            verdict: judged.map(verdict),
             with_mpt: with_mpt.unwrap_or_default(),
             measured,
         }
@@ -197,8 +240,13 @@ impl ClaimResult {
 
     /// Whether it is found again, and by which point that is judged.
     pub(super) fn verdict(&self) -> String {
-        match (self.is_reproduced, &self.judged_at) {
-            (Some(is), Some(at)) => format!("{} at {at}", if is { "yes" } else { "no" }),
+        let word = |verdict| match verdict {
+            Verdict::Near => "yes",
+            Verdict::Less => "no, less",
+            Verdict::More => "no, more",
+        };
+        match (self.verdict, &self.judged_at) {
+            (Some(verdict), Some(at)) => format!("{} at {at}", word(verdict)),
             _ if self.measured.is_empty() => "-".to_owned(),
             _ => "the paper says nothing of these sizes".to_owned(),
         }
@@ -246,15 +294,15 @@ mod tests {
         let together = claim.check(&tables, turns, Judged::Yes);
         assert_eq!(together.measured[0].ratio, 2.0);
         assert_eq!(together.measured[0].range, Some((1.0 / 3.0, 2.0)));
-        assert_eq!((together.is_reproduced, together.verdict()), (Some(true), "yes at 1".into()));
+        assert_eq!(together.verdict(), "yes at 1");
         // Without turns only what it came to can be compared, and that is far from the paper.
         let counted = claim.check(&tables, |_, _, _| None, Judged::Yes);
         assert_eq!((counted.measured[0].ratio, counted.measured[0].range), (0.8, None));
-        assert_eq!(counted.is_reproduced, Some(false));
+        assert_eq!(counted.verdict(), "no, less at 1");
         // Beside it the ratio over our own trie.
         assert_eq!(counted.with_mpt[0].text(), "0.20 at 1");
         // The paper says nothing of small points.
-        assert_eq!(claim.check(&tables, turns, Judged::No).is_reproduced, None);
+        assert_eq!(claim.check(&tables, turns, Judged::No).verdict, None);
     }
 
     #[test]
@@ -263,11 +311,26 @@ mod tests {
             .at(&[(5.0, (2.0, 3.0)), (10.0, (6.0, 6.0))]);
         let judged = |points: &[(f64, f64)]| {
             let result = claim.check(&[table(points)], |_, _, _| None, Judged::Yes);
-            (result.judged_at.clone(), result.is_reproduced)
+            (result.judged_at.clone(), result.verdict)
         };
-        assert_eq!(judged(&[(1.0, 20.0), (5.0, 20.0)]), (Some("5".into()), Some(true)));
-        assert_eq!(judged(&[(5.0, 20.0), (10.0, 20.0)]), (Some("10".into()), Some(false)));
-        assert_eq!(judged(&[(5.0, 20.0), (7.0, 90.0)]), (Some("5".into()), Some(true)));
+        let at = |point: &str, verdict| (Some(point.to_owned()), Some(verdict));
+        assert_eq!(judged(&[(1.0, 20.0), (5.0, 20.0)]), at("5", Verdict::Near));
+        assert_eq!(judged(&[(5.0, 20.0), (10.0, 20.0)]), at("10", Verdict::Less));
+        assert_eq!(judged(&[(5.0, 20.0), (10.0, 91.0)]), at("10", Verdict::More));
+        assert_eq!(judged(&[(5.0, 20.0), (7.0, 90.0)]), at("5", Verdict::Near));
         assert_eq!(judged(&[(1.0, 60.0)]), (None, None));
+    }
+
+    /// "At least" is said of every point, "up to" of the best.
+    #[test]
+    fn the_point_that_counts_is_the_one_that_the_paper_speaks_of() {
+        let tables = [table(&[(1.0, 20.0), (2.0, 90.0), (3.0, 50.0)])];
+        let judged = |claim: Claim| {
+            claim.check(&tables, |_, _, _| None, Judged::Yes).judged_at.unwrap_or_default()
+        };
+        let said = || claim(OPS.name, ("a", BASELINE), "5", (5.0, 5.0));
+        assert_eq!(judged(said()), "3");
+        assert_eq!(judged(said().at_least()), "1");
+        assert_eq!(judged(said().up_to()), "2");
     }
 }

@@ -22,7 +22,7 @@ impl Drawing {
             }
         }
         let series = |row: &Row| systems.iter().position(|name| *name == row.like).unwrap_or(0);
-        if table.measured.columns.len() > 1 {
+        if table.measured.columns.len() > 1 && by_number(&table.measured) {
             let line = |row: &Row, grid: &Grid, dashed: bool| {
                 let points = grid.columns.iter().zip(&row.values);
                 Line {
@@ -86,12 +86,24 @@ impl Drawing {
     }
 }
 
+/// Whether places are named after their numbers, so that what is between two of them means something.
+fn by_number(grid: &Grid) -> bool {
+    let named = |(x, name): &(f64, String)| name.to_lowercase().contains(&short(*x).to_lowercase());
+    grid.columns.iter().all(named)
+}
+
 /// Whether the paper's points are of the same sort and near enough to share axes with ours.
 fn alike(table: &Table) -> bool {
-    let ends = |grid: &Grid| {
-        let xs = grid.columns.iter().map(|(x, _)| *x);
-        (xs.clone().fold(f64::INFINITY, f64::min), xs.fold(0.0, f64::max))
+    let ends = |numbers: &mut dyn Iterator<Item = f64>| {
+        numbers.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), number| {
+            (least.min(number), most.max(number))
+        })
     };
-    let (ours, theirs) = (ends(&table.measured), ends(&table.published));
-    theirs.0 <= ours.1 * 20.0 && theirs.1 * 20.0 >= ours.0
+    let across = |grid: &Grid| ends(&mut grid.columns.iter().map(|(x, _)| *x));
+    let up = |grid: &Grid| {
+        ends(&mut grid.rows.iter().flat_map(|row| row.values.iter().copied().flatten()))
+    };
+    let (ours, theirs) = (across(&table.measured), across(&table.published));
+    let (low, high) = (up(&table.measured), up(&table.published));
+    theirs.0 <= ours.1 * 20.0 && theirs.1 * 20.0 >= ours.0 && high.1 <= low.1 * 20.0
 }

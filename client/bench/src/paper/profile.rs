@@ -1,12 +1,19 @@
 //! Where the time went, beside a ratio that is not found again.
 
-use super::result::{PartResult, markdown_table};
+use super::{
+    claim::Verdict,
+    result::{PartResult, markdown_table},
+};
 use crate::report::{LayerSummary, plot::short};
 
 /// What one operation or transaction took under each layer at the point by which a ratio was judged that is not found again,
 /// in Markdown, with what that ratio is of; `None` if all that could be judged is found again, or nothing is timed there.
 pub(super) fn profile(part: &PartResult) -> Option<String> {
-    let failed = || part.claims.iter().filter(|claim| claim.is_reproduced == Some(false));
+    let failed = || {
+        part.claims
+            .iter()
+            .filter(|claim| claim.verdict.is_some_and(|verdict| verdict != Verdict::Near))
+    };
     let at = failed().next()?.judged_at.clone()?;
     let report = &part.reports.iter().find(|report| report.at == at)?.report;
     // Throughput has its column already.

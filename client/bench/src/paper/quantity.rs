@@ -54,10 +54,14 @@ pub(super) const WRITE_SIZE: Quantity = quantity("size of a write", "bytes, key 
 });
 pub(super) const READ_BYTES: Quantity =
     quantity("read from the engine", "bytes each", |l| l.each(l.amplification.engine_read_bytes));
-pub(super) const HIT_RATE: Quantity =
-    quantity("reads that needed no read of the engine", "of 1", |l| {
-        1.0 - mean(l.amplification.engine_reads, l.amplification.layer_reads).min(1.0)
-    });
+/// Of layers that count it.
+pub(super) const HIT_RATE: Quantity = quantity("hit rate", "of 1", |l| {
+    let counted = |name: &str| l.layer.get(name).copied();
+    match (counted("node_cache_hits"), counted("nodes_read")) {
+        (Some(hits), Some(asked)) => mean(hits, asked),
+        _ => f64::NAN,
+    }
+});
 pub(super) const MEMORY: Quantity =
     quantity("memory", "MiB", |l| l.own_rss_bytes as f64 / f64::from(1 << 20));
 pub(super) const DISK: Quantity =

@@ -1,7 +1,7 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Part, Point, PointWork, Published, Quantity, Setting, Variant,
+    Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
     claim::Judged,
     result::{Grid, PartResult, ReportAt, Row, Table},
     roles::{Counted, LAYER},
@@ -11,7 +11,6 @@ use crate::{
     WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
-use polytrie_kv::StoreOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Instant;
@@ -154,7 +153,8 @@ impl Part {
         notes: &mut Vec<String>,
     ) -> Result<Option<Comparison>, BenchError> {
         let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
-        match with(&base.settings, point.set) {
+        let here: Vec<_> = std::iter::once(&UNSYNCED).chain(point.set).copied().collect();
+        match with(&base.settings, &here) {
             Ok(settings) => comparison.settings = settings,
             Err(reason) => {
                 push(notes, format!("without {}: {reason}", point.name));
@@ -306,15 +306,16 @@ impl PointWork {
     fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
         match self {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
-                let shape =
-                    Shape { accounts, txs, block_txs, popularity, senders, ..Shape::default() };
+                // All who receive are there from the start, as in the papers.
+                let new_recipients = 0;
+                let shape = Shape { accounts, txs, block_txs, popularity, senders, new_recipients };
                 let spec = WorkloadSpec { workload, seed: SEED, shape };
                 let bench = ChainBench {
                     warmup_blocks: ChainBench::default_warmup(spec.blocks()),
                     recover: false,
                     prefetch: Prefetch::Off,
                     bal_threads: 1,
-                    flush_every: StoreOptions::FLUSH_EVERY,
+                    flush_every: 1,
                 };
                 comparison.chain(&spec, bench)
             }

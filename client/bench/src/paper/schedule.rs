@@ -1,6 +1,6 @@
 //! Which points are measured, in what order, and where they are kept for a run that goes on later.
 //!
-//! Without a limit every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
+//! Without `--hours` every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
 //! known for, and of these the shorter points before the longer ones. Unless there is time for one large point of every
 //! figure, the points of `--quick` come before all of these. A point that does not fit into what is left of the time, or that cannot be
 //! measured here, is left out, and the result says so. Of a part with a large point the small ones are not shown. What two
@@ -46,7 +46,8 @@ struct Place {
 }
 
 /// Measures experiments within a budget. `base` says on which engines, how often and within which limits; of its layers,
-/// those that an experiment knows are measured. After an interrupt there is what was measured before, and the interrupt.
+/// those that an experiment knows are measured. After an interrupt, and after an error that is not of one point alone, there
+/// is what was measured before, and the error.
 ///
 /// # Errors
 ///
@@ -67,7 +68,7 @@ pub fn replicate(
         time: budget.time,
         found: Vec::new(),
     };
-    let (mut failed, mut interrupted) = (None, None);
+    let (mut failed, mut ended) = (None, None);
     for place in run.places(base) {
         let (experiment, part) = run.part(place);
         let points = (part.points)(place.small);
@@ -77,12 +78,15 @@ pub fn replicate(
             kept.as_ref().map(|kept| kept.read(&run, place)).transpose()?.flatten()
         {
             tracing::info!("{name}: measured before");
-            run.before += Duration::from_secs_f64(measured.seconds);
+            // What figures have in common took its time once.
+            if run.measured_elsewhere(place).is_none() {
+                run.before += Duration::from_secs_f64(measured.seconds);
+            }
             run.found.push((place, Ok(measured)));
             continue;
         }
-        if interrupted.is_some() {
-            run.found.push((place, Err("left out: interrupted".to_owned())));
+        if ended.is_some() {
+            run.found.push((place, Err(NOT_REACHED.to_owned())));
             continue;
         }
         if let Some(measured) = run.measured_elsewhere(place) {
@@ -102,33 +106,34 @@ pub fn replicate(
         let measured = match part.measure(base, point, place.small, given) {
             Ok(measured) => measured,
             // What one figure lacks, such as contracts or a disk that is large enough, does not end hours of others.
-            Err(error) if run.time.is_some() && is_of_one(&error, base) => {
+            Err(error) if is_of_one(&error, base) => {
                 let reason = format!("left out: {error}");
                 tracing::warn!("{name}: {reason}");
                 run.found.push((place, Err(reason)));
                 failed = Some(error);
                 continue;
             }
-            Err(error) if base.interrupt.load(Ordering::Relaxed) => {
-                run.found.push((place, Err("left out: interrupted".to_owned())));
-                interrupted = Some(error);
+            Err(error) => {
+                run.found.push((place, Err(NOT_REACHED.to_owned())));
+                ended = Some(error);
                 continue;
             }
-            Err(error) => return Err(error),
         };
         if let Some(kept) = &kept {
             kept.write(&run, place, &measured)?;
         }
         run.found.push((place, Ok(measured)));
     }
-    match interrupted.take().or(failed) {
-        Some(error) if run.found.iter().all(|(_, found)| found.is_err()) => Err(error),
-        Some(error) if base.interrupt.load(Ordering::Relaxed) => {
-            Ok((run.results(base), Some(error)))
-        }
-        _ => Ok((run.results(base), None)),
+    if run.found.iter().all(|(_, found)| found.is_err())
+        && let Some(error) = ended.take().or(failed)
+    {
+        return Err(error);
     }
+    Ok((run.results(base), ended))
 }
+
+/// Why a point is left out after what ended the measuring.
+const NOT_REACHED: &str = "left out: the measuring ended before";
 
 /// Whether an error says something of one point alone: neither of the command, nor that an answer is wrong.
 fn is_of_one(error: &BenchError, base: &Comparison) -> bool {

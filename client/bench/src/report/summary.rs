@@ -7,6 +7,7 @@ use crate::{
     run::RunResult,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The runs of one layer on one engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct LayerSummary {
     pub block_seconds: Percentiles,
     /// Reads and writes at the layer and at the engine.
     pub amplification: Amplification,
+    /// What the layer counted of its own work, the warm-up's included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub layer: BTreeMap<String, u64>,
     /// What other numbers of threads would make of the transactions, where they ran at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
@@ -169,6 +173,7 @@ pub(super) fn summary(
         time: measured.time,
         block_seconds: measured.block_seconds,
         amplification: measured.amplification,
+        layer: measured.layer.clone(),
         schedule: measured.schedule.clone(),
         disk_bytes: measured.disk_bytes,
         peak_rss_bytes: peak.unwrap_or_default(),

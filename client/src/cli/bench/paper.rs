@@ -13,7 +13,7 @@ use crate::{
 use clap::Args;
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -86,30 +86,12 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         .map(|chain| GivenChain::open(&args.blocks, chain, None, &comparison.cache).map(Arc::new));
     let given = given.transpose().map_err(BenchError::from)?;
     let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
-    // Within a time the figures take turns; without one each is shown when it is complete.
-    let at_once = if args.hours.is_some() { experiments.len() } else { 1 };
-    let (mut all, mut interrupted) = (Vec::new(), None);
-    for experiments in experiments.chunks(at_once) {
-        let (replications, interrupt) =
-            match replicate(experiments, &comparison, args.quick, &budget) {
-                Ok(found) => found,
-                // What was measured before is shown.
-                Err(error) if comparison.interrupt.load(Ordering::Relaxed) && !all.is_empty() => {
-                    (Vec::new(), Some(error))
-                }
-                Err(error) => return Err(error.into()),
-            };
-        for replication in replications {
-            if !output::takes_stdout(args.json.as_deref()) {
-                output::line(&format!("{}\n", replication.text().trim_end()))?;
-            }
-            write(args, &replication)?;
-            all.push(replication);
+    let (all, ended) = replicate(&experiments, &comparison, args.quick, &budget)?;
+    for replication in &all {
+        if !output::takes_stdout(args.json.as_deref()) {
+            output::line(&format!("{}\n", replication.text().trim_end()))?;
         }
-        interrupted = interrupt;
-        if interrupted.is_some() {
-            break;
-        }
+        write(args, replication)?;
     }
     if let (Some(file), Some(plots)) = (markdown, &args.svg) {
         write_text(file, &page(&all, &link(plots, args)?))?;
@@ -117,7 +99,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     if let Some(file) = json {
         write_json(file, &all)?;
     }
-    interrupted.map_or(Ok(()), |interrupt| Err(interrupt.into()))
+    ended.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Those of these names, each once.
