@@ -153,7 +153,7 @@ impl Replication {
         engines.sort_unstable();
         engines.dedup();
         Self {
-            format: 4,
+            format: 5,
             id: experiment.id,
             place: experiment.place,
             paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
