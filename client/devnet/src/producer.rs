@@ -206,7 +206,11 @@ impl Node {
     }
 
     pub(super) fn next_block(&self, chain: &Chain, timestamp: Option<u64>) -> NextBlock {
-        let parent = &chain.head().header;
+        self.next_after(&chain.head().header, timestamp)
+    }
+
+    /// As [`Self::next_block`], on top of a head that is known by its header.
+    pub(super) fn next_after(&self, parent: &Sealed<Header>, timestamp: Option<u64>) -> NextBlock {
         let settings = self.settings.lock();
         NextBlock {
             timestamp: timestamp.unwrap_or_else(|| self.clock.lock().next(parent.timestamp)),

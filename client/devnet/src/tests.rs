@@ -442,6 +442,25 @@ fn a_preview_changes_nothing() {
 }
 
 #[test]
+fn what_would_be_made_is_there_while_the_chain_is_busy() {
+    let node = node("raw");
+    // A block of the next second would be another one.
+    let time = node.clock().now() + 1000;
+    node.clock().set_next(time);
+    let known = node.pending().unwrap().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let _busy = node.chain();
+        scope.spawn(|| tell.send(Arc::ptr_eq(&known, &node.pending().unwrap().unwrap())));
+        assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
+    });
+    // What waits in the pool belongs to it.
+    node.submit(transfer(&node, 0, 0, 5)).unwrap();
+    let next = node.pending().unwrap().unwrap();
+    assert_eq!(next.block.body.transactions.len(), 1);
+}
+
+#[test]
 fn transactions_that_come_together_are_taken_in_order() {
     let node = node("raw");
     let txs = [(0, 0), (0, 1), (1, 0), (0, 1), (0, 2), (1, 5)];
