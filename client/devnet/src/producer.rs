@@ -1,7 +1,7 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, View, log::BlockLog};
-use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
+use super::{BlockFees, Node, NodeError, View, engine::Payload, log::BlockLog};
+use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
 use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError};
@@ -79,6 +79,8 @@ pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
 pub(super) struct Picked {
     /// Senders and nonces of what was included, in order.
     included: Vec<(Address, u64)>,
+    /// The blobs of what was included, in order.
+    sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
     /// What can never be included.
     hopeless: Vec<(B256, String)>,
     /// What the log will say, if it is to say anything.
@@ -187,6 +189,22 @@ impl Node {
         Ok(built.into_block())
     }
 
+    /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, or we failed.
+    pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload, NodeError> {
+        let mut chain = self.chain();
+        let mut picked = Picked::default();
+        let writes = self.view().cheats.writes();
+        let built = chain.build(next, &writes, &mut |run, header, rules| match of_pool {
+            true => self.pick(run, header, rules, &mut picked),
+            false => Ok(Vec::new()),
+        })?;
+        Ok(Payload { built: built.into_block(), sidecars: picked.sidecars })
+    }
+
     /// Sets the time of the next block.
     ///
     /// # Errors
@@ -292,6 +310,7 @@ impl Node {
                     bytes += length;
                     blob_gas += blobs;
                     picked.included.push((sender, next.tx.nonce()));
+                    picked.sidecars.extend(next.tx.sidecar.clone());
                     transactions.push(tx.clone());
                     heap.extend(self.pool.lock().after(&next.tx, fees));
                 }

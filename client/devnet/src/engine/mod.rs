@@ -19,6 +19,7 @@ mod error;
 mod tests;
 mod tree;
 
+pub use building::Payload;
 pub use error::EngineError;
 
 use crate::{Node, NodeError, node::Held};

@@ -5,8 +5,9 @@
 use super::*;
 use crate::{
     NodeOptions,
-    tests::{chain_in, options, transfer},
+    tests::{chain_in, options, transfer, with_blob},
 };
+use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::BuiltBlock;
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
@@ -37,6 +38,28 @@ fn payload(built: BuiltBlock) -> PayloadBlock {
 fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
     let choice = ForkchoiceState { head_block_hash: head, ..ForkchoiceState::default() };
     engine.forkchoice_updated(1, choice, None).map(|updated| updated.payload_status)
+}
+
+/// Begins a payload on top of the head.
+fn begin(engine: &Engine) -> PayloadId {
+    let head_block_hash = engine.node().view().hash();
+    let choice = ForkchoiceState { head_block_hash, ..ForkchoiceState::default() };
+    let attributes = PayloadAttributes {
+        timestamp: engine.node().plan().timestamp,
+        withdrawals: Some(Vec::new()),
+        parent_beacon_block_root: Some(B256::ZERO),
+        ..PayloadAttributes::default()
+    };
+    let updated = engine.forkchoice_updated(3, choice, Some(Ok(attributes))).unwrap();
+    updated.payload_id.unwrap()
+}
+
+/// Takes in a payload that the node made, and makes it the head.
+fn take(engine: &Engine, made: &Payload) {
+    let (hash, block, rlp) = (made.header.hash(), made.block.clone(), made.rlp.clone());
+    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    assert_eq!(engine.new_payload(payload).unwrap(), valid(hash));
+    assert_eq!(choose(engine, hash).unwrap(), valid(hash));
 }
 
 /// The store has the block that could not be stored, and shows it as one of the chain.
@@ -117,4 +140,19 @@ fn what_is_looked_at_in_between_takes_no_payload_away() {
     choose(&engine, hash).unwrap();
     let pending = node.pending().unwrap().unwrap();
     assert_eq!(pending.block.body.transactions.len(), 1);
+}
+
+#[test]
+fn a_payload_keeps_the_blobs_of_its_transactions() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    node.submit(with_blob(node, 0, 0)).unwrap();
+    let id = begin(&engine);
+    let made = engine.payload(id).unwrap();
+    assert_eq!((made.block.body.transactions.len(), made.sidecars.len()), (1, 1));
+    assert!(made.sidecars[0].is_eip7594());
+    // The pool has them no more.
+    take(&engine, &made);
+    assert!(node.pool().is_empty());
+    assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
 }
