@@ -8,7 +8,7 @@ use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError};
 use polytrie_chain::{BuiltBlock, Chain, NewHead, NextBlock};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee};
-use polytrie_state::{Account, WriteSet};
+use polytrie_state::{Account, TxWrites, WriteSet};
 use std::sync::Arc;
 
 /// Bytes of a block that are left for everything but its transactions.
@@ -77,6 +77,8 @@ pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
 /// What was found out about the pool on the way.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
+    /// Whether others are to take the block: nothing goes in that nobody has signed.
+    for_others: bool,
     /// Senders and nonces of what was included, in order.
     included: Vec<(Address, u64)>,
     /// The blobs of what was included, in order.
@@ -189,16 +191,17 @@ impl Node {
         Ok(built.into_block())
     }
 
-    /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing.
+    /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing. What was changed by hand is
+    /// not in it: the block does not say so, and nobody could execute it, this node neither.
     ///
     /// # Errors
     ///
     /// If it cannot be made, or we failed.
     pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload, NodeError> {
         let mut chain = self.chain();
-        let mut picked = Picked::default();
-        let writes = self.view().cheats.writes();
-        let built = chain.build(next, &writes, &mut |run, header, rules| match of_pool {
+        let mut picked = Picked { for_others: true, ..Picked::default() };
+        let none = TxWrites::default();
+        let built = chain.build(next, &none, &mut |run, header, rules| match of_pool {
             true => self.pick(run, header, rules, &mut picked),
             false => Ok(Vec::new()),
         })?;
@@ -293,6 +296,9 @@ impl Node {
                 break;
             }
             let (tx, sender) = (&next.tx.tx, next.tx.sender);
+            if picked.for_others && impersonated(tx).is_some() {
+                continue;
+            }
             let blobs = tx.blob_gas_used().unwrap_or(0);
             let length = tx.encode_2718_len() + 8;
             if bytes + length > MAX_RLP_BLOCK_SIZE || blob_gas + blobs > max_blob_gas {

@@ -4,9 +4,11 @@
 
 use super::*;
 use crate::{
-    NodeOptions,
+    NodeOptions, PoolTransaction, impersonate,
     tests::{chain_in, options, transfer, with_blob},
 };
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, TxKind, U256};
 use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::BuiltBlock;
 use polytrie_kv::MemoryEngine;
@@ -155,4 +157,38 @@ fn a_payload_keeps_the_blobs_of_its_transactions() {
     take(&engine, &made);
     assert!(node.pool().is_empty());
     assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
+}
+
+/// Others, and the node itself, execute a payload on the state that the last block has left.
+#[test]
+fn a_payload_holds_nothing_that_was_changed_by_hand() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let (rich, gas_limit) = (Address::repeat_byte(7), node.view().head.header.gas_limit);
+    node.cheat(|cheats, state| {
+        let mut account = state.account(&rich)?.unwrap_or_default();
+        account.balance = U256::from(9);
+        cheats.set_account(rich, account);
+        Ok(())
+    })
+    .unwrap();
+    node.settings().gas_limit = Some(1_000_000);
+    let pretended = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        max_priority_fee_per_gas: 2,
+        to: TxKind::Call(rich),
+        ..Default::default()
+    };
+    let pretended = impersonate(pretended.into(), node.accounts().addresses()[1]);
+    node.submit(PoolTransaction::local(pretended).unwrap()).unwrap();
+    node.submit(transfer(node, 0, 0, 1)).unwrap();
+    let made = engine.payload(begin(&engine)).unwrap();
+    assert_eq!(made.block.body.transactions.len(), 1);
+    assert_eq!(made.header.gas_limit, gas_limit);
+    assert_eq!(node.balance(&rich).unwrap(), U256::from(9));
+    take(&engine, &made);
+    assert_eq!(node.balance(&rich).unwrap(), U256::ZERO);
+    assert_eq!(node.pool().len(), 1);
 }

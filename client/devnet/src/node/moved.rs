@@ -62,6 +62,12 @@ impl Node {
             let _pool = self.pool.lock();
             self.publish(chain, Arc::default())?;
         }
+        if !former.cheats.is_empty() {
+            let number = former.head.number();
+            tracing::warn!(
+                "what was changed by hand after block {number} is gone: another block was chosen as the head before one was made of it"
+            );
+        }
         let view = self.view();
         let head = view.head.number();
         let mut fork = head.min(former.head.number());
