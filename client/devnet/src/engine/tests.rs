@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    NodeOptions, PoolTransaction, impersonate,
+    Marks, NodeOptions, PoolTransaction, impersonate,
     tests::{chain_in, options, transfer, with_blob},
 };
 use alloy_consensus::TxEip1559;
@@ -191,4 +191,25 @@ fn a_payload_holds_nothing_that_was_changed_by_hand() {
     take(&engine, &made);
     assert_eq!(node.balance(&rich).unwrap(), U256::ZERO);
     assert_eq!(node.pool().len(), 1);
+}
+
+#[test]
+fn what_was_taken_back_is_not_final() {
+    let engine = in_memory("raw");
+    let node = engine.node();
+    for _ in 0..3 {
+        take(&engine, &engine.payload(begin(&engine)).unwrap());
+    }
+    let hash = |number| node.db().canonical(number).unwrap().unwrap().0;
+    let choice = ForkchoiceState {
+        head_block_hash: hash(3),
+        safe_block_hash: hash(3),
+        finalized_block_hash: hash(1),
+    };
+    engine.forkchoice_updated(1, choice, None).unwrap();
+    assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    node.rollback(1).unwrap();
+    assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
+    node.reset().unwrap();
+    assert_eq!(node.marks(), Marks::default());
 }
