@@ -13,6 +13,7 @@ use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::BuiltBlock;
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
+use polytrie_state::Account;
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     let (chain, dir) = chain_in(engine, layer);
@@ -212,4 +213,26 @@ fn what_was_taken_back_is_not_final() {
     assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
     node.reset().unwrap();
     assert_eq!(node.marks(), Marks::default());
+}
+
+#[test]
+fn what_no_payload_can_hold_is_forgotten() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let sender = node.accounts().addresses()[0];
+    node.cheat(|cheats, state| {
+        let account = state.account(&sender)?.unwrap_or_default();
+        cheats.set_account(sender, Account { balance: U256::MAX, ..account });
+        Ok(())
+    })
+    .unwrap();
+    node.submit(transfer(node, 0, 0, u128::MAX)).unwrap();
+    node.submit(transfer(node, 1, 0, 1)).unwrap();
+    let count = |made: &Payload| (made.block.body.transactions.len(), node.pool().len());
+    // Its owner may still make a block in which it can be paid for.
+    let made = engine.payload(begin(&engine)).unwrap();
+    assert_eq!(count(&made), (1, 2));
+    // A choice drops what was changed by hand.
+    take(&engine, &made);
+    assert_eq!(count(&engine.payload(begin(&engine)).unwrap()), (0, 0));
 }
