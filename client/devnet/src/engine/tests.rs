@@ -10,7 +10,7 @@ use crate::{
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, TxKind, U256};
 use alloy_rpc_types_engine::PayloadId;
-use polytrie_chain::BuiltBlock;
+use polytrie_chain::{BuiltBlock, NextBlock};
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::Account;
@@ -235,4 +235,26 @@ fn what_no_payload_can_hold_is_forgotten() {
     // A choice drops what was changed by hand.
     take(&engine, &made);
     assert_eq!(count(&engine.payload(begin(&engine)).unwrap()), (0, 0));
+}
+
+#[test]
+fn the_chain_aside_is_bounded_as_the_payloads_are() {
+    let engine = in_memory("mpt");
+    let node = Arc::clone(engine.node());
+    let plan = node.plan();
+    let siblings = [0, 1, 2, 3, 4].map(|later| {
+        let next = NextBlock { timestamp: plan.timestamp + later, ..plan.clone() };
+        payload(node.preview(next, Some(Vec::new())).unwrap())
+    });
+    let bytes = siblings[0].rlp.len();
+    let engine = Engine::new(node, bytes * 5 / 2);
+    let hashes = siblings.each_ref().map(|block| block.hash);
+    // The first one becomes the head, and the others are executed beside it.
+    let is_there = siblings.map(|block| {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hashes[0]).unwrap(), valid(hashes[0]));
+        engine.state.lock().aside.is_some()
+    });
+    assert_eq!(is_there, [false, true, true, false, true]);
 }
