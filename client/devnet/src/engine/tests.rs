@@ -88,6 +88,10 @@ fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
         }
         assert!(engine.node().failure().is_some());
         engine.new_payload(block).unwrap_err();
+        let node = engine.node();
+        let refused = node.submit_all(vec![transfer(node, 0, 0, 1)]);
+        assert!(matches!(&refused[..], [Err(NodeError::Failed(_))]), "{refused:?}");
+        assert!(node.pool().is_empty());
     }
 }
 

@@ -37,10 +37,13 @@ impl Node {
     ///
     /// For each of them, as [`Self::submit`].
     pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added, NodeError>> {
-        if self.read_only {
-            return txs.iter().map(|_| Err(NodeError::ReadOnly)).collect();
-        }
-        let examined: Vec<_> = txs.into_iter().map(|tx| self.examine(tx)).collect();
+        let examined: Vec<_> = txs
+            .into_iter()
+            .map(|tx| {
+                self.writable()?;
+                self.examine(tx)
+            })
+            .collect();
         let mut pool = self.pool.lock();
         let added: Vec<_> = examined
             .into_iter()
