@@ -259,7 +259,8 @@ fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadB
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
 }
 
-/// A body with its access list, as long as the state before the block is kept.
+/// A body with its access list, as long as the state before the block is kept and the request has time: the block is run
+/// once more for it.
 fn body_with_list(
     rpc: &Rpc,
     view: &View,
@@ -268,8 +269,12 @@ fn body_with_list(
     let Some(found) = rpc.block(view, number)? else { return Ok(None) };
     let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
-        Some(_) => list_of(rpc, view, &found)?,
-        None => None,
+        Some(_) if rpc.in_time().is_ok() => match list_of(rpc, view, &found) {
+            // Its time was over before the block was at its end.
+            Err(_) if rpc.in_time().is_err() => None,
+            list => list?,
+        },
+        _ => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
     Ok(Some(ExecutionPayloadBodyV2::from_block(found.block, list)))
