@@ -297,7 +297,7 @@ impl Node {
         let mut transactions = Vec::new();
         let mut heap = self.pool.lock().best(fees);
         while let Some(next) = heap.pop() {
-            if header.gas_limit - run.gas_used() < LEAST_GAS {
+            if run.gas_left() < LEAST_GAS {
                 break;
             }
             let (tx, sender) = (&next.tx.tx, next.tx.sender);
