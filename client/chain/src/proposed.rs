@@ -344,4 +344,37 @@ mod tests {
             assert_eq!(chain.head().hash(), ours[0].0, "{}", layer.name);
         }
     }
+
+    #[test]
+    fn a_way_to_a_side_block_that_was_interrupted_leaves_none_without_its_parent() {
+        for layer in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            let ours = branch(&mut chain, 1, 3);
+            let theirs = branch(&mut chain, 2, 3);
+            let blocks = |branch: &[(B256, Bytes)]| {
+                branch.iter().map(|(_, rlp)| rlp.clone()).collect::<Vec<_>>()
+            };
+            chain.choose(ours[2].0, &blocks(&ours)).unwrap();
+            chain.choose(theirs[2].0, &blocks(&theirs)).unwrap();
+            // A block stands on the one that is to be the head.
+            let mut batch = Batch::new();
+            Switch::new(&chain.head, ours[1].0).put(&mut batch);
+            chain.db().store().write(batch).unwrap();
+            for _ in 0..2 {
+                chain.unwind_one(true).unwrap();
+            }
+            chain.flush().unwrap();
+            drop(chain);
+            let chain = testing::open(layer, &engine, ChainOptions::default());
+            assert_eq!(chain.head().hash(), theirs[2].0, "{}", layer.name);
+            chain.db().check_settled().unwrap();
+            let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
+            assert_eq!(report.problems, Vec::<String>::new(), "{}", layer.name);
+            // Its parent stays, and what stood on it is as if it had never come.
+            let way = chain.branch_to(ours[0].0).unwrap();
+            assert_eq!(way, Some((0, vec![ours[0].0])), "{}", layer.name);
+            assert_eq!(chain.branch_to(ours[2].0).unwrap(), None, "{}", layer.name);
+        }
+    }
 }

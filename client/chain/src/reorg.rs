@@ -147,7 +147,7 @@ impl Chain {
                 Ok(stats) => executed.push(stats),
                 Err(InsertError::Invalid(invalid)) => {
                     self.restore(old)?;
-                    self.forget_branch(&branch[done..])?;
+                    self.forget_branch(branch[done..].iter().map(|(hash, _)| *hash))?;
                     return Err(invalid.into());
                 }
                 Err(broken) => return Err(broken),
@@ -156,13 +156,16 @@ impl Chain {
         Ok(executed)
     }
 
-    /// Forgets invalid blocks, which come one after the other, and what stands on them.
-    fn forget_branch(&self, invalid_blocks: &[(B256, Bytes)]) -> Result<(), ChainError> {
-        let invalid_blocks: HashSet<B256> = invalid_blocks.iter().map(|(hash, _)| *hash).collect();
+    /// Forgets blocks of other branches and what stands on them. No change of branch is under way afterwards.
+    pub(super) fn forget_branch(
+        &self,
+        blocks: impl Iterator<Item = B256>,
+    ) -> Result<(), ChainError> {
+        let blocks: HashSet<B256> = blocks.collect();
         let mut batch = Batch::new();
         remove_switch(&mut batch);
         self.forget_side_blocks(batch, &|header, void| {
-            invalid_blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
+            blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
         })
     }
 

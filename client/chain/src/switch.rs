@@ -5,13 +5,12 @@
 //! first of them, together with the block that made the other branch the better one if there is one. It goes with the
 //! write of the block that is to be the head, or with that which takes the last block above it back, or with that block
 //! itself if the branch is invalid. Opening a chain with such a row goes back to the head there was and forgets
-//! the block that was to be the head, if it is on another branch, which makes its branch the better one again when it comes
-//! again.
+//! the block that was to be the head, if it is on another branch, with what stands on it; that makes its branch the better
+//! one again when it comes again.
 
 use super::{
     Chain, ChainDb, Head,
     back::WayBack,
-    db::remove_side_block,
     error::ChainError,
     tables::{META, SWITCH_KEY},
 };
@@ -97,10 +96,8 @@ impl Chain {
         let restored = self.restore(switch.from);
         self.switch = None;
         restored?;
-        let mut batch = Batch::new();
-        remove_side_block(&mut batch, &switch.to);
-        remove_switch(&mut batch);
-        self.db.store().write(batch)?;
+        // Blocks may stand on it: it need not have been the end of its branch.
+        self.forget_branch(std::iter::once(switch.to))?;
         // These blocks were not asked for.
         self.written.clear();
         self.witnesses.clear();

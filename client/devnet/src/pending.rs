@@ -32,17 +32,21 @@ impl Node {
     ///
     /// If we failed.
     pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>, NodeError> {
-        let mut chain = self.chain();
-        let next = self.next_block(&chain, None);
-        let pool = self.pool.lock().changes();
-        // A new head or a change by hand took it away (`publish`).
-        let known = self.pending.lock().clone();
-        if let Some(known) = known.filter(|known| known.next == next && known.pool == pool) {
+        // Whoever asks for what is there leaves the chain to those who change it.
+        if let Some(known) = self.known_pending() {
             return Ok(Some(known));
         }
+        // Those who want the same wait here, so that a payload has one of them ahead of it at most.
+        let _making = self.making.lock();
+        if let Some(known) = self.known_pending() {
+            return Ok(Some(known));
+        }
+        let mut chain = self.chain();
         if chain.proposed().is_some() {
             return Ok(None);
         }
+        let next = self.next_block(&chain, None);
+        let pool = self.pool.lock().changes();
         let built = self.build(&mut chain, next.clone(), &mut Picked::default())?.into_block();
         let base = Arc::clone(&self.view().reader);
         let state = Arc::new(Overlay::of_block(base, built.writes()));
@@ -52,5 +56,17 @@ impl Node {
             Arc::new(PendingBlock { header, block, receipts, rlp_length, state, next, pool });
         *self.pending.lock() = Some(Arc::clone(&pending));
         Ok(Some(pending))
+    }
+
+    /// The block that would be made now, if it was made already.
+    fn known_pending(&self) -> Option<Arc<PendingBlock>> {
+        // Before what is known: a new head or a change by hand takes that away first (`publish`).
+        let view = self.view();
+        let known = self.pending.lock().clone()?;
+        let next = self.next_after(&view.head.header, None);
+        let is_current = known.header.parent_hash == view.hash()
+            && known.next == next
+            && known.pool == self.pool.lock().changes();
+        is_current.then_some(known)
     }
 }

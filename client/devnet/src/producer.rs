@@ -1,14 +1,14 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, View, log::BlockLog};
-use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
+use super::{BlockFees, Node, NodeError, View, engine::Payload, log::BlockLog};
+use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
 use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError};
 use polytrie_chain::{BuiltBlock, Chain, NewHead, NextBlock};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee};
-use polytrie_state::{Account, WriteSet};
+use polytrie_state::{Account, TxWrites, WriteSet};
 use std::sync::Arc;
 
 /// Bytes of a block that are left for everything but its transactions.
@@ -77,8 +77,12 @@ pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
 /// What was found out about the pool on the way.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
+    /// Whether others are to take the block: nothing goes in that nobody has signed.
+    for_others: bool,
     /// Senders and nonces of what was included, in order.
     included: Vec<(Address, u64)>,
+    /// The blobs of what was included, in order.
+    sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
     /// What can never be included.
     hopeless: Vec<(B256, String)>,
     /// What the log will say, if it is to say anything.
@@ -187,6 +191,28 @@ impl Node {
         Ok(built.into_block())
     }
 
+    /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing. What was changed by hand is
+    /// not in it: the block does not say so, and nobody could execute it, this node neither.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, or we failed.
+    pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload, NodeError> {
+        let mut chain = self.chain();
+        let mut picked = Picked { for_others: true, ..Picked::default() };
+        let none = TxWrites::default();
+        let built = chain.build(next, &none, &mut |run, header, rules| match of_pool {
+            true => self.pick(run, header, rules, &mut picked),
+            false => Ok(Vec::new()),
+        })?;
+        // With changes by hand, which are in the next block of the node's own, it might be included there.
+        if !picked.hopeless.is_empty() && self.view().cheats.is_empty() {
+            self.forget(&picked.hopeless);
+            self.notify();
+        }
+        Ok(Payload { built: built.into_block(), sidecars: picked.sidecars })
+    }
+
     /// Sets the time of the next block.
     ///
     /// # Errors
@@ -206,7 +232,11 @@ impl Node {
     }
 
     pub(super) fn next_block(&self, chain: &Chain, timestamp: Option<u64>) -> NextBlock {
-        let parent = &chain.head().header;
+        self.next_after(&chain.head().header, timestamp)
+    }
+
+    /// As [`Self::next_block`], on top of a head that is known by its header.
+    pub(super) fn next_after(&self, parent: &Sealed<Header>, timestamp: Option<u64>) -> NextBlock {
         let settings = self.settings.lock();
         NextBlock {
             timestamp: timestamp.unwrap_or_else(|| self.clock.lock().next(parent.timestamp)),
@@ -267,10 +297,13 @@ impl Node {
         let mut transactions = Vec::new();
         let mut heap = self.pool.lock().best(fees);
         while let Some(next) = heap.pop() {
-            if header.gas_limit - run.gas_used() < LEAST_GAS {
+            if run.gas_left() < LEAST_GAS {
                 break;
             }
             let (tx, sender) = (&next.tx.tx, next.tx.sender);
+            if picked.for_others && impersonated(tx).is_some() {
+                continue;
+            }
             let blobs = tx.blob_gas_used().unwrap_or(0);
             let length = tx.encode_2718_len() + 8;
             if bytes + length > MAX_RLP_BLOCK_SIZE || blob_gas + blobs > max_blob_gas {
@@ -288,6 +321,7 @@ impl Node {
                     bytes += length;
                     blob_gas += blobs;
                     picked.included.push((sender, next.tx.nonce()));
+                    picked.sidecars.extend(next.tx.sidecar.clone());
                     transactions.push(tx.clone());
                     heap.extend(self.pool.lock().after(&next.tx, fees));
                 }

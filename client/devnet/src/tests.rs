@@ -4,7 +4,8 @@
 
 use super::*;
 use alloy_consensus::{
-    SignableTransaction, TxEip1559, TxEip4844, TxEip4844Variant, TxEip7702, TypedTransaction,
+    BlobTransactionSidecarVariant, SidecarBuilder, SignableTransaction, SimpleCoder, TxEip1559,
+    TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEip7702, TypedTransaction,
 };
 use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
@@ -85,6 +86,28 @@ pub(crate) fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> Poo
         ..Default::default()
     }
     .into();
+    let signature = node.accounts().sign(&from, &tx.signature_hash()).unwrap();
+    PoolTransaction::signed(tx.into_envelope(signature)).unwrap()
+}
+
+/// A transaction with a blob, which has one proof as before Osaka.
+pub(crate) fn with_blob(node: &Node, from: usize, nonce: u64) -> PoolTransaction {
+    let from = node.accounts().addresses()[from];
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let sidecar = BlobTransactionSidecarVariant::Eip4844(sidecar);
+    let tx = TxEip4844 {
+        chain_id: 1337,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        max_priority_fee_per_gas: 1,
+        max_fee_per_blob_gas: 1_000_000_000,
+        to: SOMEBODY,
+        blob_versioned_hashes: sidecar.versioned_hashes().collect(),
+        ..Default::default()
+    };
+    let tx = TxEip4844WithSidecar { tx, sidecar };
+    let tx = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844WithSidecar(tx));
     let signature = node.accounts().sign(&from, &tx.signature_hash()).unwrap();
     PoolTransaction::signed(tx.into_envelope(signature)).unwrap()
 }
@@ -439,6 +462,25 @@ fn a_preview_changes_nothing() {
         let header = node.mine(MineOptions::default()).unwrap().unwrap();
         assert_eq!(header.state_root, built.header.state_root);
     }
+}
+
+#[test]
+fn what_would_be_made_is_there_while_the_chain_is_busy() {
+    let node = node("raw");
+    // A block of the next second would be another one.
+    let time = node.clock().now() + 1000;
+    node.clock().set_next(time);
+    let known = node.pending().unwrap().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let _busy = node.chain();
+        scope.spawn(|| tell.send(Arc::ptr_eq(&known, &node.pending().unwrap().unwrap())));
+        assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
+    });
+    // What waits in the pool belongs to it.
+    node.submit(transfer(&node, 0, 0, 5)).unwrap();
+    let next = node.pending().unwrap().unwrap();
+    assert_eq!(next.block.body.transactions.len(), 1);
 }
 
 #[test]

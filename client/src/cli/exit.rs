@@ -282,6 +282,7 @@ impl From<ShadowError> for Failure {
             }
             ShadowError::Same { .. } | ShadowError::Apart { .. } => Self::Usage(error.to_string()),
             ShadowError::Open(error) => (*error).into(),
+            ShadowError::Interrupted { .. } => Self::Interrupted(error.to_string()),
             ShadowError::Broken { .. } => Self::Machine(error.to_string()),
         }
     }

@@ -181,7 +181,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let shadow = args
         .shadow
         .as_deref()
-        .map(|layer| Shadow::open(layer, &options, &dir, &chain))
+        .map(|layer| Shadow::open(layer, &options, &dir, &chain, &interrupt))
         .transpose()?;
     if csv.is_none() {
         csv = args.create_csv()?;

@@ -90,3 +90,27 @@ fn attributes_of_amsterdam_name_slot_and_gas_limit() {
     let old = attributes(10, 1);
     assert_eq!(node.error("engine_forkchoiceUpdatedV3", json!([choice, old])).0, -38005);
 }
+
+/// The blocks are run once more for their lists, and may not all be before the time of the request is over.
+#[test]
+fn bodies_come_without_lists_once_their_time_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    let no_time = args!["--rpc.evmtimeout", "0.000000001"];
+    let node = Node::new(&dir.path().join("data"), "mpt", &genesis, no_time);
+    let id = choose(&node, node.head(), &attributes_of_slot(10, 42));
+    let made = node.call("engine_getPayloadV6", json!([id]));
+    let payload = &made["executionPayload"];
+    let params = json!([payload, [], ROOT, made["executionRequests"]]);
+    assert_eq!(node.call("engine_newPayloadV5", params)["status"], "VALID");
+    let hash: B256 = serde_json::from_value(payload["blockHash"].clone()).unwrap();
+    choose(&node, hash, &Value::Null);
+    for (method, params) in [
+        ("engine_getPayloadBodiesByHashV2", json!([[hash]])),
+        ("engine_getPayloadBodiesByRangeV2", json!(["0x1", "0x1"])),
+    ] {
+        let bodies = node.call(method, params);
+        assert_eq!(bodies[0]["transactions"], json!([]), "{method}: {bodies}");
+        assert_eq!(bodies[0]["blockAccessList"], Value::Null, "{method}: {bodies}");
+    }
+}

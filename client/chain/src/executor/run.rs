@@ -451,6 +451,16 @@ impl BlockRun<'_> {
         self.inner.cumulative_tx_gas_used
     }
 
+    /// Gas that the block has left: where it has two kinds (EIP-8037) what is left of the one of which less is.
+    pub fn gas_left(&self) -> u64 {
+        let (cfg, limit) = (self.inner.evm.cfg_env(), self.inner.evm.block().gas_limit);
+        let used = match cfg.enable_amsterdam_eip8037 {
+            true => self.inner.block_regular_gas_used.max(self.inner.block_state_gas_used),
+            false => self.inner.cumulative_tx_gas_used,
+        };
+        limit.saturating_sub(used)
+    }
+
     /// The receipts of the transactions so far.
     pub fn receipts(&self) -> &[ReceiptEnvelope] {
         &self.inner.receipts

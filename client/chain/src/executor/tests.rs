@@ -691,6 +691,24 @@ fn a_block_can_be_built_around_a_transaction_that_does_not_fit() {
     assert_eq!(session.account(&NOBODY).unwrap().unwrap().balance, U256::from(2));
 }
 
+/// Before Amsterdam there is one kind of gas.
+#[test]
+fn gas_that_is_left_is_that_of_the_scarcer_kind() {
+    for (fork, has_kinds) in [(Fork::Osaka, false), (Fork::Amsterdam, true)] {
+        // It stores 1 at slot 0.
+        let accounts = vec![rich(), contract(CONTRACT, bytes!("600160005500"), &[])];
+        let world = World::at(fork, accounts);
+        let mut session = world.session();
+        let mut executor = Executor::new(0);
+        let hashes = |_| None;
+        let block = BlockToExecute::to_fill(&world.header, None);
+        let mut run = executor.begin(&mut session, world.rules(), &hashes, block).unwrap();
+        run.transact(&send(0, CONTRACT, 0), SENDER).unwrap();
+        let (left, by_sum) = (run.gas_left(), world.header.gas_limit - run.gas_used());
+        assert_eq!(left > by_sum, has_kinds, "{fork}: {left} of which {by_sum} by the sum");
+    }
+}
+
 #[test]
 fn creation_fails_on_storage_in_every_fork() {
     for fork in [Fork::Frontier, Fork::SpuriousDragon, Fork::Constantinople, Fork::Cancun] {

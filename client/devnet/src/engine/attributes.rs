@@ -32,7 +32,8 @@ pub(super) fn next_block(
         parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
         gas_limit: match attributes.target_gas_limit {
             Some(target) => gas_limit_towards(target, head.gas_limit),
-            None => node.settings().gas_limit_after(head.gas_limit),
+            // Not one that was set by hand: the rules may not allow it.
+            None => gas_limit_towards(node.settings().gas_target, head.gas_limit),
         },
         slot_number: attributes.slot_number,
         ..NextBlock::default()

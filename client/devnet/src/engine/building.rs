@@ -5,13 +5,31 @@
 
 use super::{Engine, EngineError};
 use crate::{Node, NodeError};
+use alloy_consensus::BlobTransactionSidecarVariant;
 use alloy_primitives::{B64, B256, Keccak256};
 use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::{BuildError, BuiltBlock, NextBlock};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Deref, sync::Arc};
 
 /// Payloads that are kept; the first one makes room.
 const JOBS: usize = 16;
+
+/// A payload that the node made.
+#[derive(Debug)]
+pub struct Payload {
+    /// The block.
+    pub built: BuiltBlock,
+    /// The blobs of its transactions, in their order. The pool forgets them with the transactions.
+    pub sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
+}
+
+impl Deref for Payload {
+    type Target = BuiltBlock;
+
+    fn deref(&self) -> &BuiltBlock {
+        &self.built
+    }
+}
 
 /// The payloads that were begun, oldest first.
 #[derive(Debug, Default)]
@@ -24,7 +42,7 @@ struct Job {
     parent: B256,
     next: NextBlock,
     /// The best that there is so far.
-    built: Arc<BuiltBlock>,
+    payload: Arc<Payload>,
 }
 
 impl Jobs {
@@ -40,8 +58,8 @@ impl Jobs {
         if self.0.iter().any(|job| job.id == id) {
             return Ok(id);
         }
-        let built = match node.preview(next.clone(), Some(Vec::new())) {
-            Ok(built) => Arc::new(built),
+        let payload = match node.draft(next.clone(), false) {
+            Ok(payload) => Arc::new(payload),
             Err(NodeError::Build(BuildError::Refused(reason))) => {
                 return Err(EngineError::Attributes(reason));
             }
@@ -50,7 +68,7 @@ impl Jobs {
         while self.0.len() >= JOBS {
             self.0.pop_front();
         }
-        self.0.push_back(Job { id, parent, next, built });
+        self.0.push_back(Job { id, parent, next, payload });
         Ok(id)
     }
 }
@@ -61,13 +79,13 @@ impl Engine {
     /// # Errors
     ///
     /// If it was not begun, or the node fails.
-    pub fn payload(&self, id: PayloadId) -> Result<Arc<BuiltBlock>, EngineError> {
+    pub fn payload(&self, id: PayloadId) -> Result<Arc<Payload>, EngineError> {
         let mut state = self.state.lock();
         let job = state.jobs.0.iter_mut().find(|job| job.id == id);
         let job = job.ok_or_else(|| EngineError::UnknownPayload(id.to_string()))?;
         if self.node.view().hash() == job.parent {
-            match self.node.preview(job.next.clone(), None) {
-                Ok(built) => job.built = Arc::new(built),
+            match self.node.draft(job.next.clone(), true) {
+                Ok(payload) => job.payload = Arc::new(payload),
                 // The empty one is still as good as it was.
                 Err(NodeError::Build(BuildError::Refused(reason))) => {
                     tracing::warn!("no payload could be made of the pool: {reason}");
@@ -75,7 +93,7 @@ impl Engine {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Arc::clone(&job.built))
+        Ok(Arc::clone(&job.payload))
     }
 }
 

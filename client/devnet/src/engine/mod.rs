@@ -9,8 +9,8 @@
 //!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
 //! ```
 //!
-//! A payload that was not chosen is not stored: after a crash the head is the one that was chosen last. Whatever is kept of
-//! other payloads is bounded in bytes.
+//! A payload that was not chosen is not stored: after a crash the head is the one that was chosen last. What is kept of other
+//! payloads is bounded in bytes, and so are the payloads that the chain aside holds executed.
 
 mod attributes;
 mod building;
@@ -19,6 +19,7 @@ mod error;
 mod tests;
 mod tree;
 
+pub use building::Payload;
 pub use error::EngineError;
 
 use crate::{Node, NodeError, node::Held};
@@ -49,10 +50,18 @@ pub struct Engine {
 #[derive(Debug)]
 struct State {
     tree: Tree,
-    /// The chain that goes over to other branches, and the head that it began with: that of the chain, or it is of no use
-    /// any more.
-    aside: Option<(B256, Chain)>,
+    aside: Option<Aside>,
     jobs: Jobs,
+}
+
+/// The chain that goes over to other branches, in memory.
+#[derive(Debug)]
+struct Aside {
+    /// The head that it began with: that of the chain, or it is of no use any more.
+    head: B256,
+    chain: Chain,
+    /// Bytes of the payloads that it has taken in: what it keeps grows with them.
+    bytes: usize,
 }
 
 /// Where a head that is to be chosen stands.
@@ -142,34 +151,36 @@ impl Engine {
             return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
         };
         // It is gone if anything goes wrong on the way.
-        let begun = aside.take().filter(|(head, _)| *head == self.node.view().hash());
-        let (head, mut chain) = match begun {
+        let begun = aside.take().filter(|begun| begun.head == self.node.view().hash());
+        let mut begun = match begun {
             Some(begun) => begun,
             None => {
                 let mut chain = self.node.chain();
                 if chain.branch_to(base)?.is_none() {
                     return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
                 }
-                (chain.head().hash(), chain.fork()?)
+                Aside { head: chain.head().hash(), chain: chain.fork()?, bytes: 0 }
             }
         };
         let mut status = valid(tip);
-        if chain.branch_to(base)?.is_none() {
-            *aside = Some((head, chain));
+        if begun.chain.branch_to(base)?.is_none() {
+            *aside = Some(begun);
             return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
         }
         for (at, hash) in branch.iter().enumerate() {
             let Some(kept) = tree.get(hash) else { break };
             let (number, parent, rlp) = (kept.number, kept.parent, kept.rlp.clone());
+            let chain = &mut begun.chain;
             if !chain.is_known(number, hash)? {
+                begun.bytes += rlp.len();
                 let candidate = match payload.take_if(|payload| payload.hash == *hash) {
                     Some(payload) => payload.prepare(chain.spec()),
                     None => prepared(chain.spec(), rlp)?,
                 };
-                match take_in(&mut chain, candidate) {
+                match take_in(chain, candidate) {
                     Ok(()) => {}
                     Err(InsertError::Invalid(block)) => {
-                        let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
+                        let refusal = Refusal::new(last_valid(chain, parent)?, &block.reason);
                         status = tree.refuse(*hash, refusal.clone());
                         for above in &branch[at + 1..] {
                             status = tree.refuse(*above, refusal.of_child(hash));
@@ -185,7 +196,8 @@ impl Engine {
             }
             tree.set_valid(hash);
         }
-        *aside = Some((head, chain));
+        // Where it has taken in more than is kept of payloads another one begins, with what they hold.
+        *aside = Some(begun).filter(|begun| begun.bytes <= tree.most());
         Ok(status)
     }
 

@@ -4,12 +4,16 @@
 
 use super::*;
 use crate::{
-    NodeOptions,
-    tests::{chain_in, options, transfer},
+    Marks, NodeOptions, PoolTransaction, impersonate,
+    tests::{chain_in, options, transfer, with_blob},
 };
-use polytrie_chain::BuiltBlock;
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, TxKind, U256};
+use alloy_rpc_types_engine::PayloadId;
+use polytrie_chain::{BuiltBlock, NextBlock};
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
+use polytrie_state::Account;
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     let (chain, dir) = chain_in(engine, layer);
@@ -39,6 +43,28 @@ fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
     engine.forkchoice_updated(1, choice, None).map(|updated| updated.payload_status)
 }
 
+/// Begins a payload on top of the head.
+fn begin(engine: &Engine) -> PayloadId {
+    let head_block_hash = engine.node().view().hash();
+    let choice = ForkchoiceState { head_block_hash, ..ForkchoiceState::default() };
+    let attributes = PayloadAttributes {
+        timestamp: engine.node().plan().timestamp,
+        withdrawals: Some(Vec::new()),
+        parent_beacon_block_root: Some(B256::ZERO),
+        ..PayloadAttributes::default()
+    };
+    let updated = engine.forkchoice_updated(3, choice, Some(Ok(attributes))).unwrap();
+    updated.payload_id.unwrap()
+}
+
+/// Takes in a payload that the node made, and makes it the head.
+fn take(engine: &Engine, made: &Payload) {
+    let (hash, block, rlp) = (made.header.hash(), made.block.clone(), made.rlp.clone());
+    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    assert_eq!(engine.new_payload(payload).unwrap(), valid(hash));
+    assert_eq!(choose(engine, hash).unwrap(), valid(hash));
+}
+
 /// The store has the block that could not be stored, and shows it as one of the chain.
 #[test]
 fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
@@ -62,6 +88,10 @@ fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
         }
         assert!(engine.node().failure().is_some());
         engine.new_payload(block).unwrap_err();
+        let node = engine.node();
+        let refused = node.submit_all(vec![transfer(node, 0, 0, 1)]);
+        assert!(matches!(&refused[..], [Err(NodeError::Failed(_))]), "{refused:?}");
+        assert!(node.pool().is_empty());
     }
 }
 
@@ -117,4 +147,118 @@ fn what_is_looked_at_in_between_takes_no_payload_away() {
     choose(&engine, hash).unwrap();
     let pending = node.pending().unwrap().unwrap();
     assert_eq!(pending.block.body.transactions.len(), 1);
+}
+
+#[test]
+fn a_payload_keeps_the_blobs_of_its_transactions() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    node.submit(with_blob(node, 0, 0)).unwrap();
+    let id = begin(&engine);
+    let made = engine.payload(id).unwrap();
+    assert_eq!((made.block.body.transactions.len(), made.sidecars.len()), (1, 1));
+    assert!(made.sidecars[0].is_eip7594());
+    // The pool has them no more.
+    take(&engine, &made);
+    assert!(node.pool().is_empty());
+    assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
+}
+
+/// Others, and the node itself, execute a payload on the state that the last block has left.
+#[test]
+fn a_payload_holds_nothing_that_was_changed_by_hand() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let (rich, gas_limit) = (Address::repeat_byte(7), node.view().head.header.gas_limit);
+    node.cheat(|cheats, state| {
+        let mut account = state.account(&rich)?.unwrap_or_default();
+        account.balance = U256::from(9);
+        cheats.set_account(rich, account);
+        Ok(())
+    })
+    .unwrap();
+    node.settings().gas_limit = Some(1_000_000);
+    let pretended = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        max_priority_fee_per_gas: 2,
+        to: TxKind::Call(rich),
+        ..Default::default()
+    };
+    let pretended = impersonate(pretended.into(), node.accounts().addresses()[1]);
+    node.submit(PoolTransaction::local(pretended).unwrap()).unwrap();
+    node.submit(transfer(node, 0, 0, 1)).unwrap();
+    let made = engine.payload(begin(&engine)).unwrap();
+    assert_eq!(made.block.body.transactions.len(), 1);
+    assert_eq!(made.header.gas_limit, gas_limit);
+    assert_eq!(node.balance(&rich).unwrap(), U256::from(9));
+    take(&engine, &made);
+    assert_eq!(node.balance(&rich).unwrap(), U256::ZERO);
+    assert_eq!(node.pool().len(), 1);
+}
+
+#[test]
+fn what_was_taken_back_is_not_final() {
+    let engine = in_memory("raw");
+    let node = engine.node();
+    for _ in 0..3 {
+        take(&engine, &engine.payload(begin(&engine)).unwrap());
+    }
+    let hash = |number| node.db().canonical(number).unwrap().unwrap().0;
+    let choice = ForkchoiceState {
+        head_block_hash: hash(3),
+        safe_block_hash: hash(3),
+        finalized_block_hash: hash(1),
+    };
+    engine.forkchoice_updated(1, choice, None).unwrap();
+    assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    node.rollback(1).unwrap();
+    assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
+    node.reset().unwrap();
+    assert_eq!(node.marks(), Marks::default());
+}
+
+#[test]
+fn what_no_payload_can_hold_is_forgotten() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let sender = node.accounts().addresses()[0];
+    node.cheat(|cheats, state| {
+        let account = state.account(&sender)?.unwrap_or_default();
+        cheats.set_account(sender, Account { balance: U256::MAX, ..account });
+        Ok(())
+    })
+    .unwrap();
+    node.submit(transfer(node, 0, 0, u128::MAX)).unwrap();
+    node.submit(transfer(node, 1, 0, 1)).unwrap();
+    let count = |made: &Payload| (made.block.body.transactions.len(), node.pool().len());
+    // Its owner may still make a block in which it can be paid for.
+    let made = engine.payload(begin(&engine)).unwrap();
+    assert_eq!(count(&made), (1, 2));
+    // A choice drops what was changed by hand.
+    take(&engine, &made);
+    assert_eq!(count(&engine.payload(begin(&engine)).unwrap()), (0, 0));
+}
+
+#[test]
+fn the_chain_aside_is_bounded_as_the_payloads_are() {
+    let engine = in_memory("mpt");
+    let node = Arc::clone(engine.node());
+    let plan = node.plan();
+    let siblings = [0, 1, 2, 3, 4].map(|later| {
+        let next = NextBlock { timestamp: plan.timestamp + later, ..plan.clone() };
+        payload(node.preview(next, Some(Vec::new())).unwrap())
+    });
+    let bytes = siblings[0].rlp.len();
+    let engine = Engine::new(node, bytes * 5 / 2);
+    let hashes = siblings.each_ref().map(|block| block.hash);
+    // The first one becomes the head, and the others are executed beside it.
+    let is_there = siblings.map(|block| {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hashes[0]).unwrap(), valid(hashes[0]));
+        engine.state.lock().aside.is_some()
+    });
+    assert_eq!(is_there, [false, true, true, false, true]);
 }

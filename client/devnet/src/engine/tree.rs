@@ -93,6 +93,11 @@ impl Tree {
         }
     }
 
+    /// Bytes that are kept at most.
+    pub(super) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// A payload that is kept.
     pub(super) fn get(&self, hash: &B256) -> Option<&Kept> {
         self.kept.get(hash)

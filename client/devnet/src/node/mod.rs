@@ -78,6 +78,8 @@ pub struct Node {
     pub(super) settings: Mutex<Settings>,
     /// The block that would be made now, if a request asked for it since the head or the state changed.
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
+    /// Held by who makes that block, before the chain.
+    pub(super) making: Mutex<()>,
     /// The last block that is known to be durable.
     durable: Mutex<u64>,
     /// What is safe and finalized.
@@ -144,6 +146,7 @@ impl Node {
             clock: Mutex::default(),
             settings: Mutex::new(settings.clone()),
             pending: Mutex::default(),
+            making: Mutex::default(),
             durable: Mutex::new(durable),
             marks: MarksCell::new(options.is_driven),
             failed: Mutex::default(),
@@ -324,8 +327,9 @@ impl Node {
     /// Shows the chain as it is now.
     pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
         let view = View::of(chain, &self.history, cheats)?;
-        *self.view.write() = Arc::new(view);
+        // First: who sees the new view must not find the block that stood on the old one.
         *self.pending.lock() = None;
+        *self.view.write() = Arc::new(view);
         Ok(())
     }
 

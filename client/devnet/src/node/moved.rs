@@ -48,6 +48,14 @@ impl Node {
         })
     }
 
+    /// Blocks above this one were taken back: none of them is safe or finalized until a consensus layer names it again.
+    pub(super) fn cut_marks(&self, number: u64) {
+        if let Some(marks) = &mut *self.marks.0.lock() {
+            marks.safe = marks.safe.filter(|safe| *safe <= number);
+            marks.finalized = marks.finalized.filter(|finalized| *finalized <= number);
+        }
+    }
+
     /// Shows the head that the chain has now, in the place of that of `former`, and tells everybody what was taken back and
     /// what came. Transactions that were taken back wait again. `writes` is what one block on top of `former` has changed, if
     /// nothing else came.
@@ -62,19 +70,19 @@ impl Node {
             let _pool = self.pool.lock();
             self.publish(chain, Arc::default())?;
         }
+        if !former.cheats.is_empty() {
+            let number = former.head.number();
+            tracing::warn!(
+                "what was changed by hand after block {number} is gone: another block was chosen as the head before one was made of it"
+            );
+        }
         let view = self.view();
         let head = view.head.number();
         let mut fork = head.min(former.head.number());
         while fork > 0 && former.db.canonical(fork)? != view.db.canonical(fork)? {
             fork -= 1;
         }
-        {
-            let mut marks = self.marks.0.lock();
-            if let Some(marks) = &mut *marks {
-                marks.safe = marks.safe.filter(|safe| *safe <= fork);
-                marks.finalized = marks.finalized.filter(|finalized| *finalized <= fork);
-            }
-        }
+        self.cut_marks(fork);
         if fork < former.head.number() {
             self.events.tell_reverted(view.db.block_head(fork)?.header, former);
         }

@@ -177,6 +177,7 @@ impl Node {
             }
             unwound => unwound.map(drop),
         };
+        self.cut_marks(chain.head().number());
         if let Err(error) = unwound {
             // It may have gone some way.
             self.publish(chain, Arc::default())?;

@@ -26,7 +26,7 @@ impl Node {
 
     /// Takes in a transaction without telling anybody.
     pub(super) fn accept(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
-        let (view, state) = self.examine(&tx)?;
+        let (tx, view, state) = self.examine(tx)?;
         let mut pool = self.pool.lock();
         self.put(&mut pool, tx, &view, state)
     }
@@ -37,16 +37,18 @@ impl Node {
     ///
     /// For each of them, as [`Self::submit`].
     pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added, NodeError>> {
-        if self.read_only {
-            return txs.iter().map(|_| Err(NodeError::ReadOnly)).collect();
-        }
-        let examined: Vec<_> =
-            txs.into_iter().map(|tx| self.examine(&tx).map(|state| (tx, state))).collect();
+        let examined: Vec<_> = txs
+            .into_iter()
+            .map(|tx| {
+                self.writable()?;
+                self.examine(tx)
+            })
+            .collect();
         let mut pool = self.pool.lock();
         let added: Vec<_> = examined
             .into_iter()
             .map(|examined| {
-                let (tx, (view, state)) = examined?;
+                let (tx, view, state) = examined?;
                 self.put(&mut pool, tx, &view, state)
             })
             .collect();
@@ -56,8 +58,12 @@ impl Node {
         added
     }
 
-    /// Checks a transaction by itself, and reads what the state says about its sender.
-    fn examine(&self, tx: &PoolTransaction) -> Result<(Arc<View>, SenderState), NodeError> {
+    /// Checks a transaction by itself, and reads what the state says about its sender. Its blobs have the proofs of the next
+    /// block's fork then.
+    fn examine(
+        &self,
+        tx: PoolTransaction,
+    ) -> Result<(PoolTransaction, Arc<View>, SenderState), NodeError> {
         let view = self.view();
         let (gas_limit, min_fee, next_base_fee) = {
             let settings = self.settings.lock();
@@ -65,7 +71,8 @@ impl Node {
             (gas_limit, settings.min_fee, settings.next_base_fee)
         };
         let time = self.clock.lock().next(view.head.header.timestamp);
-        tx.check(&view.next_rules(&self.spec, time), gas_limit)?;
+        let rules = view.next_rules(&self.spec, time);
+        tx.check(&rules, gas_limit)?;
         let found = tx.tx.max_fee_per_gas();
         if found < min_fee {
             return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
@@ -82,8 +89,10 @@ impl Node {
                 return Err(PoolError::BelowBlobFee { found, needed }.into());
             }
         }
+        // Last, as it takes longest.
+        let tx = tx.with_proofs_for(&rules)?;
         let state = sender_state(&*view.state(), &tx.sender)?;
-        Ok((view, state))
+        Ok((tx, view, state))
     }
 
     /// Adds a transaction to the pool, given what was known of its sender at `view`.

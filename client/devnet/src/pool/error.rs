@@ -151,6 +151,11 @@ pub enum PoolError {
     /// Its blobs do not fit its hashes.
     #[error("the blobs of the transaction are not valid: {0}")]
     Blobs(String),
+    /// Its blobs have proofs that blocks do not take yet.
+    #[error(
+        "the blobs of the transaction have a proof for each cell, as from Osaka on: send them with one proof each"
+    )]
+    CellProofs,
     /// It breaks a rule whatever the state.
     #[error(transparent)]
     Invalid(#[from] TransactionError),

@@ -5,10 +5,12 @@
 //! bytes: when it is full, a new transaction must pay more than the one that pays least, whose sender then loses the
 //! last of its queue. A sender must be able to pay for its whole queue.
 
+mod blobs;
 mod error;
 mod room;
 mod transaction;
 
+pub(crate) use blobs::with_other_proofs;
 pub use error::PoolError;
 pub use transaction::PoolTransaction;
 

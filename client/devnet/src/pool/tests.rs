@@ -1,7 +1,12 @@
 use super::*;
 use crate::impersonate;
-use alloy_consensus::{TxEip1559, TxEip4844, TxEip4844Variant, TypedTransaction};
+use alloy_consensus::{
+    BlobTransactionSidecarVariant, EnvKzgSettings, Header, SidecarBuilder, SimpleCoder, TxEip1559,
+    TxEip4844, TxEip4844Variant, TypedTransaction,
+};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Bytes, TxKind};
+use polytrie_chainspec::{ChainSpec, Forks};
 
 const RICH: U256 = U256::MAX;
 
@@ -202,6 +207,30 @@ fn blobs_wait_for_a_fee_that_they_pay() {
     assert!(pool.has_next(little));
     let first = pool.best(little).pop().unwrap();
     assert_eq!(pool.after(&first.tx, little).unwrap().tx.nonce(), 1);
+}
+
+#[test]
+fn blobs_have_the_proofs_that_their_fork_takes() {
+    let chain = |last| {
+        let forks = Forks::up_to(last);
+        ChainSpec::with_forks("test", 1337, forks, Header::default(), [])
+    };
+    let (prague, osaka) = (chain(EthereumHardfork::Prague), chain(EthereumHardfork::Osaka));
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let old = BlobTransactionSidecarVariant::Eip4844(sidecar);
+    let sent = |sidecar: &BlobTransactionSidecarVariant, chain: &ChainSpec| {
+        let sidecar = Some(Arc::new(sidecar.clone()));
+        PoolTransaction { sidecar, ..tx(1, 0, 100, 1) }.with_proofs_for(&chain.rules(1, 1, true))
+    };
+    assert_eq!(*sent(&old, &prague).unwrap().sidecar.unwrap(), old);
+    let made = sent(&old, &osaka).unwrap();
+    let new = made.sidecar.unwrap();
+    let hashes: Vec<_> = old.versioned_hashes().collect();
+    new.validate(&hashes, EnvKzgSettings::Default.get()).unwrap();
+    assert!(new.is_eip7594() && made.bytes > new.size());
+    assert_eq!(sent(&new, &osaka).unwrap().sidecar.unwrap(), new);
+    assert_eq!(sent(&new, &prague).unwrap_err(), PoolError::CellProofs);
+    assert_eq!(with_other_proofs(&new).unwrap(), old);
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl PoolTransaction {
         Ok(Self::new(tx, sender, None))
     }
 
-    fn new(
+    pub(super) fn new(
         tx: TxEnvelope,
         sender: Address,
         sidecar: Option<BlobTransactionSidecarVariant>,

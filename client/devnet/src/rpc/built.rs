@@ -1,10 +1,15 @@
 //! What is said of a block that the node made and did not add to its chain.
 
-use super::{Rpc, convert::gas_used};
-use alloy_consensus::{Blob, BlobTransactionSidecarVariant, Bytes48, Transaction, TxEnvelope};
+use super::{
+    convert::gas_used,
+    error::{RpcError, RpcResult},
+};
+use crate::pool::with_other_proofs;
+use alloy_consensus::{Blob, BlobTransactionSidecarVariant, Bytes48, Transaction};
 use alloy_primitives::U256;
 use polytrie_chain::BuiltBlock;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The tips that the beneficiary gets for a block, in wei.
 pub(super) fn block_value(built: &BuiltBlock) -> U256 {
@@ -26,15 +31,22 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    /// The blobs of the transactions that came from the pool.
-    pub(super) fn of(rpc: &Rpc, transactions: &[TxEnvelope]) -> Self {
+    /// The blobs of transactions, with a proof for each cell or one for each of them.
+    pub(super) fn of(
+        sidecars: &[Arc<BlobTransactionSidecarVariant>],
+        of_cells: bool,
+    ) -> RpcResult<Self> {
         let mut bundle = Self::default();
-        let pool = rpc.node.pool();
-        for tx in transactions.iter().filter(|tx| tx.is_eip4844()) {
-            let Some(sidecar) = pool.get(tx.tx_hash()).and_then(|tx| tx.sidecar.clone()) else {
-                continue;
+        for sidecar in sidecars {
+            // It came before the fork, or for a time that is another one than the payload's.
+            let fitting = match sidecar.is_eip7594() == of_cells {
+                true => Arc::clone(sidecar),
+                false => {
+                    let other = with_other_proofs(sidecar);
+                    Arc::new(other.map_err(|error| RpcError::internal(&error))?)
+                }
             };
-            match &*sidecar {
+            match &*fitting {
                 BlobTransactionSidecarVariant::Eip4844(sidecar) => {
                     bundle.commitments.extend(&sidecar.commitments);
                     bundle.proofs.extend(&sidecar.proofs);
@@ -47,6 +59,24 @@ impl Bundle {
                 }
             }
         }
-        bundle
+        Ok(bundle)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::{SidecarBuilder, SimpleCoder};
+    use alloy_eips::eip7594::CELLS_PER_EXT_BLOB;
+
+    #[test]
+    fn blobs_come_with_the_proofs_of_the_block() {
+        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+        let sidecars = [Arc::new(BlobTransactionSidecarVariant::Eip4844(sidecar))];
+        for (of_cells, proofs) in [(false, 1), (true, CELLS_PER_EXT_BLOB)] {
+            let bundle = Bundle::of(&sidecars, of_cells).unwrap();
+            assert_eq!((bundle.blobs.len(), bundle.proofs.len()), (1, proofs));
+        }
     }
 }

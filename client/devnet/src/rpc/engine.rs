@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     View,
-    engine::{Engine, EngineError},
+    engine::{Engine, EngineError, Payload},
 };
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
@@ -55,18 +55,18 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let execution_payload = ExecutionPayloadFieldV2::from_block_unchecked(hash, block);
         Ok(Envelope::of(&built, execution_payload))
     })?;
-    methods.add("engine_getPayloadV3", |rpc, args| Ok(envelope(rpc, &*built(rpc, args, 3)?)))?;
+    methods.add("engine_getPayloadV3", |rpc, args| envelope(rpc, &*built(rpc, args, 3)?))?;
     methods.add("engine_getPayloadV4", |rpc, args| {
         let built = built(rpc, args, 4)?;
-        Ok(envelope(rpc, &built).with_requests(&built))
+        Ok(envelope(rpc, &built)?.with_requests(&built))
     })?;
     methods.add("engine_getPayloadV5", |rpc, args| {
         let built = built(rpc, args, 5)?;
-        Ok(envelope(rpc, &built).with_requests(&built))
+        Ok(envelope(rpc, &built)?.with_requests(&built))
     })?;
     methods.add("engine_getPayloadV6", |rpc, args| {
         let built = built(rpc, args, 6)?;
-        Ok(envelope_of(rpc, &built, payload_with_list(&built)).with_requests(&built))
+        Ok(envelope_of(rpc, &built, payload_with_list(&built))?.with_requests(&built))
     })?;
     methods.add("engine_getPayloadBodiesByHashV1", |rpc, args| bodies_by_hash(rpc, args, body))?;
     methods
@@ -146,7 +146,7 @@ fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUp
 }
 
 /// A payload that was begun, if it is for this version.
-fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<BuiltBlock>> {
+fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<Payload>> {
     let id: PayloadId = args.next()?;
     let built = engine(rpc)?.payload(id)?;
     let rules = rpc.rules(&built.header, true);
@@ -199,7 +199,7 @@ impl<P> Envelope<P> {
 }
 
 /// A payload from Cancun on.
-fn envelope(rpc: &Rpc, built: &BuiltBlock) -> Envelope<ExecutionPayloadV3> {
+fn envelope(rpc: &Rpc, built: &Payload) -> RpcResult<Envelope<ExecutionPayloadV3>> {
     let payload = ExecutionPayloadV3::from_block_unchecked(built.header.hash(), &built.block);
     envelope_of(rpc, built, payload)
 }
@@ -211,12 +211,13 @@ fn payload_with_list(built: &BuiltBlock) -> ExecutionPayloadV4 {
     ExecutionPayloadV4::from_block_unchecked_with_bal(hash, &built.block, list)
 }
 
-fn envelope_of<P>(rpc: &Rpc, built: &BuiltBlock, payload: P) -> Envelope<P> {
-    Envelope {
-        blobs_bundle: Some(Bundle::of(rpc, &built.block.body.transactions)),
+fn envelope_of<P>(rpc: &Rpc, built: &Payload, payload: P) -> RpcResult<Envelope<P>> {
+    let of_cells = rpc.rules(&built.header, true).is(EthereumHardfork::Osaka);
+    Ok(Envelope {
+        blobs_bundle: Some(Bundle::of(&built.sidecars, of_cells)?),
         should_override_builder: Some(false),
         ..Envelope::of(built, payload)
-    }
+    })
 }
 
 /// The body of a block of a view, by its number; `None` if the block is not there.
@@ -258,7 +259,8 @@ fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadB
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
 }
 
-/// A body with its access list, as long as the state before the block is kept.
+/// A body with its access list, as long as the state before the block is kept and the request has time: the block is run
+/// once more for it.
 fn body_with_list(
     rpc: &Rpc,
     view: &View,
@@ -267,8 +269,12 @@ fn body_with_list(
     let Some(found) = rpc.block(view, number)? else { return Ok(None) };
     let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
-        Some(_) => list_of(rpc, view, &found)?,
-        None => None,
+        Some(_) if rpc.in_time().is_ok() => match list_of(rpc, view, &found) {
+            // Its time was over before the block was at its end.
+            Err(_) if rpc.in_time().is_err() => None,
+            list => list?,
+        },
+        _ => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
     Ok(Some(ExecutionPayloadBodyV2::from_block(found.block, list)))

@@ -10,6 +10,7 @@ use super::{
 };
 use alloy_consensus::TxEnvelope;
 use alloy_eips::{Encodable2718, eip4895::Withdrawal};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U64};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::NextBlock;
@@ -61,6 +62,13 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let header = &built.header;
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
     let value = block_value(&built);
+    let sidecars: Vec<_> = {
+        let pool = rpc.node.pool();
+        let sidecar_of = |tx: &TxEnvelope| pool.get(tx.tx_hash())?.sidecar.clone();
+        built.block.body.transactions.iter().filter_map(sidecar_of).collect()
+    };
+    let of_cells = rpc.rules(header, true).is(EthereumHardfork::Osaka);
+    let bundle = Bundle::of(&sidecars, of_cells)?;
     let raw: Vec<Bytes> =
         built.block.body.transactions.iter().map(|tx| tx.encoded_2718().into()).collect();
     let requests = built.executed.requests.map(|requests| requests.take()).unwrap_or_default();
@@ -85,7 +93,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             "excessBlobGas": header.excess_blob_gas.map(quantity),
         },
         "blockValue": value,
-        "blobsBundle": Bundle::of(rpc, &built.block.body.transactions),
+        "blobsBundle": bundle,
         "executionRequests": requests,
         "shouldOverrideBuilder": false,
     }))

@@ -11,6 +11,7 @@ use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::decode_header;
 use polytrie_files::{BlockFileError, BlockReader, RawBlock};
+use polytrie_kv::caught;
 use std::{
     collections::VecDeque,
     io,
@@ -142,7 +143,13 @@ impl Pipeline {
         expect_files(&files)?;
         let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
-        spawn("reader", move || read(files, begun, &to_workers, &to_main))?;
+        spawn("reader", move || {
+            if caught(|| read(files, begun, &to_workers, &to_main)).is_err() {
+                // An answer that nobody gives: without it the files would seem to end here.
+                let (_, never) = bounded(1);
+                let _ = to_main.send(never);
+            }
+        })?;
         for _ in 0..threads.max(1) {
             let (work, spec) = (work.clone(), Arc::clone(&spec));
             spawn("prepare", move || {
@@ -333,5 +340,32 @@ impl Drop for Permit {
     fn drop(&mut self) {
         *self.budget.used.lock() -= self.bytes;
         self.budget.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_files::Format;
+
+    #[derive(Debug)]
+    struct Panics;
+
+    impl io::Read for Panics {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("a test of a panic")
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_reader_is_not_the_end_of_a_file() {
+        let reader = BlockReader::with_format("panics", Panics, Format::Rlp);
+        let begun = Begun { first: None, reader };
+        let spec = ChainSpec::load("dev").unwrap();
+        let mut blocks = Pipeline::start(spec, vec!["-".into()], Some(begun), 1, 0).unwrap();
+        let error = blocks.next().unwrap().unwrap_err();
+        assert!(matches!(error, ImportError::Worker) && error.is_ours(), "{error}");
+        assert!(blocks.next().is_none());
     }
 }

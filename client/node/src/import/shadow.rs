@@ -11,7 +11,13 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_chain::{Candidate, Chain, ChainError, InsertError, InvalidBlock};
 use polytrie_kv::Durability;
 use polytrie_state::{Account, AccountWrite, StateError, StateReader, WriteSet};
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use thiserror::Error;
 
 /// The beginning of the name of a shadow's directory; its layer follows.
@@ -132,6 +138,14 @@ pub enum ShadowError {
     /// It cannot be opened.
     #[error("the shadow cannot be opened: {0}")]
     Open(Box<OpenError>),
+    /// The user asked to stop while it caught up.
+    #[error(
+        "interrupted while the shadow caught up, at its block {block}; run the same command again to go on from there"
+    )]
+    Interrupted {
+        /// Its head, which is durable.
+        block: u64,
+    },
     /// It failed.
     #[error("the shadow under `{layer}`: {error}")]
     Broken {
@@ -144,16 +158,17 @@ pub enum ShadowError {
 
 impl Shadow {
     /// Opens the shadow of a chain that was opened with `options`, and brings it to the same block. `chain` must have
-    /// been opened to keep what it writes.
+    /// been opened to keep what it writes. It stops where `interrupt` was set from outside.
     ///
     /// # Errors
     ///
-    /// If it is the same layer, cannot be opened, or does not belong to the chain.
+    /// If it is the same layer, cannot be opened, does not belong to the chain, or was stopped.
     pub fn open(
         layer: &str,
         options: &OpenOptions,
         dir: &DataDir,
         chain: &Chain,
+        interrupt: &AtomicBool,
     ) -> Result<Self, ShadowError> {
         if layer == chain.layer().name() {
             return Err(ShadowError::Same { layer: layer.to_owned() });
@@ -166,6 +181,9 @@ impl Shadow {
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
+        // Nobody would take its lists, and the log has the first chain's lines.
+        own.chain_options.keep_access_lists = false;
+        own.chain_options.log_slow_blocks = None;
         // What only one data directory can have stays with the first one.
         own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
@@ -174,7 +192,7 @@ impl Shadow {
             DataDir::open(&own, true).and_then(DataDir::into_chain).map_err(open)?;
         let roots = dir.kind.canonical && own.kind.canonical;
         let mut shadow = Self { _dir: Some(own), ..Self::of(shadow, roots) };
-        shadow.catch_up(chain, place)?;
+        shadow.catch_up(chain, place, interrupt)?;
         Ok(shadow)
     }
 
@@ -185,7 +203,12 @@ impl Shadow {
 
     /// Goes back to the chain's head if it is ahead, executes what it lacks if it is behind, and knows the same blocks
     /// of other branches afterwards.
-    fn catch_up(&mut self, main: &Chain, dir: String) -> Result<(), ShadowError> {
+    pub(super) fn catch_up(
+        &mut self,
+        main: &Chain,
+        dir: String,
+        interrupt: &AtomicBool,
+    ) -> Result<(), ShadowError> {
         let target = main.head().number();
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
         if number > target {
@@ -203,14 +226,19 @@ impl Shadow {
             tracing::info!(from = number + 1, to = target, "the shadow catches up");
         }
         for number in number + 1..=target {
+            if interrupt.load(Ordering::Relaxed) {
+                self.flush()?;
+                return Err(ShadowError::Interrupted { block: self.chain.head().number() });
+            }
             let missing = || main.db().missing(number);
             let rlp = main.db().block_rlp(number).and_then(|rlp| rlp.ok_or_else(missing));
             let rlp = rlp.map_err(|e| self.broken(e))?;
             let candidate = Candidate::prepare(main.spec(), rlp)
                 .map_err(|e| self.broken(ChainError::Corrupt(format!("block {number}: {e}"))))?;
             self.insert(candidate)?;
+            // It is compared with nothing: kept until the end it would take the more memory the more there is to catch up.
+            self.chain.take_written();
         }
-        self.chain.take_written();
         // A branch may go on from there.
         main.db().copy_side_blocks(self.chain.db()).map_err(|e| self.broken(e))
     }

@@ -211,6 +211,27 @@ fn a_wrong_balance_is_found() {
     assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
 }
 
+/// What it writes on the way is not compared with what comes afterwards.
+#[test]
+fn a_shadow_catches_up_until_it_is_interrupted() {
+    let mut main = chain(None);
+    let mut blocks = candidates(&main, 21);
+    let next = blocks.pop().unwrap();
+    for candidate in blocks {
+        main.insert(candidate).unwrap();
+    }
+    main.take_written();
+    let mut shadow = Shadow::of(chain(None), true);
+    let interrupt = AtomicBool::new(true);
+    let stopped = shadow.catch_up(&main, "memory".into(), &interrupt).unwrap_err();
+    assert!(matches!(stopped, ShadowError::Interrupted { block: 0 }), "{stopped}");
+    interrupt.store(false, Ordering::Relaxed);
+    shadow.catch_up(&main, "memory".into(), &interrupt).unwrap();
+    main.insert(next.clone()).unwrap();
+    shadow.follow(next, &mut main).unwrap();
+    assert_eq!(shadow.report().blocks, 1);
+}
+
 /// The sample chain without blocks. Every block is a write of the engine, and every read of the state reaches it.
 fn on(engine: Arc<dyn Engine>) -> Chain {
     let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();

@@ -1,0 +1,48 @@
+//! The proofs that come with blobs: one for each blob up to Prague, one for each cell of it from Osaka on (EIP-7594).
+
+use super::{PoolError, PoolTransaction};
+use alloy_consensus::{BlobTransactionSidecar, BlobTransactionSidecarVariant, EnvKzgSettings};
+use alloy_hardforks::EthereumHardfork;
+use polytrie_chainspec::Rules;
+
+impl PoolTransaction {
+    /// This transaction with the proofs of its blobs that blocks of this fork come with.
+    ///
+    /// # Errors
+    ///
+    /// If it has those of a later fork, or none can be made.
+    pub(crate) fn with_proofs_for(self, rules: &Rules<'_>) -> Result<Self, PoolError> {
+        let Some(sidecar) = self.sidecar.as_deref() else { return Ok(self) };
+        match (sidecar.is_eip7594(), rules.is(EthereumHardfork::Osaka)) {
+            (true, false) => Err(PoolError::CellProofs),
+            (false, true) => {
+                let sidecar = with_other_proofs(sidecar)?;
+                Ok(Self::new(self.tx, self.sender, Some(sidecar)))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+/// The same blobs with the other kind of proofs.
+///
+/// # Errors
+///
+/// If these are no blobs.
+pub(crate) fn with_other_proofs(
+    sidecar: &BlobTransactionSidecarVariant,
+) -> Result<BlobTransactionSidecarVariant, PoolError> {
+    let settings = EnvKzgSettings::Default;
+    let made = match sidecar {
+        BlobTransactionSidecarVariant::Eip4844(sidecar) => sidecar
+            .clone()
+            .try_into_7594(settings.get())
+            .map(BlobTransactionSidecarVariant::Eip7594),
+        BlobTransactionSidecarVariant::Eip7594(sidecar) => {
+            let blobs = sidecar.blobs.clone();
+            BlobTransactionSidecar::try_from_blobs_with_settings(blobs, settings.get())
+                .map(BlobTransactionSidecarVariant::Eip4844)
+        }
+    };
+    made.map_err(|error| PoolError::Blobs(error.to_string()))
+}
