@@ -8,15 +8,16 @@ use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
 use polytrie_testing::{
     History,
     follow::{
-        Kept, assert_clean, begun, digests, directory, figure, go_to, memory, opened, problems,
-        strangers,
+        Kept, ROOMY, assert_clean, begun, digests, directory, figure, go_to, memory, opened,
+        problems, strangers,
     },
     follow_suite, layer_suite,
     suite::{self, Driver, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
 use std::{
+    collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread,
 };
@@ -272,6 +273,45 @@ fn what_cannot_be_filled_is_left() {
     driver.load(history.genesis()).expect("it is filled");
     driver.run(&history.blocks[0]).expect("a block");
     assert_clean(&driver, "filled");
+}
+
+/// The files below a directory.
+fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(content(&path));
+        } else {
+            let bytes = fs::read(&path).expect("a file");
+            found.insert(path, bytes);
+        }
+    }
+    found
+}
+
+/// A command that only reads changes no file, whether these lack blocks or have some that were taken back.
+#[test]
+fn reading_changes_nothing() {
+    let history = History::random(19, 12);
+    for room in [ROOMY, 0] {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path()).with_room(room);
+        let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+        history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+        assert_eq!(figure(&driver, "steps_behind") > 0, room > 0);
+        for _ in 0..3 {
+            driver.undo().expect("a step back");
+        }
+        drop(driver);
+        let before = content(factory.files());
+        let reading = factory.read_only();
+        let driver = opened(&reading, &engine);
+        assert_clean(&driver, "only read");
+        drop(driver);
+        assert!(content(factory.files()) == before, "room for {room} keys");
+        assert_clean(&opened(&factory, &engine), "in the end");
+    }
 }
 
 /// Damage in the files is what a check finds, wherever it is: the layer opens, and the check ends.

@@ -98,6 +98,8 @@ impl Held {
 /// The database, open until it is dropped.
 pub(super) struct Database {
     pub(super) path: PathBuf,
+    /// The files that these are a copy of, if they are one, as what is damaged is there already.
+    origin: PathBuf,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<Worker>,
 }
@@ -117,9 +119,10 @@ impl Drop for Database {
 }
 
 impl Database {
-    /// Opens what is in a directory, or makes an empty database there. As [`Held::open`].
+    /// Opens what is in a directory, or makes an empty database there. It is that of `origin`, or a copy. As [`Held::open`].
     pub(super) fn open(
         path: PathBuf,
+        origin: PathBuf,
         options: &QmdbOptions,
         at_most: Option<u64>,
     ) -> Result<(Self, Log), StateError> {
@@ -139,7 +142,7 @@ impl Database {
             });
         };
         let thread = Some(Worker::start("qmdb", work)?);
-        let database = Self { path, jobs: Some(jobs), thread };
+        let database = Self { path, origin, jobs: Some(jobs), thread };
         let log = database.reopen("open", at_most)?;
         Ok((database, log))
     }
@@ -197,7 +200,7 @@ impl Database {
         opened.map_err(|error| match error {
             // Some files that are not what it wrote have the crate panic.
             StateError::Store(KvError::Panicked { .. }) => {
-                damaged(&self.path, "the crate cannot read them")
+                damaged(&self.origin, "the crate cannot read them")
             }
             error => error,
         })
@@ -234,7 +237,9 @@ impl Database {
             .is_ok()
         });
         match sent.then(|| found.recv()) {
-            Some(Ok(done)) => done.map_err(|error| failed(&self.path, action, &error)),
+            Some(Ok(done)) => {
+                done.map_err(|error| failed(&self.path, &self.origin, action, &error))
+            }
             _ => {
                 let said = format!("it could not {action} {}", self.path.display());
                 Err(StateError::Store(KvError::Panicked { thread: NAME, said }))
