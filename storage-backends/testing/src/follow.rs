@@ -6,7 +6,7 @@ use crate::{
     suite::{Driver, LayerFactory, STORE_IN_STEP, assert_state},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Engine, MemoryEngine, StoreOptions};
+use polytrie_kv::{Durability, Engine, MemoryEngine, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::StateError;
 use std::{path::Path, sync::Arc};
@@ -46,6 +46,7 @@ macro_rules! follow_suite {
             a_fork_waits_for_nothing_and_nothing_for_it,
             steps_that_are_durable_are_one_commit,
             the_files_are_never_ahead,
+            who_flushes_by_hand_is_asked_to,
         }
     };
     ($kept:ty => $($test:ident),+ $(,)?) => {
@@ -279,6 +280,29 @@ pub fn steps_that_are_durable_are_one_commit<K: Kept>() {
     }
     let behind = figure(&driver, "steps_behind");
     assert!(behind < 160 && most >= 128, "{behind} steps wait, {most} at most");
+    assert_clean(&driver, "in the end");
+}
+
+/// Where the chain's store is flushed by hand, no block becomes durable before that, however many wait.
+pub fn who_flushes_by_hand_is_asked_to<K: Kept>() {
+    let history = History::random(12, 300);
+    let dir = directory();
+    let factory = K::in_dir(dir.path()).with_room(512);
+    let durability = Durability::ByHand;
+    let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
+    let mut driver = begun(&factory, memory(), &options, &history);
+    let (mut durable, mut flushes) = (driver.store().progress().durable, 0);
+    for block in &history.blocks {
+        driver.run(block).expect("a block");
+        assert_eq!(driver.store().progress().durable, durable);
+        if driver.store().is_full() {
+            driver.store().begin_flush().expect("it flushes");
+            durable = driver.store().progress().durable;
+            flushes += 1;
+        }
+    }
+    let behind = figure(&driver, "steps_behind");
+    assert!(flushes > 3 && behind < 256, "{flushes} flushes, {behind} steps wait");
     assert_clean(&driver, "in the end");
 }
 
