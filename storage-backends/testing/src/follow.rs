@@ -44,6 +44,7 @@ macro_rules! follow_suite {
         $crate::follow_suite! { $kept =>
             a_crash_between_the_two_stores_heals,
             a_fork_waits_for_nothing_and_nothing_for_it,
+            forks_without_end_keep_no_step_waiting,
             steps_that_are_durable_are_one_commit,
             the_files_are_never_ahead,
             who_flushes_by_hand_is_asked_to,
@@ -280,6 +281,31 @@ pub fn steps_that_are_durable_are_one_commit<K: Kept>() {
     }
     let behind = figure(&driver, "steps_behind");
     assert!(behind < 160 && most >= 128, "{behind} steps wait, {most} at most");
+    assert_clean(&driver, "in the end");
+}
+
+/// Forks of which each begins before the one before it has ended do not have all steps wait for ever.
+pub fn forks_without_end_keep_no_step_waiting<K: Kept>() {
+    let history = History::random(20, 400);
+    let dir = directory();
+    let factory = K::in_dir(dir.path()).with_room(ROOMY);
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    let (mut fork, mut refused, mut most) = (None, 0, 0);
+    for block in &history.blocks {
+        fork = match driver.fork() {
+            Ok(next) => Some(next),
+            Err(error) => {
+                assert!(error.to_string().contains("ask again"), "{error}");
+                refused += 1;
+                None
+            }
+        };
+        driver.run(block).expect("a block");
+        most = most.max(figure(&driver, "steps_behind"));
+    }
+    drop(fork);
+    assert!(most <= 256, "{most} steps wait");
+    assert_eq!(refused > 0, !factory.commits_beside_forks(), "{refused} refused");
     assert_clean(&driver, "in the end");
 }
 

@@ -138,7 +138,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// As [`Self::open`]; [`StateError::Unsupported`] if those there are have to end first.
     fn fork(self: &Arc<Self>, trail: &Trail<Self::Mark>, store: &Store)
     -> Result<Self, StateError>;
 

@@ -101,6 +101,11 @@ impl<W> Waiting<W> {
         self.steps.is_empty()
     }
 
+    /// Whether there is no room for more, if there is memory for so many keys.
+    pub fn is_full(&self, keys: usize) -> bool {
+        self.keys >= keys.min(MOST_KEYS) || self.len() >= MOST_STEPS
+    }
+
     /// How many of the oldest are to be committed now. What has to be durable for that is made so where there is no room for
     /// more, whatever the chain's store gathers. Where that is flushed by hand, there is something to do before: it is asked
     /// for, and what waits is more than there is room for until it is done.
@@ -110,7 +115,7 @@ impl<W> Waiting<W> {
     /// If that store fails.
     pub fn due(&self, store: &Store, limits: Limits) -> Result<usize, StateError> {
         let room = limits.keys.min(MOST_KEYS);
-        let is_full = self.keys >= room || self.len() >= MOST_STEPS;
+        let is_full = self.is_full(room);
         if !is_full && self.len() < STEPS {
             return Ok(0);
         }
