@@ -25,7 +25,7 @@ use commonware_storage::{
     translator::EightCap,
 };
 use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
-use polytrie_kv::{KvError, Worker, expect_threads};
+use polytrie_kv::{KvError, Worker, caught, expect_threads};
 use polytrie_state::{
     StateError,
     foreign::{Changes, Key},
@@ -101,6 +101,8 @@ pub(super) struct Database {
     /// The files that these are a copy of, if they are one, as what is damaged is there already.
     origin: PathBuf,
     jobs: Option<mpsc::Sender<Job>>,
+    /// What a panic said that has ended the thread.
+    said: mpsc::Receiver<String>,
     thread: Option<Worker>,
 }
 
@@ -130,8 +132,9 @@ impl Database {
         // The runtime panics where it cannot start them.
         expect_threads(THREADS + BLOCKING + settings.threads.get())?;
         let (jobs, next) = mpsc::channel::<Job>();
+        let (says, said) = mpsc::channel();
         let dir = path.clone();
-        let work = move || {
+        let run = move || {
             let config = Config::new().with_worker_threads(1).with_max_blocking_threads(BLOCKING);
             Runner::new(config.with_storage_directory(dir)).start(async move |context| {
                 let config = settings.config(&context);
@@ -141,8 +144,17 @@ impl Database {
                 }
             });
         };
+        let work = move || {
+            if let Err(panicked) = caught(run) {
+                tracing::error!("the thread of qmdb panicked: {panicked}");
+                // Nobody asks who is gone.
+                let _ = says.send(panicked.to_string());
+            }
+        };
         let thread = Some(Worker::start("qmdb", work)?);
-        let database = Self { path, origin, jobs: Some(jobs), thread };
+        let database = Self { path, origin, jobs: Some(jobs), said, thread };
+        // The runtime panics where it cannot start, which says nothing of the files.
+        database.run("open", async move |_held| Ok(()))?;
         let log = database.reopen("open", at_most)?;
         Ok((database, log))
     }
@@ -240,11 +252,18 @@ impl Database {
             Some(Ok(done)) => {
                 done.map_err(|error| failed(&self.path, &self.origin, action, &error))
             }
-            _ => {
-                let said = format!("it could not {action} {}", self.path.display());
-                Err(StateError::Store(KvError::Panicked { thread: NAME, said }))
-            }
+            _ => Err(self.panicked(action)),
         }
+    }
+
+    /// Why the thread is gone, which may be an error of the system.
+    fn panicked(&self, action: &'static str) -> StateError {
+        let said = self.said.recv().unwrap_or_else(|_| "nothing".to_owned());
+        let error = KvError::of_text(action, &self.path, &said);
+        StateError::Store(error.unwrap_or_else(|| {
+            let said = format!("{said} (it was to {action} {})", self.path.display());
+            KvError::Panicked { thread: NAME, said }
+        }))
     }
 }
 
