@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
-use polytrie_kv_testing::{Wrapped, wrapped};
+use polytrie_kv_testing::{Fault, FaultEngine, Wrapped, wrapped};
 use polytrie_qmdb::{QmdbLayer, QmdbOptions, verify};
 use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
 use polytrie_testing::{
@@ -252,6 +252,34 @@ fn old_files_go() {
         assert_eq!(fs::read_dir(factory.files()).expect("a directory").count(), 1);
     }
     assert_clean(&driver, "in the end");
+}
+
+/// Wherever a process ends that fills a layer again, the next one that does leaves nothing of before, nor of that one.
+#[test]
+fn old_files_go_after_a_crash() {
+    let history = History::random(14, 3);
+    for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path());
+        drop(begun(&factory, engine.clone(), &STORE_IN_STEP, &history));
+        let faulty = Arc::new(FaultEngine::new(engine.clone(), fault, at));
+        let mut driver = Driver::open_on(&factory, faulty.clone(), &STORE_IN_STEP).expect("opens");
+        let ended = driver.load(history.genesis()).map(drop);
+        assert_eq!(ended.is_err(), faulty.fired(), "write {at} ({fault:?})");
+        drop(driver);
+        let mut driver = opened(&factory, &engine);
+        driver.load(history.genesis()).expect("it is filled");
+        assert_clean(&driver, "filled again");
+        let numbers = fs::read_dir(factory.files()).expect("a directory");
+        // A number that was only reserved has no files.
+        let there = numbers.filter(|number| {
+            number.as_ref().is_ok_and(|number| number.path().join(".hold").exists())
+        });
+        assert_eq!(there.count(), 1, "write {at} ({fault:?})");
+        if !faulty.fired() {
+            break;
+        }
+    }
 }
 
 /// Nothing is lost where a layer cannot be filled: while there is a fork, and where what comes is not in order.

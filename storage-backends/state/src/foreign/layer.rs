@@ -101,8 +101,10 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
             *head.lock() = trail;
             Ok::<_, StateError>(trail)
         };
-        begin(reserved)?;
+        // The old ones are known as long as they are there: after a crash they go with the next time.
+        begin(old.unfilled())?;
         tree.clear(&old)?;
+        begin(reserved)?;
         T::FLAT.load(store, Batch::new(), accounts)?;
         let trail = begin(tree.fill(store, &reserved)?)?;
         self.lifecycle.filled();
