@@ -55,6 +55,15 @@ impl<R: Read> ChainDb<R> {
         let damaged = || ChainError::Corrupt("the row of a way back is damaged".into());
         WayBack::decode(&row).map(Some).ok_or_else(damaged)
     }
+
+    /// Whether a crash came between the steps by which the block at the head is taken back: the state is that of no block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn is_half_back(&self) -> Result<bool, ChainError> {
+        Ok(self.way_back()?.is_some())
+    }
 }
 
 impl Chain {
@@ -195,6 +204,7 @@ mod tests {
                     outcome.write(store).unwrap();
                 }
                 chain.flush().unwrap();
+                assert!(chain.db().is_half_back().unwrap());
                 let unsettled = chain.db().check_settled().unwrap_err().to_string();
                 assert!(unsettled.contains("db unwind --to 2"), "{unsettled}");
                 let problems = check_state(chain.db(), &**chain.layer()).unwrap();
@@ -209,6 +219,7 @@ mod tests {
             assert_eq!(chain.head().number(), 2, "{}", layer.name);
             assert_eq!(chain.layer().commitment().digest(), commitments[2], "{}", layer.name);
             chain.db().check_settled().unwrap();
+            assert!(!chain.db().is_half_back().unwrap());
             assert!(!chain.has_wiped(0, None).unwrap());
             let reader = chain.layer().reader().unwrap();
             for n in 0..SLOTS + 10 {

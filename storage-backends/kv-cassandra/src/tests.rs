@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{CassandraEngine, CassandraOptions, Cluster};
-use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit};
+use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError};
 use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{
     collections::BTreeMap,
@@ -100,27 +100,9 @@ fn passes_the_store_suite() {
     store_suite(|| -> Arc<dyn Engine> { Arc::new(open(&cluster, &store).unwrap()) });
 }
 
-/// A view as a reader.
-struct Reader(Box<dyn View>);
-
-impl Read for Reader {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.0.get_into(table, key, out)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.0.scan(table, range, visit)
-    }
-}
-
 fn all(engine: &CassandraEngine) -> Vec<Vec<Entry>> {
-    let reader = Reader(engine.view().unwrap());
-    TABLES.iter().map(|table| entries(&reader, *table, KeyRange::ALL)).collect()
+    let view = engine.view().unwrap();
+    TABLES.iter().map(|table| entries(&*view, *table, KeyRange::ALL)).collect()
 }
 
 /// A batch of every kind of change, and what it makes of some rows.
@@ -234,7 +216,7 @@ fn who_was_cut_off_and_comes_back_is_out() {
     for old in [&stale, &late] {
         // As if it had been stopped for long.
         *old.shared.looked.lock() = None;
-        let error = Reader(old.view().unwrap()).get(TABLES[0], b"key").unwrap_err().to_string();
+        let error = old.view().unwrap().get(TABLES[0], b"key").unwrap_err().to_string();
         assert!(error.contains("another process has opened the store"), "{error}");
         assert!(old.write(&put(b"5")).is_err());
     }
@@ -259,7 +241,7 @@ fn readers_beside_a_writer_are_right_or_fail() {
     put(1);
     let options = CassandraOptions { read_only: true, ..options() };
     let reader = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
-    let view = Reader(reader.view().unwrap());
+    let view = reader.view().unwrap();
     assert_eq!(view.get(TABLES[1], &[7]).unwrap().as_deref(), Some(&[1][..]));
     assert!(matches!(reader.write(&Batch::new()), Err(KvError::Io { .. })));
     for value in 2..5 {

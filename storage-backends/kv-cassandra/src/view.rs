@@ -10,7 +10,7 @@ use crate::{
     head::{self, cql},
     scan,
 };
-use polytrie_kv::{KeyRange, KvError, Table, Ticket, View, Visit};
+use polytrie_kv::{KeyRange, KvError, Read, Table, Ticket, Visit};
 use std::{
     fmt,
     sync::Arc,
@@ -124,7 +124,7 @@ async fn ask(
     rows.maybe_first_row::<Versioned>().map_err(|e| failed(action, e))
 }
 
-impl View for CassandraView {
+impl Read for CassandraView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         table.check_key(key)?;
         self.shared.expect_table(table)?;

@@ -1,7 +1,7 @@
 //! A consistent view.
 
 use crate::engine::Database;
-use polytrie_kv::{KeyRange, KvError, Table, View, Visit};
+use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
 use rocksdb::{DB, DBPinnableSlice, ReadOptions, Snapshot};
 use std::{fmt, sync::Arc};
 
@@ -36,7 +36,7 @@ impl fmt::Debug for RocksView {
     }
 }
 
-impl View for RocksView {
+impl Read for RocksView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         table.check_key(key)?;
         let Some(family) = self.db.family(table)? else { return Ok(false) };

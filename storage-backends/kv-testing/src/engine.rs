@@ -1,7 +1,7 @@
 //! The suite that every engine passes.
 
 use crate::{Random, entries};
-use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit, prefix_end};
+use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Table, View, prefix_end};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// The tables of the suite; an engine under test is opened with them.
@@ -46,31 +46,8 @@ pub fn engine_suite(open: impl Fn() -> Arc<dyn Engine>) {
     reopening(&open);
 }
 
-/// A view as a reader.
-#[derive(Debug)]
-struct Reader(Box<dyn View>);
-
-impl Read for Reader {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.0.get_into(table, key, out)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.0.get_many(table, keys)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.0.scan(table, range, visit)
-    }
-}
-
-fn view(engine: &dyn Engine) -> Reader {
-    Reader(engine.view().expect("view"))
+fn view(engine: &dyn Engine) -> Box<dyn View> {
+    engine.view().expect("view")
 }
 
 fn write(engine: &dyn Engine, fill: impl FnOnce(&mut Batch)) {
@@ -79,7 +56,7 @@ fn write(engine: &dyn Engine, fill: impl FnOnce(&mut Batch)) {
     engine.write(&batch).expect("write");
 }
 
-fn get(reader: &Reader, table: Table, key: &[u8]) -> Option<Vec<u8>> {
+fn get(reader: &dyn View, table: Table, key: &[u8]) -> Option<Vec<u8>> {
     reader.get(table, key).expect("get")
 }
 
@@ -91,7 +68,7 @@ fn clear(engine: &dyn Engine) {
     });
     let reader = view(engine);
     for table in TABLES {
-        assert_eq!(entries(&reader, table, KeyRange::ALL), [], "a table was cleared");
+        assert_eq!(entries(&*reader, table, KeyRange::ALL), [], "a table was cleared");
         let stats = engine.table_stats(table).expect("stats");
         // RocksDB only estimates.
         assert!(stats.entries == 0 || engine.name() == "rocksdb", "no entries are left");
@@ -106,10 +83,10 @@ fn points(engine: &dyn Engine) {
         batch.put(second, b"a", b"other table");
     });
     let reader = view(engine);
-    assert_eq!(get(&reader, first, b"a").as_deref(), Some(&b"1"[..]));
-    assert_eq!(get(&reader, first, b"b").as_deref(), Some(&b""[..]), "an empty value is a value");
-    assert_eq!(get(&reader, second, b"a").as_deref(), Some(&b"other table"[..]));
-    assert_eq!(get(&reader, second, b"b"), None);
+    assert_eq!(get(&*reader, first, b"a").as_deref(), Some(&b"1"[..]));
+    assert_eq!(get(&*reader, first, b"b").as_deref(), Some(&b""[..]), "an empty value is a value");
+    assert_eq!(get(&*reader, second, b"a").as_deref(), Some(&b"other table"[..]));
+    assert_eq!(get(&*reader, second, b"b"), None);
     let mut out = b"before".to_vec();
     assert!(reader.get_into(first, b"a", &mut out).expect("get"));
     assert!(!reader.get_into(first, b"c", &mut out).expect("get"));
@@ -122,8 +99,8 @@ fn points(engine: &dyn Engine) {
         batch.delete(first, b"never there");
     });
     let reader = view(engine);
-    assert_eq!(get(&reader, first, b"a").as_deref(), Some(&b"a longer value than before"[..]));
-    assert_eq!(get(&reader, first, b"b"), None);
+    assert_eq!(get(&*reader, first, b"a").as_deref(), Some(&b"a longer value than before"[..]));
+    assert_eq!(get(&*reader, first, b"b"), None);
     write(engine, |_| {});
     assert!(engine.disk_bytes().is_ok());
     assert!(engine.table_stats(first).is_ok());
@@ -164,7 +141,7 @@ fn many_points(engine: &dyn Engine) {
     mixed.extend(keys.iter().step_by(3).cloned());
     for keys in [keys, mixed, vec![vec![]], vec![]] {
         let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        for reader in [&before, &view(engine)] {
+        for reader in [&*before, &*view(engine)] {
             let expected: Vec<_> = asked.iter().map(|key| get(reader, table, key)).collect();
             assert_eq!(reader.get_many(table, &asked).expect("get many"), expected);
         }
@@ -193,15 +170,15 @@ fn ranges(engine: &dyn Engine) {
             let range = KeyRange { from, to, reverse: false };
             let mut expected: Vec<Entry> =
                 sample.iter().filter(|(key, _)| range.contains(key)).cloned().collect();
-            assert_eq!(entries(&reader, table, range), expected, "{range:?}");
+            assert_eq!(entries(&*reader, table, range), expected, "{range:?}");
             assert_eq!(reader.first(table, range).expect("first"), expected.first().cloned());
             expected.reverse();
-            assert_eq!(entries(&reader, table, range.rev()), expected, "{range:?} in reverse");
+            assert_eq!(entries(&*reader, table, range.rev()), expected, "{range:?} in reverse");
             let last = reader.first(table, range.rev()).expect("first");
             assert_eq!(last, expected.first().cloned());
         }
     }
-    assert_eq!(entries(&reader, TABLES[1], KeyRange::ALL), [], "another table is empty");
+    assert_eq!(entries(&*reader, TABLES[1], KeyRange::ALL), [], "another table is empty");
 
     // A visitor's error ends the scan and is handed on.
     let mut seen = 0;
@@ -241,10 +218,10 @@ fn range_deletions(engine: &dyn Engine) {
         let expected: Vec<Entry> =
             sample.iter().filter(|(key, _)| !deleted.contains(key)).cloned().collect();
         let reader = view(engine);
-        assert_eq!(entries(&reader, table, KeyRange::ALL), expected, "without {deleted:?}");
+        assert_eq!(entries(&*reader, table, KeyRange::ALL), expected, "without {deleted:?}");
         for (key, value) in &sample {
             let expected = (!deleted.contains(key)).then(|| value.clone());
-            assert_eq!(get(&reader, table, key), expected);
+            assert_eq!(get(&*reader, table, key), expected);
         }
     }
 }
@@ -261,7 +238,7 @@ fn order_within_a_batch(engine: &dyn Engine) {
         batch.put(table, b"p3", b"new");
         batch.delete_range(table, b"p", prefix_end(b"p").as_deref());
     });
-    let found = entries(&view(engine), table, KeyRange::ALL);
+    let found = entries(&*view(engine), table, KeyRange::ALL);
     let expected = [(&b"p2"[..], &b"new"[..]), (b"p3", b"new"), (b"q", b"old")];
     assert_eq!(found, expected.map(|(k, v)| (k.to_vec(), v.to_vec())), "ranges come first");
 }
@@ -282,11 +259,11 @@ fn unsorted_batches(engine: &dyn Engine) {
     let reader = view(engine);
     let expected = [(&b"b"[..], &b"4"[..]), (b"y", b"7"), (b"z", b"6")];
     assert_eq!(
-        entries(&reader, first, KeyRange::ALL),
+        entries(&*reader, first, KeyRange::ALL),
         expected.map(|(k, v)| (k.to_vec(), v.to_vec())),
         "the last change of a key wins",
     );
-    assert_eq!(entries(&reader, third, KeyRange::ALL), [(b"a".to_vec(), b"3".to_vec())]);
+    assert_eq!(entries(&*reader, third, KeyRange::ALL), [(b"a".to_vec(), b"3".to_vec())]);
 }
 
 fn views(engine: &dyn Engine) {
@@ -294,33 +271,33 @@ fn views(engine: &dyn Engine) {
     let key = |i: u32| i.to_be_bytes();
     write(engine, |batch| (0..500).for_each(|i| batch.put(table, &key(i), b"old")));
     let before = view(engine);
-    let old = entries(&before, table, KeyRange::ALL);
+    let old = entries(&*before, table, KeyRange::ALL);
     write(engine, |batch| (0..700).step_by(2).for_each(|i| batch.put(table, &key(i), b"new")));
     let between = view(engine);
-    let new = entries(&between, table, KeyRange::ALL);
+    let new = entries(&*between, table, KeyRange::ALL);
     write(engine, |batch| batch.delete_range(table, &key(100), Some(&key(400))));
     let after = view(engine);
 
     assert_eq!(old.len(), 500);
     assert_eq!(new.len(), 600);
     for _ in 0..2 {
-        assert_eq!(entries(&before, table, KeyRange::ALL), old, "a view does not change");
-        assert_eq!(entries(&between, table, KeyRange::ALL), new);
+        assert_eq!(entries(&*before, table, KeyRange::ALL), old, "a view does not change");
+        assert_eq!(entries(&*between, table, KeyRange::ALL), new);
     }
-    assert_eq!(entries(&after, table, KeyRange::ALL).len(), 300);
-    assert_eq!(get(&before, table, &key(0)).as_deref(), Some(&b"old"[..]));
-    assert_eq!(get(&between, table, &key(0)).as_deref(), Some(&b"new"[..]));
-    assert_eq!(get(&before, table, &key(600)), None);
-    assert!(get(&between, table, &key(300)).is_some());
-    assert_eq!(get(&after, table, &key(300)), None);
+    assert_eq!(entries(&*after, table, KeyRange::ALL).len(), 300);
+    assert_eq!(get(&*before, table, &key(0)).as_deref(), Some(&b"old"[..]));
+    assert_eq!(get(&*between, table, &key(0)).as_deref(), Some(&b"new"[..]));
+    assert_eq!(get(&*before, table, &key(600)), None);
+    assert!(get(&*between, table, &key(300)).is_some());
+    assert_eq!(get(&*after, table, &key(300)), None);
     drop(before);
-    assert_eq!(entries(&between, table, KeyRange::ALL), new, "nor when an older one goes");
+    assert_eq!(entries(&*between, table, KeyRange::ALL), new, "nor when an older one goes");
 
     // More views at once than an engine can be expected to hold cheaply.
-    let many: Vec<Reader> = (0..200).map(|_| view(engine)).collect();
+    let many: Vec<Box<dyn View>> = (0..200).map(|_| view(engine)).collect();
     write(engine, |batch| batch.delete_range(table, &[], None));
     for reader in many {
-        assert!(get(&reader, table, &key(50)).is_some());
+        assert!(get(&*reader, table, &key(50)).is_some());
     }
 }
 
@@ -338,7 +315,7 @@ fn keys_of_every_length(engine: &dyn Engine) {
     for key in &keys {
         let expected = key.len().to_be_bytes();
         assert_eq!(
-            get(&reader, table, key).as_deref(),
+            get(&*reader, table, key).as_deref(),
             Some(&expected[..]),
             "length {}",
             key.len()
@@ -350,13 +327,13 @@ fn keys_of_every_length(engine: &dyn Engine) {
     sorted.sort();
     sorted.dedup();
     let found: Vec<Vec<u8>> =
-        entries(&reader, table, KeyRange::ALL).into_iter().map(|(key, _)| key).collect();
+        entries(&*reader, table, KeyRange::ALL).into_iter().map(|(key, _)| key).collect();
     assert_eq!(found, sorted);
-    let rest = entries(&reader, table, KeyRange::from(&sorted[1]).rev());
+    let rest = entries(&*reader, table, KeyRange::from(&sorted[1]).rev());
     assert_eq!(rest.len(), sorted.len() - 1);
     drop(reader);
     write(engine, |batch| keys.iter().for_each(|key| batch.delete(table, key)));
-    assert_eq!(entries(&view(engine), table, KeyRange::ALL), []);
+    assert_eq!(entries(&*view(engine), table, KeyRange::ALL), []);
 
     // One byte too many is refused everywhere, and the batch with it.
     let table = TABLES[2];
@@ -370,9 +347,9 @@ fn keys_of_every_length(engine: &dyn Engine) {
     assert!(too_long(engine.write(&batch)));
     let reader = view(engine);
     assert!(too_long(reader.get(table, &long).map(drop)));
-    assert_eq!(get(&reader, table, b"fine"), None, "nothing of the batch was written");
+    assert_eq!(get(&*reader, table, b"fine"), None, "nothing of the batch was written");
     // A bound may be one byte longer than a key, since it may be the first key after one.
-    assert_eq!(entries(&reader, table, KeyRange::from(&long)), []);
+    assert_eq!(entries(&*reader, table, KeyRange::from(&long)), []);
     let endless = vec![1; 100_000];
     for range in [KeyRange::from(&endless), KeyRange::between(&[], &endless)] {
         let result = reader.scan(table, range, &mut |_, _| Ok(ControlFlow::Continue(())));
@@ -397,9 +374,9 @@ fn values_of_every_length(engine: &dyn Engine) {
         let expected: Vec<Entry> =
             shifted().map(|(key, value)| (vec![key], value.clone())).collect();
         for (key, value) in &expected {
-            assert!(get(&reader, table, key).as_ref() == Some(value), "{} bytes", value.len());
+            assert!(get(&*reader, table, key).as_ref() == Some(value), "{} bytes", value.len());
         }
-        assert!(entries(&reader, table, KeyRange::ALL) == expected);
+        assert!(entries(&*reader, table, KeyRange::ALL) == expected);
     }
 }
 
@@ -419,7 +396,7 @@ fn nested_reads(engine: &dyn Engine) {
             // Many scans at once, each waiting in the middle for gets and scans of its own.
             scope.spawn(|| {
                 let result = reader.scan(first, KeyRange::ALL, &mut |_, value| {
-                    assert_eq!(get(&reader, second, value).as_deref(), Some(&b"value"[..]));
+                    assert_eq!(get(&*reader, second, value).as_deref(), Some(&b"value"[..]));
                     let found = reader.first(second, KeyRange::from(value))?;
                     assert_eq!(found.map(|(key, _)| key).as_deref(), Some(value));
                     Ok(ControlFlow::Continue(()))
@@ -462,7 +439,7 @@ fn threads(engine: &dyn Engine) {
                     let reader = view(engine);
                     let mut values: Vec<Vec<u8>> = Vec::new();
                     for table in [second, third] {
-                        let found = entries(&reader, table, KeyRange::ALL);
+                        let found = entries(&*reader, table, KeyRange::ALL);
                         assert_eq!(found.len(), KEYS as usize);
                         values.extend(found.into_iter().map(|(_, value)| value));
                     }
@@ -490,8 +467,8 @@ fn reopening(open: &impl Fn() -> Arc<dyn Engine>) {
     }
     drop(engine);
     let engine = open();
-    assert_eq!(entries(&view(&*engine), table, KeyRange::ALL), expected, "what was written stays");
+    assert_eq!(entries(&*view(&*engine), table, KeyRange::ALL), expected, "what was written stays");
     write(&*engine, |batch| batch.put(table, &20_u32.to_be_bytes(), b"more"));
     drop(engine);
-    assert_eq!(entries(&view(&*open()), table, KeyRange::ALL).len(), 21);
+    assert_eq!(entries(&*view(&*open()), table, KeyRange::ALL).len(), 21);
 }

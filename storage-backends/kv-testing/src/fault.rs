@@ -1,7 +1,7 @@
 //! Engines that fail when they are told to, take their time, or have their rows kept.
 
 use crate::Wrapped;
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, Table, View, Visit};
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, View, Visit};
 use std::{
     sync::{
         Arc,
@@ -54,7 +54,7 @@ impl<T: Engine> Wrapped for SlowReads<T> {
     }
 }
 
-impl View for SlowReads<Box<dyn View>> {
+impl Read for SlowReads<Box<dyn View>> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         std::thread::sleep(Duration::from_micros(50));
         self.0.get_into(table, key, out)

@@ -25,36 +25,117 @@ pub(crate) struct Counters {
     writes: Writes,
 }
 
-#[derive(Debug, Default)]
-struct Reads {
-    gets: AtomicU64,
-    overlay_gets: AtomicU64,
-    recent_gets: AtomicU64,
-    engine_gets: AtomicU64,
-    engine_get_ns: AtomicU64,
-    slow_engine_gets: AtomicU64,
-    scans: AtomicU64,
-    scanned: AtomicU64,
-    read_bytes: AtomicU64,
+/// Makes counters of a list of them: where reads and writes are counted, and what they are at one moment.
+macro_rules! counters {
+    (
+        reads { $($(#[$of_read:meta])* $read:ident,)* }
+        writes { $($(#[$of_write:meta])* $write:ident,)* }
+    ) => {
+        #[derive(Debug, Default)]
+        struct Reads {
+            $($read: AtomicU64,)*
+        }
+
+        #[derive(Debug, Default)]
+        struct Writes {
+            $($write: AtomicU64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> CountersSnapshot {
+                let sum = |field: fn(&Reads) -> &AtomicU64| -> u64 {
+                    self.reads.iter().map(|reads| field(reads).load(Relaxed)).sum()
+                };
+                CountersSnapshot {
+                    $($read: sum(|reads| &reads.$read),)*
+                    $($write: self.writes.$write.load(Relaxed),)*
+                }
+            }
+        }
+
+        /// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what
+        /// happened in between.
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct CountersSnapshot {
+            $(
+                $(#[$of_read])*
+                pub $read: u64,
+            )*
+            $(
+                $(#[$of_write])*
+                pub $write: u64,
+            )*
+        }
+
+        impl Sub for CountersSnapshot {
+            type Output = Self;
+
+            /// What was counted from `earlier` to `self`.
+            fn sub(self, earlier: Self) -> Self {
+                Self {
+                    $($read: self.$read.saturating_sub(earlier.$read),)*
+                    $($write: self.$write.saturating_sub(earlier.$write),)*
+                }
+            }
+        }
+    };
 }
 
-#[derive(Debug, Default)]
-struct Writes {
-    batches: AtomicU64,
-    puts: AtomicU64,
-    deletes: AtomicU64,
-    ranges: AtomicU64,
-    write_bytes: AtomicU64,
-    engine_puts: AtomicU64,
-    engine_deletes: AtomicU64,
-    engine_ranges: AtomicU64,
-    engine_write_bytes: AtomicU64,
-    flushes: AtomicU64,
-    flush_ns: AtomicU64,
-    journal_batches: AtomicU64,
-    journal_ns: AtomicU64,
-    stalls: AtomicU64,
-    stall_ns: AtomicU64,
+counters! {
+    reads {
+        /// Single keys asked of the store and its snapshots.
+        gets,
+        /// Of these, answered by what is not flushed yet (a value, or that there is none).
+        overlay_gets,
+        /// Of these, answered by what the engine answered lately.
+        #[serde(default)]
+        recent_gets,
+        /// Of these, asked of the engine.
+        engine_gets,
+        /// Nanoseconds of all threads in these engine reads, estimated from one in 61.
+        engine_get_ns,
+        /// Of these engine reads, those that took longer than 20 microseconds, estimated from one in 61.
+        #[serde(default)]
+        slow_engine_gets,
+        /// Scans asked of the store and its snapshots.
+        scans,
+        /// Entries these scans visited.
+        scanned,
+        /// Bytes of the values that the engine returned to gets, and of the keys and values that scans visited.
+        read_bytes,
+    }
+    writes {
+        /// Batches written to the store.
+        batches,
+        /// Puts in these batches.
+        puts,
+        /// Single deletions in these batches.
+        deletes,
+        /// Range deletions in these batches.
+        ranges,
+        /// Bytes of keys and values in these batches.
+        write_bytes,
+        /// Puts that reached the engine.
+        engine_puts,
+        /// Single deletions that reached the engine.
+        engine_deletes,
+        /// Range deletions that reached the engine.
+        engine_ranges,
+        /// Bytes of keys and values that reached the engine, and those that reached its journal.
+        engine_write_bytes,
+        /// Writes to the engine.
+        flushes,
+        /// Nanoseconds in these, preparing them included.
+        flush_ns,
+        /// Batches appended to the journal.
+        journal_batches,
+        /// Nanoseconds in this.
+        journal_ns,
+        /// Times a write to the store had to wait for a flush that others had caused.
+        stalls,
+        /// Nanoseconds of this waiting.
+        stall_ns,
+    }
 }
 
 fn add(counter: &AtomicU64, n: usize) {
@@ -161,40 +242,6 @@ impl Counters {
         add(&self.writes.stalls, 1);
         add_time(&self.writes.stall_ns, time);
     }
-
-    pub(crate) fn snapshot(&self) -> CountersSnapshot {
-        let read = |field: fn(&Reads) -> &AtomicU64| -> u64 {
-            self.reads.iter().map(|reads| field(reads).load(Relaxed)).sum()
-        };
-        let written = |counter: &AtomicU64| counter.load(Relaxed);
-        let writes = &self.writes;
-        CountersSnapshot {
-            gets: read(|reads| &reads.gets),
-            overlay_gets: read(|reads| &reads.overlay_gets),
-            recent_gets: read(|reads| &reads.recent_gets),
-            engine_gets: read(|reads| &reads.engine_gets),
-            engine_get_ns: read(|reads| &reads.engine_get_ns),
-            slow_engine_gets: read(|reads| &reads.slow_engine_gets),
-            scans: read(|reads| &reads.scans),
-            scanned: read(|reads| &reads.scanned),
-            read_bytes: read(|reads| &reads.read_bytes),
-            batches: written(&writes.batches),
-            puts: written(&writes.puts),
-            deletes: written(&writes.deletes),
-            ranges: written(&writes.ranges),
-            write_bytes: written(&writes.write_bytes),
-            engine_puts: written(&writes.engine_puts),
-            engine_deletes: written(&writes.engine_deletes),
-            engine_ranges: written(&writes.engine_ranges),
-            engine_write_bytes: written(&writes.engine_write_bytes),
-            flushes: written(&writes.flushes),
-            flush_ns: written(&writes.flush_ns),
-            journal_batches: written(&writes.journal_batches),
-            journal_ns: written(&writes.journal_ns),
-            stalls: written(&writes.stalls),
-            stall_ns: written(&writes.stall_ns),
-        }
-    }
 }
 
 /// Changes that are counted as an engine goes through them, which for those of a generation means to find each row.
@@ -268,96 +315,6 @@ impl Sizes {
             deletes: self.deletes.max(other.deletes),
             ranges: self.ranges.max(other.ranges),
             bytes: self.bytes.max(other.bytes),
-        }
-    }
-}
-
-/// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what
-/// happened in between.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CountersSnapshot {
-    /// Single keys asked of the store and its snapshots.
-    pub gets: u64,
-    /// Of these, answered by what is not flushed yet (a value, or that there is none).
-    pub overlay_gets: u64,
-    /// Of these, answered by what the engine answered lately.
-    #[serde(default)]
-    pub recent_gets: u64,
-    /// Of these, asked of the engine.
-    pub engine_gets: u64,
-    /// Nanoseconds of all threads in these engine reads, estimated from one in 61.
-    pub engine_get_ns: u64,
-    /// Of these engine reads, those that took longer than 20 microseconds, estimated from one in 61.
-    #[serde(default)]
-    pub slow_engine_gets: u64,
-    /// Scans asked of the store and its snapshots.
-    pub scans: u64,
-    /// Entries these scans visited.
-    pub scanned: u64,
-    /// Bytes of the values that the engine returned to gets, and of the keys and values that scans visited.
-    pub read_bytes: u64,
-    /// Batches written to the store.
-    pub batches: u64,
-    /// Puts in these batches.
-    pub puts: u64,
-    /// Single deletions in these batches.
-    pub deletes: u64,
-    /// Range deletions in these batches.
-    pub ranges: u64,
-    /// Bytes of keys and values in these batches.
-    pub write_bytes: u64,
-    /// Puts that reached the engine.
-    pub engine_puts: u64,
-    /// Single deletions that reached the engine.
-    pub engine_deletes: u64,
-    /// Range deletions that reached the engine.
-    pub engine_ranges: u64,
-    /// Bytes of keys and values that reached the engine, and those that reached its journal.
-    pub engine_write_bytes: u64,
-    /// Writes to the engine.
-    pub flushes: u64,
-    /// Nanoseconds in these, preparing them included.
-    pub flush_ns: u64,
-    /// Batches appended to the journal.
-    pub journal_batches: u64,
-    /// Nanoseconds in this.
-    pub journal_ns: u64,
-    /// Times a write to the store had to wait for a flush that others had caused.
-    pub stalls: u64,
-    /// Nanoseconds of this waiting.
-    pub stall_ns: u64,
-}
-
-impl Sub for CountersSnapshot {
-    type Output = Self;
-
-    /// What was counted from `earlier` to `self`.
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            gets: self.gets.saturating_sub(earlier.gets),
-            overlay_gets: self.overlay_gets.saturating_sub(earlier.overlay_gets),
-            recent_gets: self.recent_gets.saturating_sub(earlier.recent_gets),
-            engine_gets: self.engine_gets.saturating_sub(earlier.engine_gets),
-            engine_get_ns: self.engine_get_ns.saturating_sub(earlier.engine_get_ns),
-            slow_engine_gets: self.slow_engine_gets.saturating_sub(earlier.slow_engine_gets),
-            scans: self.scans.saturating_sub(earlier.scans),
-            scanned: self.scanned.saturating_sub(earlier.scanned),
-            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
-            batches: self.batches.saturating_sub(earlier.batches),
-            puts: self.puts.saturating_sub(earlier.puts),
-            deletes: self.deletes.saturating_sub(earlier.deletes),
-            ranges: self.ranges.saturating_sub(earlier.ranges),
-            write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
-            engine_puts: self.engine_puts.saturating_sub(earlier.engine_puts),
-            engine_deletes: self.engine_deletes.saturating_sub(earlier.engine_deletes),
-            engine_ranges: self.engine_ranges.saturating_sub(earlier.engine_ranges),
-            engine_write_bytes: self.engine_write_bytes.saturating_sub(earlier.engine_write_bytes),
-            flushes: self.flushes.saturating_sub(earlier.flushes),
-            flush_ns: self.flush_ns.saturating_sub(earlier.flush_ns),
-            journal_batches: self.journal_batches.saturating_sub(earlier.journal_batches),
-            journal_ns: self.journal_ns.saturating_sub(earlier.journal_ns),
-            stalls: self.stalls.saturating_sub(earlier.stalls),
-            stall_ns: self.stall_ns.saturating_sub(earlier.stall_ns),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a key-value engine is.
 
-use crate::{Changes, KeyRange, KvError, Table, Visit, confirmed::Durable};
+use crate::{Changes, KvError, Read, Table, confirmed::Durable};
 use std::{fmt::Debug, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
@@ -86,35 +86,7 @@ pub struct TableStats {
     pub bytes: u64,
 }
 
-/// A consistent view of an engine. Views are shared between threads.
-pub trait View: Debug + Send + Sync {
-    /// Appends the value of `key` to `out` and returns whether it was there.
-    ///
-    /// # Errors
-    ///
-    /// If the engine fails.
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
+/// A consistent view of an engine, which is whatever [reads](Read). Views are shared between threads.
+pub trait View: Read + Debug {}
 
-    /// The values of many keys, in the order of the keys; `None` where there is none. The keys need not be sorted, and one
-    /// may be there twice; most engines read them sooner than one by one, above all where they are sorted.
-    ///
-    /// # Errors
-    ///
-    /// If the engine fails.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        let get = |key: &&[u8]| {
-            let mut value = Vec::new();
-            Ok(self.get_into(table, key, &mut value)?.then_some(value))
-        };
-        keys.iter().map(get).collect()
-    }
-
-    /// Calls `visit` with each entry of the range in key order (in reverse order if the range says so)
-    /// until it breaks.
-    ///
-    /// # Errors
-    ///
-    /// If the engine fails, or as `visit`.
-    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
-    -> Result<(), KvError>;
-}
+impl<T: Read + Debug> View for T {}

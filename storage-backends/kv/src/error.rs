@@ -112,11 +112,14 @@ pub enum KvError {
 }
 
 impl KvError {
-    /// The error of the operating system that a library names in its text by number, `(os error 28)`; `None` if it names
-    /// none.
+    /// The error of the operating system that a library names in its text by number, `(os error 28)`, or as a panic does,
+    /// `Os { code: 28, …`; `None` if it names none.
     pub fn of_text(action: &'static str, path: &Path, text: &str) -> Option<Self> {
-        let (_, rest) = text.rsplit_once("(os error ")?;
-        let number = rest.split_once(')')?.0.parse().ok()?;
+        let number = |before: &str, after: char| -> Option<i32> {
+            let (_, rest) = text.rsplit_once(before)?;
+            rest.split_once(after)?.0.parse().ok()
+        };
+        let number = number("(os error ", ')').or_else(|| number("Os { code: ", ','))?;
         Some(Self::io(action, path, std::io::Error::from_raw_os_error(number)))
     }
 
@@ -149,5 +152,22 @@ impl KvError {
             ErrorKind::FileTooLarge => Some(Self::FileLimit { action, path, reason }),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_found_in_words() {
+        let found = |said: &str| KvError::of_text("open", Path::new("a"), said);
+        let error = std::io::Error::from_raw_os_error(13);
+        for said in [format!("not opened: {error}; so what"), format!("not opened: {error:?}")] {
+            let KvError::Io { source, .. } = found(&said).unwrap() else { panic!("{said}") };
+            assert_eq!(source.raw_os_error(), Some(13), "{said}");
+        }
+        assert!(found("not opened: 13").is_none());
     }
 }

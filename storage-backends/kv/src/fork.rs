@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, Changes, Durability, Engine, KeyRange, KvError, Op, Read, Scratch, Snapshot, Store,
-    StoreOptions, Table, TableStats, View, Visit,
+    StoreOptions, Table, TableStats, View,
 };
 use parking_lot::Mutex;
 use std::{ops::ControlFlow, sync::Arc};
@@ -52,7 +52,7 @@ impl Engine for ForkEngine {
     }
 
     fn view(&self) -> Result<Box<dyn View>, KvError> {
-        Ok(Box::new(ForkView(self.head.lock().clone())))
+        Ok(Box::new(self.head.lock().clone()))
     }
 
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
@@ -84,27 +84,5 @@ impl Engine for ForkEngine {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(stats)
-    }
-}
-
-#[derive(Debug)]
-struct ForkView(Snapshot);
-
-impl View for ForkView {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.0.get_into(table, key, out)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.0.get_many(table, keys)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.0.scan(table, range, visit)
     }
 }

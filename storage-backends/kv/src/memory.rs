@@ -1,8 +1,8 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Changes, Engine, KeyRange, KvError, Live, LiveSet, Op, Table, TableStats, Ticket, Versions,
-    View, Visit,
+    Changes, Engine, KeyRange, KvError, Live, LiveSet, Op, Read, Table, TableStats, Ticket,
+    Versions, View, Visit,
     chunk::{Chunk, scan_in_chunks},
 };
 use parking_lot::{Mutex, RwLock};
@@ -191,7 +191,7 @@ impl fmt::Debug for MemoryView {
     }
 }
 
-impl View for MemoryView {
+impl Read for MemoryView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         table.check_key(key)?;
         let state = self.inner.state.read();

@@ -76,8 +76,8 @@ pub trait Read: Send + Sync {
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
 
-    /// The values of many keys, in the order of the keys; `None` where there is none. An engine mostly reads them sooner than
-    /// one by one, above all where the keys are sorted.
+    /// The values of many keys, in the order of the keys; `None` where there is none. The keys need not be sorted, and one
+    /// may be there twice; an engine mostly reads them sooner than one by one, above all where they are sorted.
     ///
     /// # Errors
     ///

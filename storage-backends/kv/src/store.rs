@@ -12,7 +12,13 @@ use crate::{
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 /// When a write becomes durable, so that no failure of the machine takes it away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,6 +114,8 @@ struct Handle {
     writing: Mutex<Writing>,
     options: StoreOptions,
     scratch: Scratch,
+    /// Whether a flush was asked for that has not begun.
+    asked: AtomicBool,
     /// The flush thread, if there is one.
     thread: Option<Worker>,
 }
@@ -207,7 +215,8 @@ impl Store {
             true => Some(StoreState::start(&shared)?),
             false => None,
         };
-        let handle = Handle { shared, writing: Mutex::new(writing), options, scratch, thread };
+        let (writing, asked) = (Mutex::new(writing), AtomicBool::new(false));
+        let handle = Handle { shared, writing, options, scratch, asked, thread };
         Ok(Self { handle: Arc::new(handle) })
     }
 
@@ -248,12 +257,24 @@ impl Store {
         self.handle.write(batch)
     }
 
-    /// Whether enough has gathered for a flush.
+    /// Whether enough has gathered for a flush, or one was [asked for](Self::ask_flush).
     pub fn is_full(&self) -> bool {
-        self.handle.has_full()
+        self.handle.asked.load(Relaxed) || self.handle.has_full()
     }
 
-    /// Begins a flush if enough has gathered. Waits until the one before has ended.
+    /// Whether the caller begins flushes ([`Durability::ByHand`]), which others leave to it then.
+    pub fn is_flushed_by_hand(&self) -> bool {
+        self.handle.options.durability == Durability::ByHand
+    }
+
+    /// Asks whoever flushes by hand to do so: until a flush begins, [`is_full`](Self::is_full) says that it is time. For
+    /// those who can go on only when what they wrote is durable, and do not know what must come before that.
+    pub fn ask_flush(&self) {
+        self.handle.asked.store(true, Relaxed);
+    }
+
+    /// Begins a flush if enough has gathered. Waits until the one before has ended. One that was
+    /// [asked for](Self::ask_flush) has ended itself when this returns.
     ///
     /// # Errors
     ///
@@ -263,6 +284,9 @@ impl Store {
         let mut writing = self.handle.writing.lock();
         // A batch is seen that the journal did not take: it will not become durable.
         self.handle.shared.check_poison()?;
+        if self.handle.asked.load(Relaxed) {
+            return self.handle.checkpoint(writing);
+        }
         self.handle.make_room(&mut writing)
     }
 
@@ -568,6 +592,7 @@ impl Handle {
     fn checkpoint(&self, mut writing: MutexGuard<'_, Writing>) -> Result<(), KvError> {
         let shared = &*self.shared;
         shared.check_poison()?;
+        self.asked.store(false, Relaxed);
         let seq = shared.head.read().seq;
         if shared.head.read().layers.active.is_some() {
             self.wait(|| shared.head.read().layers.frozen.is_none())?;

@@ -563,6 +563,31 @@ fn by_hand_no_write_begins_a_flush() {
     }
 }
 
+/// Who works on a store and needs something durable asks whoever flushes it, who then waits for that.
+#[test]
+fn by_hand_a_flush_can_be_asked_for() {
+    for background in [false, true] {
+        let engine = Arc::new(MemoryEngine::new());
+        let durability = Durability::ByHand;
+        let store = open(&engine, StoreOptions { background, durability, ..by_hand() });
+        assert!(store.is_flushed_by_hand());
+        for key in 1..=3u8 {
+            store.write(batch(&[key], b"held")).unwrap();
+            assert!(!store.is_full());
+            store.ask_flush();
+            assert!(store.is_full());
+            assert_eq!(durable(&engine).len(), usize::from(key) - 1);
+            match key {
+                3 => store.flush().unwrap(),
+                _ => store.begin_flush().unwrap(),
+            }
+            assert!(!store.is_full());
+            assert_eq!(durable(&engine).len(), usize::from(key));
+        }
+    }
+    assert!(!open(&Arc::new(MemoryEngine::new()), by_hand()).is_flushed_by_hand());
+}
+
 /// Writes that flush on the store's thread, and writes to the engine by others. However their ends fall together, what is
 /// durable never goes back.
 #[test]

@@ -34,12 +34,13 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// The state as it is read: every account's code is there and is what its hash says.
+/// The state as it is read: every account's code is there, and every code is what its hash says.
 fn check_state(
     reader: &LmptReader,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
+    report.check_codes(&reader.flat)?;
     let view = reader.view();
     let mut walk = AccountWalk::new(report, progress);
     view.accounts(&B256::ZERO, &mut |hash, Record { account, incarnation }| {

@@ -4,7 +4,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{
-    Engine, KeyRange, KvError, MemoryEngine, Store, StoreOptions, Table, View, Visit,
+    Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
 };
 use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
@@ -139,7 +139,7 @@ impl<T: Engine> Wrapped for Watched<T> {
 
 polytrie_kv_testing::wrapped!(Watched<T>, T: Engine);
 
-impl View for Watched<Box<dyn View>> {
+impl Read for Watched<Box<dyn View>> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         if thread::current().name() == Some("read-ahead") {
             assert!(!self.panics.load(Ordering::SeqCst), "on purpose");

@@ -84,6 +84,9 @@ fn a_large_contract_is_loaded_in_portions() {
 fn files_that_do_not_belong_are_made_anew() {
     let strangers = strangers::<Nomt>();
     for factory in [&strangers.lost, &strangers.other] {
+        // What a crash has left, when files were made anew before.
+        let old = factory.files().with_extension("old");
+        fs::create_dir_all(old.join("bbn")).expect("a directory");
         let reading = factory.read_only();
         let driver = opened(&reading, &strangers.engine);
         let report = driver.layer().check(&mut |_| {}).map(drop);
@@ -93,6 +96,7 @@ fn files_that_do_not_belong_are_made_anew() {
         let driver = opened(factory, &strangers.engine);
         assert_state(&driver, &strangers.history.states[6], &"made anew");
         assert_clean(&driver, "made anew");
+        assert!(!old.exists(), "{} is left", old.display());
     }
 }
 

@@ -18,7 +18,8 @@ pub struct QmdbOptions {
     pub dir: Option<PathBuf>,
     /// The directory for files that go with the layer.
     pub temporary: PathBuf,
-    /// Whether no blocks come. The files of [`Self::dir`] are opened when something asks for them.
+    /// Whether no blocks come, and nothing in [`Self::dir`] may change. The files there are copied to [`Self::temporary`] when
+    /// something asks for them.
     pub read_only: bool,
 }
 

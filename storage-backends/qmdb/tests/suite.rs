@@ -2,21 +2,22 @@
 
 use parking_lot::Mutex;
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
-use polytrie_kv_testing::{Wrapped, wrapped};
+use polytrie_kv_testing::{Fault, FaultEngine, Wrapped, wrapped};
 use polytrie_qmdb::{QmdbLayer, QmdbOptions, verify};
 use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
 use polytrie_testing::{
     History,
     follow::{
-        Kept, assert_clean, begun, digests, directory, figure, go_to, memory, opened, problems,
-        strangers,
+        Kept, ROOMY, assert_clean, begun, digests, directory, figure, go_to, memory, opened,
+        problems, strangers,
     },
     follow_suite, layer_suite,
     suite::{self, Driver, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
 use std::{
+    collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread,
 };
@@ -253,6 +254,34 @@ fn old_files_go() {
     assert_clean(&driver, "in the end");
 }
 
+/// Wherever a process ends that fills a layer again, the next one that does leaves nothing of before, nor of that one.
+#[test]
+fn old_files_go_after_a_crash() {
+    let history = History::random(14, 3);
+    for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path());
+        drop(begun(&factory, engine.clone(), &STORE_IN_STEP, &history));
+        let faulty = Arc::new(FaultEngine::new(engine.clone(), fault, at));
+        let mut driver = Driver::open_on(&factory, faulty.clone(), &STORE_IN_STEP).expect("opens");
+        let ended = driver.load(history.genesis()).map(drop);
+        assert_eq!(ended.is_err(), faulty.fired(), "write {at} ({fault:?})");
+        drop(driver);
+        let mut driver = opened(&factory, &engine);
+        driver.load(history.genesis()).expect("it is filled");
+        assert_clean(&driver, "filled again");
+        let numbers = fs::read_dir(factory.files()).expect("a directory");
+        // A number that was only reserved has no files.
+        let there = numbers.filter(|number| {
+            number.as_ref().is_ok_and(|number| number.path().join(".hold").exists())
+        });
+        assert_eq!(there.count(), 1, "write {at} ({fault:?})");
+        if !faulty.fired() {
+            break;
+        }
+    }
+}
+
 /// Nothing is lost where a layer cannot be filled: while there is a fork, and where what comes is not in order.
 #[test]
 fn what_cannot_be_filled_is_left() {
@@ -272,6 +301,45 @@ fn what_cannot_be_filled_is_left() {
     driver.load(history.genesis()).expect("it is filled");
     driver.run(&history.blocks[0]).expect("a block");
     assert_clean(&driver, "filled");
+}
+
+/// The files below a directory.
+fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(content(&path));
+        } else {
+            let bytes = fs::read(&path).expect("a file");
+            found.insert(path, bytes);
+        }
+    }
+    found
+}
+
+/// A command that only reads changes no file, whether these lack blocks or have some that were taken back.
+#[test]
+fn reading_changes_nothing() {
+    let history = History::random(19, 12);
+    for room in [ROOMY, 0] {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path()).with_room(room);
+        let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+        history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+        assert_eq!(figure(&driver, "steps_behind") > 0, room > 0);
+        for _ in 0..3 {
+            driver.undo().expect("a step back");
+        }
+        drop(driver);
+        let before = content(factory.files());
+        let reading = factory.read_only();
+        let driver = opened(&reading, &engine);
+        assert_clean(&driver, "only read");
+        drop(driver);
+        assert!(content(factory.files()) == before, "room for {room} keys");
+        assert_clean(&opened(&factory, &engine), "in the end");
+    }
 }
 
 /// Damage in the files is what a check finds, wherever it is: the layer opens, and the check ends.

@@ -98,13 +98,14 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
     })
 }
 
-/// The state as it is read: every account's code is there and is what its hash says.
+/// The state as it is read: every account's code is there, and every code is what its hash says.
 fn check_state(
     reader: &RainReader,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
     let RainReader { version, rows: store, .. } = reader;
+    report.check_codes(store)?;
     let mut walk = AccountWalk::new(report, progress);
     for part in &version.parts {
         let mut detour = Detour::default();

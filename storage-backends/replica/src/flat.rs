@@ -41,6 +41,17 @@ struct Progress {
     durable: u64,
     /// Changes that were prepared and not accepted yet.
     prepared: u64,
+    /// The batch of the main store that has the last change.
+    batch: u64,
+}
+
+impl Own {
+    /// Makes all of it durable. The main store must have that durably.
+    fn checkpoint(&self, progress: &mut Progress) -> Result<(), StateError> {
+        self.store.checkpoint()?;
+        progress.durable = progress.written;
+        Ok(())
+    }
 }
 
 impl Flat {
@@ -51,8 +62,9 @@ impl Flat {
             Some(FlatStore(store)) => {
                 let durable = catch_up(&main, &store)?;
                 let written = sequence(&main)?;
-                let progress = Mutex::new(Progress { written, durable, prepared: 0 });
-                Some(Own { store, progress })
+                // What the main store has when it is opened is durable.
+                let progress = Progress { written, durable, prepared: 0, batch: 0 };
+                Some(Own { store, progress: Mutex::new(progress) })
             }
         };
         Ok(Self { main, own })
@@ -91,15 +103,23 @@ impl Flat {
     /// The main store has the change.
     pub(crate) fn accept(&self, rows: Option<Batch>) -> Result<(), StateError> {
         let (Some(own), Some(rows)) = (&self.own, rows) else { return Ok(()) };
-        own.store.write(rows)?;
         let mut progress = own.progress.lock();
+        // Not before the main one. Where that is flushed by hand, this change comes before the last one is durable there.
+        let by_hand = self.main.is_flushed_by_hand();
+        if by_hand && own.store.is_full() {
+            if self.main.progress().durable >= progress.batch {
+                own.checkpoint(&mut progress)?;
+            } else {
+                self.main.ask_flush();
+            }
+        }
+        own.store.write(rows)?;
         progress.written += 1;
         progress.prepared = progress.prepared.saturating_sub(1);
-        // Not before the main one.
-        if own.store.is_full() {
+        progress.batch = self.main.progress().written;
+        if !by_hand && own.store.is_full() {
             self.main.flush()?;
-            own.store.checkpoint()?;
-            progress.durable = progress.written;
+            own.checkpoint(&mut progress)?;
         }
         Ok(())
     }

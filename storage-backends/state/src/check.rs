@@ -1,6 +1,6 @@
 //! What `db check` finds, and what the checks of layers have in common.
 
-use crate::{Account, CODE_TABLE, StateError, read_code, scan};
+use crate::{Account, CODE_TABLE, StateError, scan};
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
 use std::{
@@ -72,7 +72,7 @@ impl CheckReport {
         })
     }
 
-    /// The code of an account, if it has any, is there; for a check that looks at all codes on another thread ([`Self::check_codes`]).
+    /// The code of an account, if it has any, is there; what it is [`Self::check_codes`] says.
     ///
     /// # Errors
     ///
@@ -89,26 +89,9 @@ impl CheckReport {
         }
         Ok(())
     }
-
-    /// The code of an account is there, and is what its hash says.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    pub fn check_code(&mut self, store: &dyn Read, code_hash: &B256) -> Result<(), StateError> {
-        match read_code(store, code_hash)? {
-            None => self.problem(format!("the code {code_hash} is missing")),
-            Some(code) if keccak256(&code) != *code_hash => {
-                let found = keccak256(&code);
-                self.problem(format!("the code stored as {code_hash} has hash {found}"));
-            }
-            Some(_) => {}
-        }
-        Ok(())
-    }
 }
 
-/// A walk through all accounts: each is counted, each code is looked at once.
+/// A walk through all accounts: each is counted, each code is looked for once.
 pub struct AccountWalk<'a> {
     /// What was found so far.
     pub report: &'a mut CheckReport,
@@ -122,7 +105,7 @@ impl<'a> AccountWalk<'a> {
         Self { report, progress, codes_seen: HashSet::new() }
     }
 
-    /// The next account; its code must be in `store`.
+    /// The next account, whose code must be in `store`; what it is [`CheckReport::check_codes`] says.
     ///
     /// # Errors
     ///
@@ -130,7 +113,7 @@ impl<'a> AccountWalk<'a> {
     pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<(), StateError> {
         self.report.count_account(self.progress);
         if account.has_code() && self.codes_seen.insert(account.code_hash) {
-            self.report.check_code(store, &account.code_hash)?;
+            self.report.check_code_is_there(store, "an account", account)?;
         }
         Ok(())
     }

@@ -83,7 +83,8 @@ pub trait StateLayer: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if blocks wait, or if the store cannot be read.
+    /// [`StateError::Protocol`] if blocks wait; [`StateError::Unsupported`] if the forks there are have to end first; or if the
+    /// store cannot be read.
     fn fork(&self) -> Result<Fork, StateError>;
 
     /// Visits the accounts in order of their hash, beginning at `from`.

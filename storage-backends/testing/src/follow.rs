@@ -6,7 +6,7 @@ use crate::{
     suite::{Driver, LayerFactory, STORE_IN_STEP, assert_state},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Engine, MemoryEngine, StoreOptions};
+use polytrie_kv::{Durability, Engine, MemoryEngine, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::StateError;
 use std::{path::Path, sync::Arc};
@@ -44,8 +44,10 @@ macro_rules! follow_suite {
         $crate::follow_suite! { $kept =>
             a_crash_between_the_two_stores_heals,
             a_fork_waits_for_nothing_and_nothing_for_it,
+            forks_without_end_keep_no_step_waiting,
             steps_that_are_durable_are_one_commit,
             the_files_are_never_ahead,
+            who_flushes_by_hand_is_asked_to,
         }
     };
     ($kept:ty => $($test:ident),+ $(,)?) => {
@@ -279,6 +281,54 @@ pub fn steps_that_are_durable_are_one_commit<K: Kept>() {
     }
     let behind = figure(&driver, "steps_behind");
     assert!(behind < 160 && most >= 128, "{behind} steps wait, {most} at most");
+    assert_clean(&driver, "in the end");
+}
+
+/// Forks of which each begins before the one before it has ended do not have all steps wait for ever.
+pub fn forks_without_end_keep_no_step_waiting<K: Kept>() {
+    let history = History::random(20, 400);
+    let dir = directory();
+    let factory = K::in_dir(dir.path()).with_room(ROOMY);
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    let (mut fork, mut refused, mut most) = (None, 0, 0);
+    for block in &history.blocks {
+        fork = match driver.fork() {
+            Ok(next) => Some(next),
+            Err(error) => {
+                assert!(error.to_string().contains("ask again"), "{error}");
+                refused += 1;
+                None
+            }
+        };
+        driver.run(block).expect("a block");
+        most = most.max(figure(&driver, "steps_behind"));
+    }
+    drop(fork);
+    assert!(most <= 256, "{most} steps wait");
+    assert_eq!(refused > 0, !factory.commits_beside_forks(), "{refused} refused");
+    assert_clean(&driver, "in the end");
+}
+
+/// Where the chain's store is flushed by hand, no block becomes durable before that, however many wait.
+pub fn who_flushes_by_hand_is_asked_to<K: Kept>() {
+    let history = History::random(12, 300);
+    let dir = directory();
+    let factory = K::in_dir(dir.path()).with_room(512);
+    let durability = Durability::ByHand;
+    let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
+    let mut driver = begun(&factory, memory(), &options, &history);
+    let (mut durable, mut flushes) = (driver.store().progress().durable, 0);
+    for block in &history.blocks {
+        driver.run(block).expect("a block");
+        assert_eq!(driver.store().progress().durable, durable);
+        if driver.store().is_full() {
+            driver.store().begin_flush().expect("it flushes");
+            durable = driver.store().progress().durable;
+            flushes += 1;
+        }
+    }
+    let behind = figure(&driver, "steps_behind");
+    assert!(flushes > 3 && behind < 256, "{flushes} flushes, {behind} steps wait");
     assert_clean(&driver, "in the end");
 }
 

@@ -71,8 +71,16 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     })?;
     let mut problems = chain.problems.clone();
     let mut state = CheckReport::default();
+    // A row of that which is damaged is found below.
+    let is_half_back = matches!(db.is_half_back(), Ok(true));
+    if is_half_back {
+        // Files beside the rows are where they were before the first step, and are no worse for that.
+        tracing::warn!(
+            "the state is that of no block before the way back has ended, and is not looked at"
+        );
+    }
     // Until the genesis block stands, what there is of the state is an unfinished load that starts anew.
-    if chain.head.is_some() {
+    if chain.head.is_some() && !is_half_back {
         state = dir.layer.check(&mut |accounts| {
             if ticker.is_due() {
                 tracing::info!(accounts, "checking the state");

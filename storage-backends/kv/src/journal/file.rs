@@ -215,11 +215,13 @@ impl Reader {
         Ok((read as u64 == count).then_some(&self.buffer))
     }
 
-    /// Number of a whole record from `start` on that is `first` or one of its successors.
+    /// Number of a whole record from `start` on that is `first` or one of its successors. What came since the file was opened
+    /// does not count: a writer beside this process has appended it, behind a record that was not whole yet.
     fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>, KvError> {
         let mut bytes = Vec::new();
+        let rest = self.length.saturating_sub(start);
         let read = self.file.seek(SeekFrom::Start(start));
-        read.and_then(|_| self.file.read_to_end(&mut bytes))
+        read.and_then(|_| (&mut self.file).take(rest).read_to_end(&mut bytes))
             .map_err(|e| KvError::io("read", &self.path, e))?;
         let found = (0..bytes.len().saturating_sub(RECORD_HEAD - 1)).find_map(|at| {
             let mut rest = &bytes[at..];
@@ -231,5 +233,38 @@ impl Reader {
             (Checksum::of(content).number() == checksum).then_some(number)
         });
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::journal::{Journal, path_of};
+
+    const TABLE: Table = Table::new(1, "t", 8);
+
+    /// What a writer appends meanwhile is for the next reader, and shows no damage.
+    #[test]
+    fn a_file_is_read_as_far_as_it_went_when_it_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal {
+            dir: dir.path().to_owned(),
+            tables: vec![TABLE],
+            number: 1,
+            file: None,
+            bytes: 0,
+            next: 1,
+            buffer: Vec::new(),
+        };
+        let mut batch = Batch::new();
+        batch.put(TABLE, b"key", b"value");
+        journal.append(&batch).unwrap();
+        let path = path_of(dir.path(), 1);
+        let mut reader = Reader::open(&path, 1, &[TABLE], 1).unwrap().unwrap();
+        journal.append(&batch).unwrap();
+        journal.append(&batch).unwrap();
+        assert!(reader.next(1).unwrap().is_some());
+        assert!(reader.next(2).unwrap().is_none());
     }
 }

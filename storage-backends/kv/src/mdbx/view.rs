@@ -1,7 +1,7 @@
 //! A consistent view, shared between threads.
 
 use super::Databases;
-use crate::{KeyRange, KvError, Table, View, Visit, chunk::scan_in_chunks, shard::thread_number};
+use crate::{KeyRange, KvError, Read, Table, Visit, chunk::scan_in_chunks, shard::thread_number};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
@@ -41,7 +41,7 @@ impl MdbxView {
     }
 }
 
-impl View for MdbxView {
+impl Read for MdbxView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         let position = self.tables.set.key_position(table, key)?;
         let Some(rows) = &self.tables.rows[position] else { return Ok(false) };

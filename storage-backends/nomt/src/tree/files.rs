@@ -62,7 +62,7 @@ impl Files {
     /// Opens an empty database in the place of what is there, which must be closed.
     pub(super) fn open_anew(&self) -> Result<Db, StateError> {
         let dir = self.dir()?;
-        remove(&dir)?;
+        self.take_away(&dir)?;
         self.make(&dir)?;
         self.open_in(&dir)
     }
@@ -73,6 +73,20 @@ impl Files {
         let mut options = self.options_in(&dir);
         options.hashtable_buckets(buckets);
         patiently(&dir, "grow the hash table in", || nomt::grow_hashtable(&options))
+    }
+
+    /// Removes a database, whole or not at all: what a crash left of one would be opened as if it were all.
+    fn take_away(&self, dir: &Path) -> Result<(), StateError> {
+        if !self.are_kept() || !dir.exists() {
+            return remove(dir);
+        }
+        let old = old(dir);
+        remove(&old)?;
+        let parent = dir.parent().unwrap_or(dir);
+        rename(dir, &old)
+            .and_then(|()| sync_dir(parent, "nomt: old name"))
+            .map_err(|error| KvError::io("remove", dir, error))?;
+        remove(&old)
     }
 
     /// Makes an empty database, whole or not at all.
@@ -91,6 +105,8 @@ impl Files {
         }
         let parent = dir.parent().unwrap_or(dir);
         create_dir(parent).map_err(|error| io("create", error))?;
+        // A crash may have come before it was gone.
+        remove(&old(dir))?;
         let unfinished = dir.with_extension("new");
         remove(&unfinished)?;
         drop(self.open_in(&unfinished)?);
@@ -177,6 +193,11 @@ pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateEr
         dir.display()
     );
     StateError::Store(KvError::Engine { engine: NAME, action, reason })
+}
+
+/// What a database is called that is to go.
+fn old(dir: &Path) -> PathBuf {
+    dir.with_extension("old")
 }
 
 fn remove(dir: &Path) -> Result<(), StateError> {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A fork goes on with overlays of its own, on the same database. Nothing is committed while there is one, as that would
-//! change what is below it.
+//! change what is below it; so where much waits for forks, they are to end before there is another one.
 
 mod files;
 mod fill;
@@ -168,14 +168,7 @@ impl Foreign for Tree {
     fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<(), StateError> {
         let mut state = self.state.lock();
         state.waiting.push(work.waits(step, store.progress().written));
-        if !self.follows || state.has_forks() {
-            return Ok(());
-        }
-        let keys = self.files.options.cache_bytes / BYTES_A_KEY;
-        // A way back is a step like any other: there is no need for the newest ones.
-        let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
-        let count = state.waiting.due(store, limits)?;
-        self.commit(&mut state, count)
+        self.commit_due(&mut state, store)
     }
 
     fn done(&self) -> u64 {
@@ -184,7 +177,17 @@ impl Foreign for Tree {
 
     fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self, StateError> {
         let mut state = self.state.lock();
-        let db = Some(self.opened(&mut state, trail, store)?);
+        self.opened(&mut state, trail, store).map(drop)?;
+        // Else forks that come one after the other, and are there whenever a step is, would have all steps wait.
+        self.commit_due(&mut state, store)?;
+        if self.follows && state.has_forks() && state.waiting.is_full(usize::MAX) {
+            let reason = format!(
+                "has {} blocks that wait for proofs under way, and begins no other one before these have ended; ask again in a moment",
+                state.waiting.len()
+            );
+            return Err(StateError::Unsupported { layer: NAME, reason });
+        }
+        let db = state.db.clone();
         let State { waiting, done, forks, .. } = &*state;
         let (waiting, forks) = (waiting.clone(), Arc::clone(forks));
         let fork = State { db, waiting, done: *done, forks };
@@ -287,6 +290,18 @@ impl Tree {
                 expect(self.make(state, rows)?, trail)
             }
         }
+    }
+
+    /// Commits the steps that are due, if nothing is in the way.
+    fn commit_due(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
+        if !self.follows || state.has_forks() {
+            return Ok(());
+        }
+        let keys = self.files.options.cache_bytes / BYTES_A_KEY;
+        // A way back is a step like any other: there is no need for the newest ones.
+        let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
+        let count = state.waiting.due(store, limits)?;
+        self.commit(state, count)
     }
 
     /// Commits the first steps that wait as one, and computes the others again.

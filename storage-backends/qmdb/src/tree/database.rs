@@ -25,7 +25,7 @@ use commonware_storage::{
     translator::EightCap,
 };
 use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
-use polytrie_kv::{KvError, Worker, expect_threads};
+use polytrie_kv::{KvError, Worker, caught, expect_threads};
 use polytrie_state::{
     StateError,
     foreign::{Changes, Key},
@@ -98,7 +98,11 @@ impl Held {
 /// The database, open until it is dropped.
 pub(super) struct Database {
     pub(super) path: PathBuf,
+    /// The files that these are a copy of, if they are one, as what is damaged is there already.
+    origin: PathBuf,
     jobs: Option<mpsc::Sender<Job>>,
+    /// What a panic said that has ended the thread.
+    said: mpsc::Receiver<String>,
     thread: Option<Worker>,
 }
 
@@ -117,9 +121,10 @@ impl Drop for Database {
 }
 
 impl Database {
-    /// Opens what is in a directory, or makes an empty database there. As [`Held::open`].
+    /// Opens what is in a directory, or makes an empty database there. It is that of `origin`, or a copy. As [`Held::open`].
     pub(super) fn open(
         path: PathBuf,
+        origin: PathBuf,
         options: &QmdbOptions,
         at_most: Option<u64>,
     ) -> Result<(Self, Log), StateError> {
@@ -127,8 +132,9 @@ impl Database {
         // The runtime panics where it cannot start them.
         expect_threads(THREADS + BLOCKING + settings.threads.get())?;
         let (jobs, next) = mpsc::channel::<Job>();
+        let (says, said) = mpsc::channel();
         let dir = path.clone();
-        let work = move || {
+        let run = move || {
             let config = Config::new().with_worker_threads(1).with_max_blocking_threads(BLOCKING);
             Runner::new(config.with_storage_directory(dir)).start(async move |context| {
                 let config = settings.config(&context);
@@ -138,8 +144,17 @@ impl Database {
                 }
             });
         };
+        let work = move || {
+            if let Err(panicked) = caught(run) {
+                tracing::error!("the thread of qmdb panicked: {panicked}");
+                // Nobody asks who is gone.
+                let _ = says.send(panicked.to_string());
+            }
+        };
         let thread = Some(Worker::start("qmdb", work)?);
-        let database = Self { path, jobs: Some(jobs), thread };
+        let database = Self { path, origin, jobs: Some(jobs), said, thread };
+        // The runtime panics where it cannot start, which says nothing of the files.
+        database.run("open", async move |_held| Ok(()))?;
         let log = database.reopen("open", at_most)?;
         Ok((database, log))
     }
@@ -197,7 +212,7 @@ impl Database {
         opened.map_err(|error| match error {
             // Some files that are not what it wrote have the crate panic.
             StateError::Store(KvError::Panicked { .. }) => {
-                damaged(&self.path, "the crate cannot read them")
+                damaged(&self.origin, "the crate cannot read them")
             }
             error => error,
         })
@@ -234,12 +249,21 @@ impl Database {
             .is_ok()
         });
         match sent.then(|| found.recv()) {
-            Some(Ok(done)) => done.map_err(|error| failed(&self.path, action, &error)),
-            _ => {
-                let said = format!("it could not {action} {}", self.path.display());
-                Err(StateError::Store(KvError::Panicked { thread: NAME, said }))
+            Some(Ok(done)) => {
+                done.map_err(|error| failed(&self.path, &self.origin, action, &error))
             }
+            _ => Err(self.panicked(action)),
         }
+    }
+
+    /// Why the thread is gone, which may be an error of the system.
+    fn panicked(&self, action: &'static str) -> StateError {
+        let said = self.said.recv().unwrap_or_else(|_| "nothing".to_owned());
+        let error = KvError::of_text(action, &self.path, &said);
+        StateError::Store(error.unwrap_or_else(|| {
+            let said = format!("{said} (it was to {action} {})", self.path.display());
+            KvError::Panicked { thread: NAME, said }
+        }))
     }
 }
 

@@ -10,11 +10,16 @@ use polytrie_kv::KvError;
 use polytrie_state::StateError;
 use std::path::Path;
 
-/// The error of something that was tried with the files in a directory.
-pub(super) fn failed(dir: &Path, action: &'static str, error: &DbError) -> StateError {
+/// The error of something that was tried with the files in a directory, which may be a copy of those in another one.
+pub(super) fn failed(
+    dir: &Path,
+    origin: &Path,
+    action: &'static str,
+    error: &DbError,
+) -> StateError {
     let said = error.to_string();
     if is_damage(error) {
-        return damaged(dir, &said);
+        return damaged(origin, &said);
     }
     StateError::Store(KvError::of_text(action, dir, &said).unwrap_or_else(|| {
         let reason = format!("{said}, in {}", dir.display());

@@ -7,7 +7,7 @@
 //! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
 
 use crate::{NAME, QmdbOptions};
-use polytrie_kv::{KvError, create_dir, dir_bytes, disk::sync_dir};
+use polytrie_kv::{DirLock, KvError, create_dir, dir_bytes, disk::sync_dir};
 use polytrie_state::StateError;
 use std::{
     fs,
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) options: QmdbOptions,
-    /// Used where no directory was named; made when it is needed.
+    /// Used where no directory was named, or nothing there may change; made when it is needed.
     temporary: OnceLock<TempDir>,
 }
 
@@ -33,6 +33,11 @@ impl Files {
     /// Whether they outlive the layer.
     pub(super) const fn are_kept(&self) -> bool {
         self.options.dir.is_some()
+    }
+
+    /// Whether nothing of them may change.
+    pub(super) const fn are_only_read(&self) -> bool {
+        self.are_kept() && self.options.read_only
     }
 
     /// The directory of a number.
@@ -63,19 +68,29 @@ impl Files {
 
     /// Removes the files of a number, which must be closed.
     pub(super) fn remove(&self, number: u64) -> Result<(), StateError> {
-        let path = self.path(number)?;
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(failed("remove", &path, error))
-            }
-            _ => Ok(()),
-        }
+        remove(&self.path(number)?)
+    }
+
+    /// A copy of the files in a directory, which nobody else may have open meanwhile. It goes with the layer.
+    pub(super) fn copy_of(&self, from: &Path) -> Result<PathBuf, StateError> {
+        let _lock = DirLock::acquire(from)?;
+        let to = self.temporary()?.join(NAME);
+        // That of an earlier attempt.
+        remove(&to)?;
+        fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
+        copy(from, &to)?;
+        Ok(to)
     }
 
     fn dir(&self) -> Result<PathBuf, StateError> {
-        if let Some(dir) = &self.options.dir {
-            return Ok(dir.clone());
+        match &self.options.dir {
+            Some(dir) => Ok(dir.clone()),
+            None => self.temporary(),
         }
+    }
+
+    /// A directory that goes with the layer.
+    fn temporary(&self) -> Result<PathBuf, StateError> {
         if self.temporary.get().is_none() {
             let within = &self.options.temporary;
             let made = tempfile::Builder::new().prefix("polytrie-qmdb-").tempdir_in(within);
@@ -84,6 +99,13 @@ impl Files {
             let _ = self.temporary.set(made);
         }
         Ok(self.temporary.get().map_or_else(|| PathBuf::from(NAME), |dir| dir.path().to_owned()))
+    }
+}
+
+fn remove(dir: &Path) -> Result<(), StateError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", dir, error)),
+        _ => Ok(()),
     }
 }
 

@@ -12,16 +12,18 @@ use polytrie_state::{Lacking, Mark as _, StateError, Trail};
 use std::sync::Arc;
 
 impl State {
-    /// Opens the files of a number, which must be there unless they were reserved.
+    /// Opens the files of a number, which must be there unless they were reserved; a copy of them if they are only to be read.
     pub(super) fn open_files(
         &mut self,
         files: &Files,
         number: u64,
         at_most: Option<u64>,
     ) -> Result<(), StateError> {
-        let path = files.path(number)?;
+        let origin = files.path(number)?;
+        // The crate writes to what it opens, even where nothing is lacking.
+        let path = if files.are_only_read() { files.copy_of(&origin)? } else { origin.clone() };
         let lock = DirLock::acquire(&path)?;
-        let (database, log) = Database::open(path, &files.options, at_most)?;
+        let (database, log) = Database::open(path, origin, &files.options, at_most)?;
         (self.open, self.at) = (Some((database, lock)), log);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions};
+use polytrie_kv::{Durability, Engine, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
@@ -12,16 +12,24 @@ use polytrie_testing::{
 use std::sync::Arc;
 
 /// As the client opens it: it never flushes by itself.
-fn flat_store(engine: Arc<dyn Engine>) -> Store {
-    let options =
-        StoreOptions { flush_every: u64::MAX, overlay_bytes: usize::MAX, ..STORE_IN_STEP };
+fn flat_store(engine: Arc<dyn Engine>, flush_every: u64) -> Store {
+    let (durability, overlay_bytes) = (Durability::ByHand, usize::MAX);
+    let options = StoreOptions { durability, flush_every, overlay_bytes, ..STORE_IN_STEP };
     Store::open(engine, ReplicaLayer::FLAT_TABLES, options).expect("a store")
 }
 
 #[derive(Debug)]
 struct Apart {
     engine: Arc<dyn Engine>,
+    /// Changes after which it is to be flushed.
+    flush_every: u64,
     is_printed: bool,
+}
+
+impl Apart {
+    fn on(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, flush_every: u64::MAX, is_printed: false }
+    }
 }
 
 impl LayerFactory for Apart {
@@ -30,7 +38,7 @@ impl LayerFactory for Apart {
     }
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
-        let flat = Some(FlatStore(flat_store(self.engine.clone())));
+        let flat = Some(FlatStore(flat_store(self.engine.clone(), self.flush_every)));
         if self.is_printed {
             return Ok(PaperLayer::open(store, PaperOptions { flat, ..Printed::default().0 })?);
         }
@@ -62,7 +70,7 @@ fn crash_between_the_two_stores(is_printed: bool) {
         let main: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let flat: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let faulty = Arc::new(FaultEngine::new(main.clone(), fault, at));
-        let factory = Apart { engine: flat, is_printed };
+        let factory = Apart { is_printed, ..Apart::on(flat) };
         let options = StoreOptions { flush_every: 3, ..STORE_IN_STEP };
         let ended = go_on(&factory, faulty.clone(), &options, &history, &context);
         assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
@@ -115,7 +123,7 @@ fn a_flat_store_that_fails_poisons_and_heals() {
     // Its writes are those of the genesis, then one after 1,024 blocks.
     for fault in [Fault::Before, Fault::After] {
         let faulty = Arc::new(FaultEngine::new(flat.clone(), fault, 4));
-        let factory = Apart { engine: faulty.clone(), is_printed: false };
+        let factory = Apart::on(faulty);
         let mut driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
         if driver.head().is_none() {
             driver.load(history.genesis()).expect("a genesis loads");
@@ -131,11 +139,38 @@ fn a_flat_store_that_fails_poisons_and_heals() {
             assert!(matches!(error, StateError::Poisoned(_)), "{error:?}");
         }
         drop(driver);
-        let factory = Apart { engine: flat.clone(), is_printed: false };
+        let factory = Apart::on(flat.clone());
         let driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
         let at = driver.number() as usize;
         assert_state(&driver, &history.states[at], &format!("healed at block {at}"));
     }
+}
+
+/// Where the main store is flushed by hand, the flat one waits for that and has it asked for, and is never ahead.
+#[test]
+fn a_main_store_that_is_flushed_by_hand_is_asked_for_it() {
+    let history = History::random(53, 30);
+    let [main, flat] = [(); 2].map(|()| Arc::new(MemoryEngine::new()) as Arc<dyn Engine>);
+    let factory = Apart { flush_every: 4, ..Apart::on(flat) };
+    let durability = Durability::ByHand;
+    let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
+    let mut driver = Driver::open_on(&factory, main.clone(), &options).expect("opens");
+    driver.load(history.genesis()).expect("a genesis loads");
+    let (mut durable, mut flushes) = (driver.store().progress().durable, 0);
+    for block in &history.blocks {
+        driver.run(block).expect("a block");
+        assert_eq!(driver.store().progress().durable, durable);
+        if driver.store().is_full() {
+            driver.store().begin_flush().expect("it flushes");
+            durable = driver.store().progress().durable;
+            flushes += 1;
+        }
+    }
+    assert!(flushes > 3, "{flushes} flushes");
+    drop(driver);
+    let driver = Driver::open_on(&factory, main, &options).expect("opens again");
+    let at = driver.number() as usize;
+    assert_state(&driver, &history.states[at], &format!("after a crash, at block {at}"));
 }
 
 /// Two stores that do not belong together, or one that is missing, are not used.
@@ -145,16 +180,12 @@ fn stores_that_do_not_belong_together_are_refused() {
     let engines: Vec<Arc<dyn Engine>> =
         (0..4).map(|_| Arc::new(MemoryEngine::new()) as _).collect();
     for pair in engines.chunks(2) {
-        let factory = Apart { engine: pair[1].clone(), is_printed: false };
+        let factory = Apart::on(pair[1].clone());
         let mut driver = Driver::open_on(&factory, pair[0].clone(), &STORE_IN_STEP).expect("opens");
         driver.load(history.genesis()).expect("a genesis loads");
     }
-    let error = Driver::open_on(
-        &Apart { engine: engines[3].clone(), is_printed: false },
-        engines[0].clone(),
-        &STORE_IN_STEP,
-    )
-    .expect_err("another's flat state");
+    let error = Driver::open_on(&Apart::on(engines[3].clone()), engines[0].clone(), &STORE_IN_STEP)
+        .expect_err("another's flat state");
     assert!(error.to_string().contains("does not belong"), "{error}");
     let error = Driver::open_on(&Replica::default(), engines[0].clone(), &STORE_IN_STEP)
         .expect_err("no flat state");

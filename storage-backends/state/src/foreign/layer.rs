@@ -5,12 +5,12 @@ use super::{
     check::check,
     proof::{proof_keys, prove},
     step::{Head, Parts, commitment, end, end_back},
-    undo::{Joined, split},
+    undo::split,
 };
 use crate::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
-    LayerSession, Lifecycle, Mark, Outcome, PlainRecords, Proof, Prove, SlotVisit, StateError,
-    StateLayer, StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
+    LayerSession, Lifecycle, Mark, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer,
+    StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
     flat::{FlatReader, FlatSession},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -23,7 +23,6 @@ use std::sync::Arc;
 pub struct ForeignLayer<T: Foreign> {
     parts: Parts<T>,
     lifecycle: Arc<Lifecycle>,
-    records: Joined<T>,
 }
 
 impl<T: Foreign> ForeignLayer<T> {
@@ -61,7 +60,7 @@ impl<T: Foreign> ForeignLayer<T> {
         };
         let (lifecycle, trail) = Lifecycle::opened(store.clone(), trail, unfilled)?;
         let parts = Parts { store, tree, head: Arc::new(Mutex::new(trail)) };
-        Ok(Arc::new(Self { parts, lifecycle, records: Joined::new() }))
+        Ok(Arc::new(Self { parts, lifecycle }))
     }
 
     /// The trail at the head.
@@ -101,8 +100,10 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
             *head.lock() = trail;
             Ok::<_, StateError>(trail)
         };
-        begin(reserved)?;
+        // The old ones are known as long as they are there: after a crash they go with the next time.
+        begin(old.unfilled())?;
         tree.clear(&old)?;
+        begin(reserved)?;
         T::FLAT.load(store, Batch::new(), accounts)?;
         let trail = begin(tree.fill(store, &reserved)?)?;
         self.lifecycle.filled();
@@ -159,7 +160,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
     }
 
     fn undo_records(&self) -> &dyn UndoRecords {
-        if T::TELLS_STATE { &PlainRecords } else { &self.records }
+        self
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -80,7 +80,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     /// [`StateError::Protocol`] if there are forks; or if files cannot be made.
     fn reserve(&self, old: &Self::Mark) -> Result<Self::Mark, StateError>;
 
-    /// Removes what was at this mark; the trail does not know it any more.
+    /// Removes what was at this mark, of which the trail says by now that it is not filled.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// As [`Self::open`]; [`StateError::Unsupported`] if those there are have to end first.
     fn fork(self: &Arc<Self>, trail: &Trail<Self::Mark>, store: &Store)
     -> Result<Self, StateError>;
 

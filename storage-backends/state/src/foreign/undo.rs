@@ -7,28 +7,12 @@
 //! A record of the seam is a list in RLP, which begins with no such byte. Where a block is taken back in steps, only the
 //! last one has the mark: the others change flat rows alone. The mark is without the place of the files, which no block decides.
 
-use super::Foreign;
+use super::{Foreign, ForeignLayer};
 use crate::{Mark, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
 use polytrie_kv::{Read, append_checksum, strip_checksum};
-use std::{fmt, marker::PhantomData};
 
 /// The first byte.
 const TAG: u8 = 1;
-
-/// How such records are read.
-pub(super) struct Joined<T>(PhantomData<fn() -> T>);
-
-impl<T> Joined<T> {
-    pub(super) const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T> fmt::Debug for Joined<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Joined")
-    }
-}
 
 /// A record of the seam with where the other store was before the block.
 pub(super) fn join<T: Foreign>(before: &T::Mark, record: &[u8]) -> Vec<u8> {
@@ -52,7 +36,7 @@ pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]
     whole.ok_or_else(|| StateError::Corrupt("an undo record is damaged".into()))
 }
 
-impl<T: Foreign> UndoRecords for Joined<T> {
+impl<T: Foreign> UndoRecords for ForeignLayer<T> {
     fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
         let (before, record) = split::<T>(record)?;
         let steps = UndoSteps::of(record, rows)?;

@@ -101,28 +101,41 @@ impl<W> Waiting<W> {
         self.steps.is_empty()
     }
 
+    /// Whether there is no room for more, if there is memory for so many keys.
+    pub fn is_full(&self, keys: usize) -> bool {
+        self.keys >= keys.min(MOST_KEYS) || self.len() >= MOST_STEPS
+    }
+
     /// How many of the oldest are to be committed now. What has to be durable for that is made so where there is no room for
-    /// more, whatever the chain's store gathers.
+    /// more, whatever the chain's store gathers. Where that is flushed by hand, there is something to do before: it is asked
+    /// for, and what waits is more than there is room for until it is done.
     ///
     /// # Errors
     ///
     /// If that store fails.
     pub fn due(&self, store: &Store, limits: Limits) -> Result<usize, StateError> {
         let room = limits.keys.min(MOST_KEYS);
-        let is_full = self.keys >= room || self.len() >= MOST_STEPS;
+        let is_full = self.is_full(room);
         if !is_full && self.len() < STEPS {
             return Ok(0);
         }
         let wanted = self.len() - self.newest(limits.newest, room);
-        let Some(last) = wanted.checked_sub(1).and_then(|last| self.get(last)) else {
-            return Ok(0);
-        };
-        if is_full {
-            make_durable(store, last.batch, limits.is_kept)?;
+        let mut count = self.durable(store, limits);
+        if is_full && count < wanted {
+            if !store.is_flushed_by_hand() {
+                store.flush()?;
+                count = self.durable(store, limits);
+            } else if count == 0 {
+                store.ask_flush();
+            }
         }
-        let durable = if limits.is_kept { store.progress().durable } else { u64::MAX };
-        let count = self.steps.partition_point(|step| step.batch <= durable);
         Ok(if is_full || count >= STEPS { count.min(wanted) } else { 0 })
+    }
+
+    /// How many of the oldest may be committed.
+    fn durable(&self, store: &Store, limits: Limits) -> usize {
+        let durable = if limits.is_kept { store.progress().durable } else { u64::MAX };
+        self.steps.partition_point(|step| step.batch <= durable)
     }
 
     /// How many of the newest ones stay: with half of the room at most, so that not every step is a commit.
@@ -136,7 +149,8 @@ impl<W> Waiting<W> {
     }
 }
 
-/// Makes a batch of the chain's store durable, if what is committed on top of it is to be kept.
+/// Makes a batch of the chain's store durable, if what is committed on top of it is to be kept, and cannot wait for whoever
+/// flushes that by hand.
 ///
 /// # Errors
 ///
@@ -152,12 +166,12 @@ pub fn make_durable(store: &Store, batch: u64, is_kept: bool) -> Result<(), Stat
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use polytrie_kv::{Batch, StoreOptions};
+    use polytrie_kv::{Batch, Durability, StoreOptions};
 
     const LIMITS: Limits = Limits { keys: 1 << 20, newest: 32, is_kept: true };
 
-    fn store() -> Store {
-        let options = StoreOptions { background: false, ..StoreOptions::default() };
+    fn store(durability: Durability) -> Store {
+        let options = StoreOptions { durability, background: false, ..StoreOptions::default() };
         let engine = std::sync::Arc::new(polytrie_kv::MemoryEngine::new());
         Store::open(engine, &[crate::TRAIL_TABLE], options).unwrap()
     }
@@ -174,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_durable_is_due_but_for_the_newest() {
-        let (store, mut waiting) = (store(), Waiting::default());
+        let (store, mut waiting) = (store(Durability::Deferred), Waiting::default());
         add(&mut waiting, &store, 200, 1);
         assert_eq!(waiting.due(&store, LIMITS).unwrap(), 0);
         assert_eq!(waiting.due(&store, Limits { is_kept: false, ..LIMITS }).unwrap(), 168);
@@ -192,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_made_durable() {
-        let (store, mut waiting) = (store(), Waiting::default());
+        let (store, mut waiting) = (store(Durability::Deferred), Waiting::default());
         add(&mut waiting, &store, 10, 10);
         assert_eq!(waiting.due(&store, Limits { keys: 101, ..LIMITS }).unwrap(), 0);
         assert_eq!(store.progress().durable, 0);
@@ -206,5 +220,22 @@ mod tests {
         let mut waiting = Waiting::default();
         add(&mut waiting, &store, MOST_STEPS as u64, 1);
         assert_eq!(waiting.due(&store, LIMITS).unwrap(), MOST_STEPS - 32);
+    }
+
+    #[test]
+    fn what_is_flushed_by_hand_is_asked_for() {
+        let (store, mut waiting) = (store(Durability::ByHand), Waiting::default());
+        add(&mut waiting, &store, MOST_STEPS as u64, 1);
+        assert!(!store.is_full());
+        assert_eq!(waiting.due(&store, LIMITS).unwrap(), 0);
+        assert_eq!(store.progress().durable, 0);
+        assert!(store.is_full());
+        store.begin_flush().unwrap();
+        add(&mut waiting, &store, 1, 1);
+        assert_eq!(waiting.due(&store, LIMITS).unwrap(), MOST_STEPS + 1 - 32);
+        // What is durable is enough to go on with.
+        let all = Limits { newest: 0, ..LIMITS };
+        assert_eq!(waiting.due(&store, all).unwrap(), MOST_STEPS);
+        assert!(!store.is_full());
     }
 }

@@ -43,7 +43,7 @@ pub trait LeafCheck {
 impl LeafCheck for () {}
 
 impl TrieTables {
-    /// Compares every row with the tries that the leaves make, those with `root`, and each account's code with its hash.
+    /// Compares every row with the tries that the leaves make, those with `root`, and each code with its hash.
     ///
     /// # Errors
     ///
@@ -56,6 +56,7 @@ impl TrieTables {
         progress: &mut dyn FnMut(u64),
     ) -> Result<CheckReport, StateError> {
         let mut report = CheckReport::default();
+        report.check_codes(store)?;
         let walk = AccountWalk::new(&mut report, progress);
         let mut walk = TrieWalk { tables: *self, store, walk, leaves, detour: Detour::default() };
         let found =
