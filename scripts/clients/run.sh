@@ -5,7 +5,7 @@
 #
 # The libraries (ethers, viem, web3.py, hardhat, alloy) are installed from their registries into a temporary directory.
 # Needs node 20, npm, python 3.10 or newer, and Rust for alloy, unless ALLOY_CLIENT names the program of `alloy/` that
-# was built already. Without layers it runs on every one of the binary but lvmt, which needs its setup.
+# was built already. Without layers it runs on every one of the binary but lvmt: name it to have it too.
 set -euo pipefail
 
 case ${1:-} in

@@ -68,8 +68,8 @@ pub(super) struct ImportArgs {
     /// ends early at the end of the import, at Ctrl-C, where branches meet, when no block comes for a second, and when it
     /// takes 128 MiB. Blocks from before Byzantium that have transactions are taken one by one, since their receipts hold
     /// state roots, and so is every block with --shadow or --witness. What is not noticed is a wrong root in a header that
-    /// does not end a group, in a chain whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has
-    /// nothing to compare: there `every=N` is the same as `full`.
+    /// does not end a group, in a chain whose state is right. A layer without state roots (`raw`, `lmpt`,
+    /// `lvmt`, `binary`, `nomt`, `qmdb`) has nothing to compare: there `every=N` is the same as `full`.
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
     verify: Verify,
     /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
@@ -78,7 +78,8 @@ pub(super) struct ImportArgs {
     on_invalid: OnInvalid,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from
     /// a pipe for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M
-    /// blocks are made durable at once. `mpt-hash` has each block written by itself [default: 4096]
+    /// blocks are made durable at once. `mpt-hash`, and `replica` with `--replica.mode paper`, have each block written by itself
+    /// [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]

@@ -44,7 +44,7 @@ pub enum ConvertError {
     NoHead,
     /// The new state has another root than its block.
     #[error(
-        "the converted state has the root {found}, block {number} at the head has {expected}; check the source with `polytrie db check` (the blocks of a devnet under `raw`, `lmpt` or `lvmt` hold no state roots, so no other layer can go on from them)"
+        "the converted state has the root {found}, block {number} at the head has {expected}; check the source with `polytrie db check` (the blocks of a devnet under a layer without state roots hold none, so no other layer can go on from them)"
     )]
     Root {
         /// Number of the head.
