@@ -14,10 +14,13 @@ use polytrie_state::{
     BlockRef, LayerSession, StateError, StateLayer, Stateless, Witness, write_codes,
 };
 use polytrie_trie::{
-    EMPTY_ROOT, Nibbles, TrieError,
+    EMPTY_ROOT, Nibbles, RowSink, Rows, TrieError,
     cow::{CowTrie, Entry},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// Bytes of rows that a witness may make, beside [`TIMES`] its own. Accounts with the same storage share its nodes in the
 /// witness, and have rows of their own.
@@ -101,6 +104,8 @@ impl Stateless for RainLayer {
 /// The nodes of a witness by hash, and the source of those that are left out.
 struct Bag<'a> {
     nodes: B256Map<&'a Bytes>,
+    /// Bytes of rows that it may make.
+    room: usize,
     held: Option<(CowTrie<Entry>, RainReader)>,
 }
 
@@ -110,10 +115,11 @@ impl<'a> Bag<'a> {
             let reader = holder.head_reader()?;
             Ok::<_, StateError>((reader.version.whole(&reader.rows)?, reader))
         };
-        Ok(Self {
-            nodes: witness.nodes.iter().map(|node| (keccak256(node), node)).collect(),
-            held: holder.map(hold).transpose()?,
-        })
+        let nodes: B256Map<&Bytes> =
+            witness.nodes.iter().map(|node| (keccak256(node), node)).collect();
+        let bytes: usize = nodes.values().map(|node| node.len()).sum();
+        let room = bytes.saturating_mul(TIMES).saturating_add(ROOM);
+        Ok(Self { nodes, room, held: holder.map(hold).transpose()? })
     }
 
     /// The rows of the state with this root, as far as its nodes are there; `note` gets the depth at which each node of the
@@ -128,7 +134,8 @@ impl<'a> Bag<'a> {
         if root == EMPTY_ROOT {
             return Ok(batch);
         }
-        let mut walk = Walk::new(self, &mut note);
+        let made = AtomicUsize::new(0);
+        let mut walk = Walk::new(self, &made, &mut note);
         let levels = usize::from(levels);
         let mut account_node = |path: &Nibbles, hash: &B256| {
             if path.len() < levels { self.held(path, hash) } else { walk.node(path.len(), hash) }
@@ -146,20 +153,22 @@ impl<'a> Bag<'a> {
         let parts = CowTrie::<Entry>::split(&top).map_err(damaged)?;
         let mut storages = Vec::new();
         for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let mut sink = TRIE.account_sink(Batch::new());
+            let rows = TRIE.account_sink(Batch::new());
+            let mut sink = Counted { rows, owner: 0, free: levels, made: &made };
             part.put_found(&mut account_node, &mut sink, &mut |hash, entry| {
                 storages.push((*hash, CowTrie::clone(&entry.storage)));
             })
             .map_err(damaged)?;
-            batch.append(&sink.into_inner());
+            batch.append(&sink.rows.into_inner());
             write_shard(&mut batch, shard, 0, &part.root_reference());
         }
         for (owner, storage) in storages {
             walk.next_trie()?;
-            let mut sink = TRIE.storage_sink(Batch::new(), owner);
+            let rows = TRIE.storage_sink(Batch::new(), owner);
+            let mut sink = Counted { rows, owner: owner.as_slice().len(), free: 0, made: &made };
             let mut lookup = |path: &Nibbles, hash: &B256| walk.node(64 + path.len(), hash);
             storage.put_found(&mut lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
-            batch.append(&sink.into_inner());
+            batch.append(&sink.rows.into_inner());
         }
         walk.next_trie()?;
         Ok(batch)
@@ -184,27 +193,23 @@ struct Walk<'a, 'b, N> {
     note: N,
     /// Nodes of the trie under way.
     seen: B256Set,
-    /// Bytes that may still be placed.
-    room: usize,
+    /// Bytes of rows so far. They are counted where they are put: nodes that stand in their parents become rows, too.
+    made: &'b AtomicUsize,
     refused: Option<&'static str>,
 }
 
 impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
-    fn new(bag: &'b Bag<'a>, note: N) -> Self {
-        let bytes: usize = bag.nodes.values().map(|node| node.len()).sum();
-        let room = bytes.saturating_mul(TIMES).saturating_add(ROOM);
-        Self { bag, note, seen: B256Set::default(), room, refused: None }
+    fn new(bag: &'b Bag<'a>, made: &'b AtomicUsize, note: N) -> Self {
+        Self { bag, note, seen: B256Set::default(), made, refused: None }
     }
 
     fn node(&mut self, depth: usize, hash: &B256) -> Option<Bytes> {
         let found = *self.bag.nodes.get(hash)?;
         if !self.seen.insert(*hash) {
             self.refused = Some("a node stands in two places of one trie");
-        } else if let Some(room) = self.room.checked_sub(found.len()) {
-            self.room = room;
-        } else {
-            self.refused = Some("it makes far more rows than it has nodes");
         }
+        // What one node makes beyond the room is little.
+        self.expect_room();
         if self.refused.is_some() {
             return None;
         }
@@ -212,9 +217,16 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
         Some(found.clone())
     }
 
+    fn expect_room(&mut self) {
+        if self.refused.is_none() && self.made.load(Ordering::Relaxed) > self.bag.room {
+            self.refused = Some("it makes far more rows than it has nodes");
+        }
+    }
+
     /// The trie under way is complete.
     fn next_trie(&mut self) -> Result<(), StateError> {
         self.seen.clear();
+        self.expect_room();
         match self.refused {
             None => Ok(()),
             Some(reason) => Err(StateError::Corrupt(format!("the witness: {reason}"))),
@@ -222,6 +234,92 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
     }
 }
 
+/// Rows of one trie, counted.
+struct Counted<'a> {
+    rows: Rows<Batch>,
+    /// Bytes of each key before the path.
+    owner: usize,
+    /// Levels that are left out of the witness: their rows are as many as the holder has.
+    free: usize,
+    made: &'a AtomicUsize,
+}
+
+impl RowSink for Counted<'_> {
+    fn split(&self) -> Self {
+        Self { rows: self.rows.split(), ..*self }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.rows.join(other.rows);
+    }
+
+    fn put(&mut self, path: &Nibbles, row: &[u8]) {
+        if path.len() >= self.free {
+            self.made.fetch_add(self.owner + path.len() + row.len(), Ordering::Relaxed);
+        }
+        self.rows.put(path, row);
+    }
+
+    fn delete(&mut self, path: &Nibbles) {
+        self.rows.delete(path);
+    }
+
+    fn delete_all(&mut self) {
+        self.rows.delete_all();
+    }
+}
+
 fn damaged(error: TrieError) -> StateError {
     StateError::Corrupt(format!("the witness: {error}"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_trie::{AccountLeaf, LeafValue};
+
+    /// The list of these items, which are RLP.
+    fn list(items: &[&[u8]]) -> Vec<u8> {
+        let body: Vec<u8> = items.concat();
+        let mut rlp: Vec<u8> = Vec::new();
+        alloy_rlp::Header { list: true, payload_length: body.len() }.encode(&mut rlp);
+        rlp.extend_from_slice(&body);
+        rlp
+    }
+
+    fn string(bytes: &[u8]) -> Vec<u8> {
+        alloy_rlp::encode(bytes)
+    }
+
+    /// Leaves so far down that they stand in their parents: few nodes, and many rows.
+    #[test]
+    fn rows_of_embedded_nodes_take_room() {
+        const NONE: &[u8] = &[0x80];
+        let leaf = list(&[&[0x30], &[0x01]]);
+        let mut pair: [&[u8]; 17] = [NONE; 17];
+        pair[..2].fill(&leaf);
+        let pair = list(&pair);
+        let mut branch: [&[u8]; 17] = [NONE; 17];
+        branch[..16].fill(&pair);
+        let branch = list(&branch);
+        let below = [&[0x10_u8][..], &[0; 30]].concat();
+        let extension = list(&[&string(&below), &string(keccak256(&branch).as_slice())]);
+        let mut account: Vec<u8> = Vec::new();
+        AccountLeaf { storage_root: keccak256(&extension), ..AccountLeaf::default() }
+            .encode(&mut account);
+        let key = [&[0x20_u8][..], &[0; 32]].concat();
+        let account = list(&[&string(&key), &string(&account)]);
+
+        let nodes = [account, extension, branch].map(Bytes::from).to_vec();
+        let root = keccak256(&nodes[0]);
+        let bytes: usize = nodes.iter().map(|node| node.len()).sum();
+        let witness = Witness { root, levels: 0, nodes, codes: Vec::new() };
+        let mut bag = Bag::of(&witness, None).unwrap();
+        let batch = bag.place(root, 0, |_, _| {}).unwrap();
+        assert!(batch.len() > 48 && batch.byte_len() > 5 * bytes, "{}", batch.byte_len());
+        bag.room = 4 * bytes;
+        let refused = bag.place(root, 0, |_, _| {}).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("far more rows"), "{refused}");
+    }
 }
