@@ -125,6 +125,7 @@ pub fn verify(
             "it is a part of a proof, of slots of an account that is proven by a node of shard {shard}; give the proof of the account, too"
         )));
     }
+    expect_once(&proof)?;
     let mut proven = verify_witness(key, &body, &proof, &decoded(key, &proof.witness)?)?;
     for Part { slots, witness } in &proof.parts {
         let Some(account) = &proof.account else {
@@ -139,6 +140,23 @@ pub fn verify(
         proven.state.slots.extend(slots.iter().map(|slot| (slot.key, slot.value)));
     }
     Ok(proven)
+}
+
+/// Every part shows slots of its own. One that is repeated would cost a batch of pairings each time.
+fn expect_once(proof: &LvmtProof) -> Result<(), ProofError> {
+    let keys = |slots: &[ClaimedSlot]| slots.iter().map(|slot| slot.key).collect::<BTreeSet<_>>();
+    let mut shown = keys(&proof.slots);
+    for part in &proof.parts {
+        let mut own = keys(&part.slots);
+        if own.is_empty() {
+            return invalid("one of its parts shows no slot");
+        }
+        if !shown.is_disjoint(&own) {
+            return invalid("two of its parts show the same slot; give each part once");
+        }
+        shown.append(&mut own);
+    }
+    Ok(())
 }
 
 fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {

@@ -157,6 +157,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     };
     refused(&[&part], "0 of the proofs are of an account");
     refused(&[&whole, &whole], "2 of the proofs are of an account");
+    refused(&[&whole, &part, &part], "two of its parts show the same slot");
     let (other, of_other, _) = ask(vec![account(3, 3, &[])], 2);
     refused(&[&whole, &of_other], "another account");
     refused(&[&other, &part], "another account");
