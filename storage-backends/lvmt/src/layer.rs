@@ -108,10 +108,10 @@ impl StateLayer for LvmtLayer {
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
-        let LvmtCore { store, setup, options, lifecycle, .. } = &*self.shared;
-        lifecycle.ready()?;
-        let store = store.fork()?;
-        Ok(Fork { layer: Self::open(store.clone(), setup.clone(), *options)?, store })
+        self.shared.lifecycle.ready()?;
+        let shared = self.shared.fork()?;
+        let store = shared.store.clone();
+        Ok(Fork { layer: Arc::new(Self { shared: Arc::new(shared) }), store })
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

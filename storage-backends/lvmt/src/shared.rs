@@ -8,7 +8,7 @@ use crate::{
     meta::{Meta, read_meta},
     path::{Path, entry_index},
     setup::expect_same,
-    trees::{LvmtHead, LvmtHeadUpdate, Tree},
+    trees::{LvmtHead, LvmtHeadUpdate, Tree, read_tree},
     undo::Undo,
 };
 use alloy_primitives::B256;
@@ -28,8 +28,9 @@ pub(crate) struct LvmtCore {
     /// How to read at the head while a block, or the way back from one, is finished and not accepted: it may be written at
     /// any moment. Held while the head moves.
     before: Mutex<Option<Before>>,
-    /// The proofs of the root tree, as far as they were asked for.
-    pub(crate) root_proofs: Mutex<Option<ProofTree>>,
+    /// The proofs of the root tree, as far as they were asked for. Forks share them: each node remembers what it has counted,
+    /// so it can be brought to any versions.
+    pub(crate) root_proofs: Arc<Mutex<Option<ProofTree>>>,
     pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
@@ -98,19 +99,31 @@ impl LvmtCore {
         setup: KnownSetup,
         options: LvmtOptions,
     ) -> Result<Self, StateError> {
-        let (lifecycle, head) =
-            Lifecycle::opened(store.clone(), stored_head(&store, &setup, options), || {
-                Ok(LvmtHead::empty(setup.height()))
-            })?;
-        Ok(Self {
-            store,
-            setup,
-            options,
-            head: RwLock::new(Arc::new(head)),
-            before: Mutex::new(None),
-            root_proofs: Mutex::new(None),
-            lifecycle,
-        })
+        let head = stored_head(&store, &setup, options, None);
+        Self::at(store, setup, options, head, Arc::default())
+    }
+
+    /// What begins here and goes its own way on a fork of the store. It shares what is in memory.
+    pub(crate) fn fork(&self) -> Result<Self, StateError> {
+        let known = self.head();
+        let store = self.store.fork()?;
+        let head = stored_head(&store, &self.setup, self.options, Some(&known));
+        let root_proofs = Arc::clone(&self.root_proofs);
+        Self::at(store, self.setup.clone(), self.options, head, root_proofs)
+    }
+
+    fn at(
+        store: Store,
+        setup: KnownSetup,
+        options: LvmtOptions,
+        head: Result<Arc<LvmtHead>, StateError>,
+        root_proofs: Arc<Mutex<Option<ProofTree>>>,
+    ) -> Result<Self, StateError> {
+        let height = setup.height();
+        let empty = || Ok(Arc::new(LvmtHead::empty(height)));
+        let (lifecycle, head) = Lifecycle::opened(store.clone(), head, empty)?;
+        let (head, before) = (RwLock::new(head), Mutex::new(None));
+        Ok(Self { store, setup, options, head, before, root_proofs, lifecycle })
     }
 
     pub(crate) fn head(&self) -> Arc<LvmtHead> {
@@ -208,12 +221,14 @@ pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
     }
 }
 
-/// The head of what is stored, if it was made with this setup and keeps the witnesses that it should.
+/// The head of what is stored, if it was made with this setup and keeps the witnesses that it should; the one that is
+/// `known` if it is that.
 fn stored_head(
     store: &Store,
     setup: &KnownSetup,
     options: LvmtOptions,
-) -> Result<LvmtHead, StateError> {
+    known: Option<&Arc<LvmtHead>>,
+) -> Result<Arc<LvmtHead>, StateError> {
     let epochs = match read_meta(store)? {
         Some(found) => {
             expect_same(setup.id(), found.setup)?;
@@ -222,5 +237,13 @@ fn stored_head(
         }
         None => 0,
     };
-    LvmtHead::load(store, setup.height(), History::load(store, epochs)?)
+    let (height, history) = (setup.height(), History::load(store, epochs)?);
+    if let Some(known) = known {
+        // Root and history are all that the layer commits to, so the trees of the first level are the same, too.
+        let root = read_tree(store, height, &Path::ROOT)?.unwrap_or(Tree::NEVER).commitment;
+        if root == known.root && history == known.history {
+            return Ok(Arc::clone(known));
+        }
+    }
+    Ok(Arc::new(LvmtHead::load(store, height, history)?))
 }

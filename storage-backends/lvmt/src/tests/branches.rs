@@ -1,7 +1,9 @@
 //! Proofs while the head is about to move.
 
-use super::{BLOCK, Chain, account, setup};
+use super::{BLOCK, Chain, account, address, setup};
+use crate::verify;
 use polytrie_state::{Session, StateLayer, TxWrites};
+use std::sync::Arc;
 
 /// A block, or the way back from one, is finished and written, and not accepted yet: a proof is one of the head, at once. On another branch the same keys have the same versions, and there are as many epochs.
 #[test]
@@ -40,4 +42,28 @@ fn a_proof_is_of_the_head_whatever_is_written() {
         assert_eq!(proven.state.balance.to::<u64>(), 20 + round);
         chain.assert_clean();
     }
+}
+
+/// A fork begins with the head that is in memory, and what it sums up for a proof is there for the next one.
+#[test]
+fn forks_share_what_is_in_memory() {
+    let mut chain = Chain::new(setup(4, "forks"));
+    for round in 1..4 {
+        chain.block(vec![account(1, round, &[(1, round)]), account(1 + round, 1, &[])]);
+    }
+    let own = &chain.layer.shared;
+    assert!(Arc::ptr_eq(&own.fork().unwrap().head(), &own.head()));
+    assert!(own.root_proofs.lock().is_none());
+    for back in 0..3 {
+        let fork = chain.layer.fork().unwrap();
+        for undo in chain.undo.iter().rev().take(back) {
+            fork.undo(undo).unwrap();
+        }
+        let proof = fork.layer.proofs().unwrap().prove(&address(1), &[]).unwrap();
+        let proven = verify(chain.setup.key(), &fork.layer.commitment(), &proof).unwrap();
+        assert_eq!(proven.state.balance.to::<u64>(), 3 - back as u64);
+        assert!(chain.layer.shared.root_proofs.lock().is_some());
+    }
+    chain.check_proofs(1..6);
+    chain.assert_clean();
 }
