@@ -18,6 +18,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 pub(crate) fn check(
     reader: &LmptReader,
     meta: &Meta,
+    room: (&Scratch, usize),
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
     let mut report = CheckReport::default();
@@ -25,7 +26,7 @@ pub(crate) fn check(
     report.part(found)?;
     let found = check_meta(&reader.flat, meta, &mut report);
     report.part(found)?;
-    let found = check_journal(&reader.flat, meta, &mut report);
+    let found = check_journal(&reader.flat, meta, room, &mut report);
     report.part(found)?;
     let found = check_snapshot(&reader.flat, meta, &mut report);
     report.part(found)?;
@@ -72,6 +73,7 @@ fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result
 fn check_journal(
     store: &Snapshot,
     meta: &Meta,
+    (scratch, memory_bytes): (&Scratch, usize),
     report: &mut CheckReport,
 ) -> Result<(), StateError> {
     let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
@@ -80,8 +82,8 @@ fn check_journal(
     if rows != expected {
         report.problem(format!("the journal has {rows} rows, expected {expected}"));
     }
-    journal::scan_blocks(store, blocks, |_| {})?;
-    generations((store, &Scratch::default()), meta, &LiveSet::default())?;
+    journal::scan_blocks(store, blocks, |_, _| Ok(()))?;
+    generations((store, scratch), meta, &LiveSet::default(), memory_bytes)?;
     Ok(())
 }
 

@@ -214,6 +214,14 @@ impl Generation {
         Ok(())
     }
 
+    /// Lets go of everything after `block`, while nobody knows of this trie yet.
+    pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<(), StateError> {
+        // What was touched in the block under way would stay.
+        self.trie.lock().set_block(block.wrapping_add(1) as u32);
+        self.spill_nodes(0)?;
+        self.spill_keys(0, live)
+    }
+
     fn spilled(&self, key: &Key) -> Result<Option<Value>, StateError> {
         self.spilled_keys().map_or(Ok(None), |spill| spill.get(key))
     }

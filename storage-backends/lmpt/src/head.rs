@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, LiveSet, Snapshot, Store};
+use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, StateError, UndoRecord, WriteSet,
     write_codes,
@@ -128,14 +128,16 @@ impl LmptState {
         options.check()?;
         let live = Arc::new(LiveSet::default());
         let empty = Meta::loaded(&options, EMPTY_ROOT);
+        let replay = |meta: &Meta| {
+            let rows = (&store as &dyn Read, store.scratch());
+            journal::generations(rows, meta, &live, options.memory_bytes)
+        };
         let read = Meta::read(&store).and_then(|meta| {
             let meta = meta.unwrap_or(empty).under(&options)?;
-            Ok((meta, journal::generations((&store, store.scratch()), &meta, &live)?))
+            Ok((meta, replay(&meta)?))
         });
         let (lifecycle, (meta, (delta, intermediate))) =
-            Lifecycle::opened(store.clone(), read, || {
-                Ok((empty, journal::generations((&store, store.scratch()), &empty, &live)?))
-            })?;
+            Lifecycle::opened(store.clone(), read, || Ok((empty, replay(&empty)?)))?;
         let head = RwLock::new(HeadState { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
         let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
@@ -275,8 +277,9 @@ impl LmptState {
         let across = if meta.schedule.is_boundary(number) {
             let (_, blocks) = blocks_in_memory(&previous);
             let before = &previous.roots.intermediate;
-            let generation =
-                journal::rebuild((&self.store, self.store.scratch()), blocks, before, &self.live)?;
+            let rows = (&self.store as &dyn Read, self.store.scratch());
+            let within = (&*self.live, self.options.memory_bytes / 2);
+            let generation = journal::rebuild(rows, blocks, before, within)?;
             Some((generation, self.store.snapshot()))
         } else {
             None

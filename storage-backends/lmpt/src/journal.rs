@@ -14,7 +14,7 @@ use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, LiveSet, Read, Scratch, append_checksum, strip_checksum};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
-use std::{ops::ControlFlow, ops::Range, sync::Arc};
+use std::{mem, ops::ControlFlow, ops::Range, sync::Arc};
 
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct Entry {
@@ -46,7 +46,7 @@ pub(crate) fn remove(batch: &mut Batch, number: u64) {
 pub(crate) fn scan_blocks(
     store: &dyn Read,
     blocks: Range<u64>,
-    mut visit: impl FnMut(Vec<(Key, Value)>),
+    mut visit: impl FnMut(u64, Vec<(Key, Value)>) -> Result<(), StateError>,
 ) -> Result<(), StateError> {
     let mut next = blocks.start;
     let (from, to) = (blocks.start.to_be_bytes(), blocks.end.to_be_bytes());
@@ -57,37 +57,50 @@ pub(crate) fn scan_blocks(
         if key != next.to_be_bytes() {
             return Err(missing(next));
         }
-        visit(decode(next, row)?);
+        visit(next, decode(next, row)?)?;
         next += 1;
         Ok(ControlFlow::Continue(()))
     })?;
     if next == blocks.end { Ok(()) } else { Err(missing(next)) }
 }
 
-/// The trie of the writes of a range of blocks, which must have this root.
+/// The trie of the writes of a range of blocks, which must have this root. It keeps no more than `budget` bytes in memory,
+/// and takes the blocks in portions, so that not all their writes are there at once.
 pub(crate) fn rebuild(
     (store, scratch): (&dyn Read, &Scratch),
     blocks: Range<u64>,
     expected: &Salted,
-    live: &LiveSet,
+    (live, budget): (&LiveSet, usize),
 ) -> Result<Arc<Generation>, StateError> {
-    let last = blocks.end;
-    let mut written: HashMap<Key, Value> = HashMap::default();
-    scan_blocks(store, blocks, |entries| written.extend(entries))?;
-    let changes: Vec<Change> = written
-        .into_iter()
-        .map(|(key, value)| Change { key, before: None, after: Some(value) })
-        .collect();
+    let last = blocks.end.saturating_sub(1);
     let generation = Generation::new(expected.salt, scratch);
-    let root = if changes.is_empty() { EMPTY_ROOT } else { generation.update(&changes, last)? };
+    let mut root = EMPTY_ROOT;
+    let mut take = |block: u64, written: HashMap<Key, Value>| -> Result<(), StateError> {
+        if written.is_empty() {
+            return Ok(());
+        }
+        let changes: Vec<Change> = written
+            .into_iter()
+            .map(|(key, value)| Change { key, before: None, after: Some(value) })
+            .collect();
+        root = generation.update(&changes, block)?;
+        generation.remember(&changes, 0, live);
+        if generation.bytes() > budget { generation.spill_all(block, live) } else { Ok(()) }
+    };
+    let mut written: HashMap<Key, Value> = HashMap::default();
+    scan_blocks(store, blocks, |block, entries| {
+        written.extend(entries);
+        // Nodes take several times as much as what is written.
+        let is_portion = written.len() * size_of::<(Key, Value)>() > budget / 8;
+        if is_portion { take(block, mem::take(&mut written)) } else { Ok(()) }
+    })?;
+    take(last, written)?;
     if root != expected.root {
         return Err(StateError::Corrupt(format!(
-            "the journal up to block {} makes root {root}, expected {}",
-            last.saturating_sub(1),
+            "the journal up to block {last} makes root {root}, expected {}",
             expected.root
         )));
     }
-    generation.remember(&changes, 0, live);
     Ok(Arc::new(generation))
 }
 
@@ -100,16 +113,18 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
     (delta, start..(boundary + 1).max(start))
 }
 
-/// Delta and intermediate as the journal has them.
+/// Delta and intermediate as the journal has them, in no more than `budget` bytes.
 pub(crate) fn generations(
     (store, scratch): (&dyn Read, &Scratch),
     meta: &Meta,
     live: &LiveSet,
+    budget: usize,
 ) -> Result<(Arc<Generation>, Arc<Generation>), StateError> {
     let (delta, intermediate) = blocks_in_memory(meta);
+    let each = (live, budget / 2);
     Ok((
-        rebuild((store, scratch), delta, &meta.roots.delta, live)?,
-        rebuild((store, scratch), intermediate, &meta.roots.intermediate, live)?,
+        rebuild((store, scratch), delta, &meta.roots.delta, each)?,
+        rebuild((store, scratch), intermediate, &meta.roots.intermediate, each)?,
     ))
 }
 

@@ -77,7 +77,8 @@ impl StateLayer for LmptLayer {
         *work = Work::default();
         let meta = load::load(&shared.store, &shared.options, accounts)?;
         let rows = (&shared.store as &dyn Read, shared.store.scratch());
-        let (delta, intermediate) = journal::generations(rows, &meta, &shared.live)?;
+        let (delta, intermediate) =
+            journal::generations(rows, &meta, &shared.live, shared.options.memory_bytes)?;
         let mut head = shared.head.write();
         *head = HeadState { meta, delta, intermediate, seq: head.seq + 1 };
         shared.lifecycle.filled();
@@ -143,7 +144,8 @@ impl StateLayer for LmptLayer {
         }
         let reader = self.shared.reader();
         let meta = self.shared.head.read().meta;
-        check::check(&reader, &meta, progress)
+        let room = (self.shared.store.scratch(), self.shared.options.memory_bytes);
+        check::check(&reader, &meta, room, progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -373,7 +373,8 @@ fn any_number_of_tries_may_leave_memory() {
     assert_eq!(scratch(), 0);
 }
 
-/// Above its budget a layer lets go of nodes and keys, answers the same, and commits to the same.
+/// Above its budget a layer lets go of nodes and keys, answers the same, and commits to the same; also after it is opened
+/// again.
 #[test]
 fn memory_stays_within_its_budget() {
     let budget = 200_000;
@@ -385,6 +386,8 @@ fn memory_stays_within_its_budget() {
         assert!(small.layer.memory_bytes() <= budget, "{}", small.layer.memory_bytes());
     }
     assert!(large.layer.memory_bytes() > 4 * budget, "{}", large.layer.memory_bytes());
+    small.reopen();
+    assert!(small.layer.memory_bytes() <= budget, "{}", small.layer.memory_bytes());
     let (a, b) = (small.layer.reader().unwrap(), large.layer.reader().unwrap());
     for n in 0..125 {
         assert_eq!(a.account(&address(n)).unwrap(), b.account(&address(n)).unwrap());
