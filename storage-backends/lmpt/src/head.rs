@@ -99,6 +99,11 @@ impl Pending {
         self.update(&self.changes)
     }
 
+    /// Whether it is written to this store, or to the one that this is a snapshot of.
+    pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool, StateError> {
+        Ok(Meta::read(store)? == Some(self.meta))
+    }
+
     fn update(&self, changes: &[Change]) -> Result<(), StateError> {
         self.ahead.update(changes, self.meta.number.unwrap_or_default()).map(drop)
     }
@@ -371,13 +376,17 @@ impl LmptState {
     pub(crate) fn reader(&self) -> LmptReader {
         let work = self.work.lock();
         let head = self.head.read();
-        let flat = match &work.pending {
+        self.reader_at(&head, self.flat(&work))
+    }
+
+    /// The map at the bottom, as it was before an undo that is pending and goes back into the interval before.
+    pub(crate) fn flat(&self, work: &Work) -> Snapshot {
+        match &work.pending {
             Some(Pending { step: Step::Back { across: Some((_, snapshot)) }, .. }) => {
                 snapshot.clone()
             }
             _ => self.store.snapshot(),
-        };
-        self.reader_at(&head, flat)
+        }
     }
 
     /// Reads at the head, over the map at the bottom as it was.

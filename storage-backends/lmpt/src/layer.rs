@@ -180,11 +180,17 @@ impl Prove for LmptLayer {
         // Nothing moves meanwhile.
         let work = shared.work.lock();
         let head = shared.head.read();
-        let (reader, roots) = (shared.reader_at(&head, shared.store.snapshot()), head.meta.roots);
+        let (reader, roots) = (shared.reader_at(&head, shared.flat(&work)), head.meta.roots);
         drop(head);
         let Some(pending) = &work.pending else {
             return proof::prove(&reader, &roots, address, slots);
         };
+        if pending.is_written(&reader.flat)? {
+            // The rows of the snapshot trie are those after its slice.
+            return Err(StateError::Protocol(
+                "a proof was asked for between the writing of a block and its acceptance",
+            ));
+        }
         let poison = |error| shared.lifecycle.poison(error);
         pending.take_back().map_err(poison)?;
         let proof = proof::prove(&reader, &roots, address, slots);

@@ -6,7 +6,7 @@
 //! the Keccak-256 of the three roots. The README of this crate defines all of it to the byte.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
-//! - `shared.rs`, `block.rs`: the head, how it moves, and what a block changes,
+//! - `head.rs`, `block.rs`: the head, how it moves, and what a block changes,
 //! - `keys.rs`, `value.rs`: the keyspace and what leaves hold,
 //! - `generation.rs`, `index.rs`, `entries.rs`, `spill.rs`: one trie in memory, its hash index, and what does not fit,
 //! - `view.rs`, `flat.rs`: reading through the layers, and the map at the bottom,

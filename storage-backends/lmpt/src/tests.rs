@@ -402,6 +402,26 @@ fn memory_stays_within_its_budget() {
     }
 }
 
+/// A proof is of the head, also beside a block that is finished; while one is written and not accepted there is none.
+#[test]
+fn no_proof_is_made_of_rows_that_are_ahead() {
+    let mut chain = Chain::new(every(4));
+    for n in 0..6 {
+        chain.run(vec![write(n, numbered(0..3, n + 1))]);
+    }
+    let prove = || chain.layer.prove(&address(1), &[U256::from(2)]);
+    let holds = || verify(chain.layer.commitment().digest(), &prove().unwrap()).is_ok();
+    let parent = BlockRef { number: chain.number(), hash: B256::ZERO };
+    let mut session = Session::begin(&*chain.layer, parent).unwrap();
+    session.apply(&TxWrites { accounts: vec![write(1, numbered(2..3, 9))] }).unwrap();
+    let mut outcome = session.finish().unwrap().outcome;
+    assert!(holds());
+    chain.store.write(std::mem::take(&mut outcome.batch)).unwrap();
+    assert!(matches!(prove(), Err(StateError::Protocol(_))));
+    outcome.accept().unwrap();
+    assert!(holds());
+}
+
 /// Undoing further back than the journal reaches is refused, and the layer goes on.
 #[test]
 fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
