@@ -118,17 +118,6 @@ impl AccountKeys {
             TreeKey { stem: current.1, sub: (position % 256) as u8 }
         })
     }
-
-    /// The key of a chunk of code.
-    pub(crate) fn chunk(&self, chunk: u64) -> TreeKey {
-        let position = U256::from(CODE) + U256::from(chunk);
-        let tree_index: U256 = position >> 8;
-        let stem = match tree_index.is_zero() {
-            true => self.header,
-            false => stem(&self.address, &tree_index),
-        };
-        TreeKey { stem, sub: position.byte(0) }
-    }
 }
 
 fn stem(address: &Address, tree_index: &U256) -> Stem {
@@ -180,9 +169,6 @@ mod tests {
         assert_eq!(chunks[127], by_hand([0; 32], 255));
         assert_eq!(chunks[128], by_hand(index(&[(31, 1)]), 0));
         assert_eq!(chunks[384], by_hand(index(&[(31, 2)]), 0));
-        for (chunk, key) in chunks.iter().enumerate() {
-            assert_eq!(keys.chunk(chunk as u64), *key);
-        }
     }
 
     #[test]

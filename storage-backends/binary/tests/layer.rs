@@ -1,12 +1,12 @@
-//! The commitment against a tree that `ubt` grows from leaves made by hand, and proofs of code.
+//! The commitment against a tree that `ubt` grows from leaves made by hand.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, chunks, verify, verify_code};
+use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Proof, Session, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Session, StateLayer, TxWrites,
 };
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
@@ -124,31 +124,4 @@ fn the_commitment_is_the_root_of_the_leaves() {
             assert_eq!(report.problems, Vec::<String>::new());
         }
     }
-}
-
-/// Chunks of code are proven, those after the end as absent; and nothing else is.
-#[test]
-fn code_is_proven() {
-    let (store, layer) = empty(5);
-    let (address, code) = (Address::repeat_byte(7), vec![0x62; 31 * 400 - 5]);
-    let other = contract(Address::repeat_byte(8), &[], Vec::new());
-    let root = run(&store, &*layer, 0, vec![contract(address, &code, Vec::new()), other]);
-    let all: Vec<B256> = chunks(&code).collect();
-    let numbers = [0, 127, 128, 399, 400, 1 << 40];
-    let proof = layer.prove_code(&address, &numbers).unwrap();
-    let expected: Vec<_> =
-        numbers.iter().map(|number| (*number, all.get(*number as usize).copied())).collect();
-    assert_eq!(verify_code(root, &proof), Ok(expected));
-    let proven = verify(root, &proof).unwrap();
-    assert!(proven.exists && proven.code_hash == keccak256(&code));
-    assert!(verify(B256::repeat_byte(1), &proof).is_err());
-    for number in 0..numbers.len() {
-        let mut json = proof.proof.clone();
-        json["code"][number]["chunk"] = serde_json::json!(B256::repeat_byte(2));
-        let proof = Proof { proof: json, ..proof.clone() };
-        assert!(verify(root, &proof).is_err(), "chunk {number}");
-    }
-    let nobody = layer.prove_code(&Address::repeat_byte(9), &[0]).unwrap();
-    assert_eq!(verify_code(root, &nobody), Ok(vec![(0, None)]));
-    assert!(!verify(root, &nobody).unwrap().exists);
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256};
 use serde::{Deserialize, Serialize};
 
-/// A proof of an account, some of its slots and some chunks of its code.
+/// A proof of an account and some of its slots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BinaryProof {
@@ -19,11 +19,8 @@ pub struct BinaryProof {
     pub code_hash: B256,
     /// The slots asked for.
     pub slots: Vec<SlotClaim>,
-    /// The chunks of code asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub code: Vec<ChunkClaim>,
-    /// The stems that this takes, each once: the account's own, then those of slots and of code, in the order in which they
-    /// are asked for.
+    /// The stems that this takes, each once: the account's own, then those of slots, in the order in which they are asked
+    /// for.
     pub stems: Vec<StemProof>,
 }
 
@@ -35,16 +32,6 @@ pub struct SlotClaim {
     pub key: U256,
     /// Its value; zero where there is none.
     pub value: U256,
-}
-
-/// A chunk of code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChunkClaim {
-    /// Its number.
-    pub number: u64,
-    /// The chunk, as in its leaf; none if the code is shorter.
-    pub chunk: Option<B256>,
 }
 
 /// The way to a stem, and what is at its end.

@@ -1,4 +1,4 @@
-//! Proofs of accounts, slots and code, present or absent.
+//! Proofs of accounts and slots, present or absent.
 //!
 //! A proof holds what it claims, and for each stem that this takes, in the order in which the claims name them, the way from
 //! the root to it and an opening of its leaves. Hashes that are zero are left out: a bit says of each whether it is there.
@@ -7,8 +7,8 @@ mod form;
 mod opening;
 mod verify;
 
-pub use form::{BinaryProof, ChunkClaim, End, Hashes, SlotClaim, StemProof};
-pub use verify::{verify, verify_code};
+pub use form::{BinaryProof, End, Hashes, SlotClaim, StemProof};
+pub use verify::verify;
 
 use crate::{
     Stem, TreeKey,
@@ -26,10 +26,10 @@ const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
 /// A stem, and the leaves of it that are asked for, in order.
 pub(crate) type Asked = (Stem, Vec<u8>);
 
-/// What a proof of an account, slots and chunks of code opens: the account's own stem first.
-pub(crate) fn asked(keys: &AccountKeys, others: impl Iterator<Item = TreeKey>) -> Vec<Asked> {
+/// What a proof of an account and slots opens: the account's own stem first.
+pub(crate) fn asked(keys: &AccountKeys, slots: impl Iterator<Item = TreeKey>) -> Vec<Asked> {
     let mut stems: Vec<Asked> = vec![(keys.header, ACCOUNT.to_vec())];
-    for TreeKey { stem, sub } in others {
+    for TreeKey { stem, sub } in slots {
         match stems.iter_mut().find(|(known, _)| *known == stem) {
             Some((_, subs)) => subs.push(sub),
             None => stems.push((stem, vec![sub])),
@@ -42,7 +42,7 @@ pub(crate) fn asked(keys: &AccountKeys, others: impl Iterator<Item = TreeKey>) -
     stems
 }
 
-/// A proof of an account, some of its slots and some chunks of its code.
+/// A proof of an account and some of its slots.
 ///
 /// # Errors
 ///
@@ -51,14 +51,11 @@ pub(crate) fn prove(
     state: &BinaryReader,
     address: &Address,
     slots: &[U256],
-    chunks: &[u64],
 ) -> Result<Proof, StateError> {
     let keys = AccountKeys::new(*address);
-    let (slot_keys, chunk_keys) =
-        (slots.iter().map(|slot| keys.slot(slot)), chunks.iter().map(|chunk| keys.chunk(*chunk)));
     let mut stems = Vec::new();
     let mut opened: Vec<(Stem, Leaves)> = Vec::new();
-    for (stem, subs) in asked(&keys, slot_keys.chain(chunk_keys)) {
+    for (stem, subs) in asked(&keys, slots.iter().map(|slot| keys.slot(slot))) {
         let (proof, leaves) = prove_stem(state, &stem, &subs)?;
         stems.push(proof);
         opened.push((stem, leaves));
@@ -73,7 +70,6 @@ pub(crate) fn prove(
         let value = leaf(keys.slot(slot)).map_or(U256::ZERO, Into::into);
         SlotClaim { key: *slot, value }
     };
-    let chunk = |chunk: &u64| ChunkClaim { number: *chunk, chunk: leaf(keys.chunk(*chunk)) };
     let proof = BinaryProof {
         address: *address,
         exists: account.is_some(),
@@ -81,7 +77,6 @@ pub(crate) fn prove(
         balance: claimed.balance,
         code_hash: claimed.code_hash,
         slots: slots.iter().map(slot).collect(),
-        code: chunks.iter().map(chunk).collect(),
         stems,
     };
     let proof = serde_json::to_value(proof)

@@ -2,7 +2,7 @@
 
 use super::{
     BinaryProof, End, StemProof, Value, asked,
-    form::{ChunkClaim, Hashes, SlotClaim},
+    form::{Hashes, SlotClaim},
     opening,
 };
 use crate::{
@@ -20,25 +20,6 @@ use polytrie_state::{Account, Proof, ProofError, Proven};
 ///
 /// If it has another form, does not lead to the root, or claims what its leaves do not say.
 pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let proof = checked(root, proof)?;
-    let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
-    // It was compared with that of the account.
-    let nonce = nonce.saturating_to();
-    let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
-    Ok(Proven { address, exists, nonce, balance, code_hash, slots })
-}
-
-/// The chunks of code that a proof proves, by their numbers; none where the code is shorter.
-///
-/// # Errors
-///
-/// As [`verify`].
-pub fn verify_code(root: B256, proof: &Proof) -> Result<Vec<(u64, Option<B256>)>, ProofError> {
-    let proof = checked(root, proof)?;
-    Ok(proof.code.into_iter().map(|ChunkClaim { number, chunk }| (number, chunk)).collect())
-}
-
-fn checked(root: B256, proof: &Proof) -> Result<BinaryProof, ProofError> {
     if proof.layer != crate::layer::NAME {
         let reason = format!("it is one of `{}`, not of `binary`", proof.layer);
         return Err(ProofError::Malformed(reason));
@@ -46,14 +27,16 @@ fn checked(root: B256, proof: &Proof) -> Result<BinaryProof, ProofError> {
     let proof: BinaryProof = serde_json::from_value(proof.proof.clone())
         .map_err(|e| ProofError::Malformed(e.to_string()))?;
     check(root, &proof).map_err(ProofError::Invalid)?;
-    Ok(proof)
+    let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
+    // It was compared with that of the account.
+    let nonce = nonce.saturating_to();
+    let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
+    Ok(Proven { address, exists, nonce, balance, code_hash, slots })
 }
 
 fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
     let keys = AccountKeys::new(proof.address);
-    let slots = proof.slots.iter().map(|claim| keys.slot(&claim.key));
-    let chunks = proof.code.iter().map(|claim| keys.chunk(claim.number));
-    let asked = asked(&keys, slots.chain(chunks));
+    let asked = asked(&keys, proof.slots.iter().map(|claim| keys.slot(&claim.key)));
     if asked.len() != proof.stems.len() {
         let (found, expected) = (proof.stems.len(), asked.len());
         return Err(format!("it has {found} stems, what it claims takes {expected}"));
@@ -90,12 +73,6 @@ fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
         let found = leaf(keys.slot(key)).map_or(U256::ZERO, Into::into);
         if found != *value {
             return Err(format!("slot {key} is {found}, it claims {value}"));
-        }
-    }
-    for ChunkClaim { number, chunk } in &proof.code {
-        let found = leaf(keys.chunk(*number));
-        if found != *chunk {
-            return Err(format!("chunk {number} is {found:?}, it claims {chunk:?}"));
         }
     }
     Ok(())
