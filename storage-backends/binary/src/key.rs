@@ -49,6 +49,12 @@ impl Stem {
         Self(prefix)
     }
 
+    /// The same but for the bit that decides at this depth.
+    pub(crate) fn turned(mut self, depth: usize) -> Self {
+        self.0[depth / 8] ^= 0x80 >> (depth % 8);
+        self
+    }
+
     /// Whether both have the same first `depth` bits.
     pub(crate) fn shares(&self, other: &Self, depth: usize) -> bool {
         self.prefix(depth) == other.prefix(depth)
@@ -87,6 +93,11 @@ pub(crate) struct AccountKeys {
 impl AccountKeys {
     pub(crate) fn new(address: Address) -> Self {
         Self { address, header: stem(&address, &U256::ZERO) }
+    }
+
+    /// Whether the account is the one at address zero.
+    pub(crate) fn are_of_zero(&self) -> bool {
+        self.address.is_zero()
     }
 
     /// A key in the account's own stem.

@@ -2,12 +2,23 @@
 //!
 //! A proof holds what it claims, and for each stem that this takes, in the order in which the claims name them, the way from
 //! the root to it and an opening of its leaves. Hashes that are zero are left out: a bit says of each whether it is there.
+//!
+//! Why what a proof says is true, if no two inputs have hashes with the same first 31 bytes, and none that is known has one
+//! with 12 zeros in front: each node then has one pair of halves, and from the root on a way meets the nodes of the tree.
+//!
+//! - It does not go on through a stem: see `inner.rs`.
+//! - If it ends where the tree has nothing, or a stem, that is what it says: a stem's left half names it.
+//! - If it ends at an inner node, this is not nothing, and no other stem: see `opening.rs`. Nor is it the stem that was asked
+//!   for: its left half would be the hash of a key, and the halves of the left child that key, 12 zeros and an address in
+//!   front. Only nothing has a hash of 12 zeros, so the address is zero. Of its slots' stems all leaves are opened: a level
+//!   of hashes of 32 bytes, 8 below an inner node's right child, where there has to be one of 64.
 
 mod form;
+mod inner;
 mod opening;
 mod verify;
 
-pub use form::{BinaryProof, End, Hashes, SlotClaim, StemProof};
+pub use form::{BinaryProof, End, Hashes, InnerProof, SlotClaim, StemProof};
 pub use verify::verify;
 
 use crate::{
@@ -38,6 +49,12 @@ pub(crate) fn asked(keys: &AccountKeys, slots: impl Iterator<Item = TreeKey>) ->
     for (_, subs) in &mut stems {
         subs.sort_unstable();
         subs.dedup();
+    }
+    if keys.are_of_zero() {
+        // Its keys could be hashes of nodes. All leaves together could not be what is below one.
+        for (_, subs) in stems.iter_mut().skip(1) {
+            *subs = (0..=u8::MAX).collect();
+        }
     }
     stems
 }
@@ -100,14 +117,16 @@ fn prove_stem(
             (End::Stem { values, siblings }, leaves)
         }
         Some((other, _)) => {
-            let leaves = tree.row(&other)?;
-            // Any leaf does.
-            let (sub, value) = leaves.all().first().copied().unwrap_or_default();
-            let (_, siblings) = opening::open(&leaves, &[sub]);
-            (End::Other { stem: other.0.into(), sub, value, siblings }, Leaves::default())
+            let (sub, value, left) = opening::open_last(&tree.row(&other)?);
+            (End::Other { stem: other.0.into(), sub, value, left }, Leaves::default())
         }
     };
-    Ok((StemProof { way: Hashes::pack(&way.siblings), end }, leaves))
+    let hash = way.end.map_or(B256::ZERO, |(_, hash)| hash);
+    let mut inner = Vec::new();
+    for node in inner::fold(stem, &way.siblings, hash).1 {
+        inner.push(inner::prove(tree, &state.root, stem, node.depth)?);
+    }
+    Ok((StemProof { way: Hashes::pack(&way.siblings), inner, end }, leaves))
 }
 
 /// Where a value is and whether it is there.

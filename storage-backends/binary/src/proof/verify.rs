@@ -1,14 +1,10 @@
 //! Checking a proof against a root.
 
-use super::{
-    BinaryProof, End, StemProof, Value, asked,
-    form::{Hashes, SlotClaim},
-    opening,
-};
+use super::{BinaryProof, End, StemProof, Value, asked, form::SlotClaim, inner, opening};
 use crate::{
     Stem, TreeKey,
     account::account_of,
-    hash::{hash_pair, hash_stem},
+    hash::hash_stem,
     key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
@@ -87,29 +83,34 @@ fn check_stem(
 ) -> Result<Vec<Value>, &'static str> {
     let way = proof.way.unpack().filter(|way| way.len() <= STEM_BITS);
     let way = way.ok_or("the way to it is malformed")?;
-    let opened = |subs: &[u8], values: &[Value], siblings: &Hashes| {
-        opening::root(subs, values, siblings).ok_or("its leaves are not opened as they should be")
-    };
+    let not_opened = "its leaves are not opened as they should be";
     let (hash, values) = match &proof.end {
         End::Nothing => (B256::ZERO, vec![None; subs.len()]),
-        End::Other { stem: other, sub, value, siblings } => {
+        End::Other { stem: other, sub, value, left } => {
             let other = Stem(other.0);
             if other == *stem || !other.shares(stem, way.len()) {
                 return Err("the other stem does not stand on the way to it");
             }
-            let leaves = opened(&[*sub], &[Some(*value)], siblings)?;
+            let leaves = opening::root_over_last(*sub, value, left).ok_or(not_opened)?;
             (hash_stem(&other, &leaves), vec![None; subs.len()])
         }
         End::Stem { values, siblings } => {
-            (hash_stem(stem, &opened(subs, values, siblings)?), values.clone())
+            let leaves = opening::root(subs, values, siblings).ok_or(not_opened)?;
+            if leaves.is_zero() {
+                return Err("a stem without leaves is not there");
+            }
+            (hash_stem(stem, &leaves), values.clone())
         }
     };
-    let mut hash = hash;
-    for (depth, sibling) in way.iter().enumerate().rev() {
-        hash = match stem.bit(depth) {
-            false => hash_pair(&hash, sibling),
-            true => hash_pair(sibling, &hash),
-        };
+    let (found, doubtful) = inner::fold(stem, &way, hash);
+    if found != root {
+        return Err("it does not lead to the root");
     }
-    if hash == root { Ok(values) } else { Err("it does not lead to the root") }
+    let mut shown = doubtful.iter().zip(&proof.inner);
+    if doubtful.len() != proof.inner.len()
+        || !shown.all(|(node, proof)| inner::holds(proof, &node.right))
+    {
+        return Err("a node on the way could be a stem, and nothing shows that it is none");
+    }
+    Ok(values)
 }
