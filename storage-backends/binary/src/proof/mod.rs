@@ -28,7 +28,7 @@ use crate::{
     state::account_in,
     stem::Leaves,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, map::HashMap};
 use polytrie_state::{Proof, StateError};
 
 /// The leaves of an account that prove it.
@@ -37,11 +37,22 @@ const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
 /// A stem, and the leaves of it that are asked for, in order.
 pub(crate) type Asked = (Stem, Vec<u8>);
 
-/// What a proof of an account and slots opens: the account's own stem first.
-pub(crate) fn asked(keys: &AccountKeys, slots: impl Iterator<Item = TreeKey>) -> Vec<Asked> {
+/// What a proof of an account and slots opens: the account's own stem first. Ends at the first stem that is one more than
+/// `most`.
+pub(crate) fn asked(
+    keys: &AccountKeys,
+    slots: impl Iterator<Item = TreeKey>,
+    most: usize,
+) -> Vec<Asked> {
     let mut stems: Vec<Asked> = vec![(keys.header, ACCOUNT.to_vec())];
+    let mut places: HashMap<Stem, usize> = HashMap::default();
+    places.insert(keys.header, 0);
     for TreeKey { stem, sub } in slots {
-        match stems.iter_mut().find(|(known, _)| *known == stem) {
+        if stems.len() > most {
+            break;
+        }
+        let place = *places.entry(stem).or_insert(stems.len());
+        match stems.get_mut(place) {
             Some((_, subs)) => subs.push(sub),
             None => stems.push((stem, vec![sub])),
         }
@@ -71,17 +82,17 @@ pub(crate) fn prove(
 ) -> Result<Proof, StateError> {
     let keys = AccountKeys::new(*address);
     let mut stems = Vec::new();
-    let mut opened: Vec<(Stem, Leaves)> = Vec::new();
-    for (stem, subs) in asked(&keys, slots.iter().map(|slot| keys.slot(slot))) {
+    let mut opened: HashMap<Stem, Leaves> = HashMap::default();
+    for (stem, subs) in asked(&keys, slots.iter().map(|slot| keys.slot(slot)), usize::MAX) {
         let (proof, leaves) = prove_stem(state, &stem, &subs)?;
         stems.push(proof);
-        opened.push((stem, leaves));
+        opened.insert(stem, leaves);
     }
     let leaf = |key: TreeKey| {
-        let leaves = opened.iter().find(|(stem, _)| *stem == key.stem);
-        leaves.and_then(|(_, leaves)| leaves.get(key.sub)).copied()
+        let leaves = opened.get(&key.stem);
+        leaves.and_then(|leaves| leaves.get(key.sub)).copied()
     };
-    let account = account_in(&opened[0].1, address)?;
+    let account = account_in(&opened[&keys.header], address)?;
     let claimed = account.unwrap_or_default();
     let slot = |slot: &U256| {
         let value = leaf(keys.slot(slot)).map_or(U256::ZERO, Into::into);

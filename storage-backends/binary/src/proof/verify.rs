@@ -7,7 +7,7 @@ use crate::{
     hash::hash_stem,
     key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{B256, KECCAK256_EMPTY, U256, map::HashMap};
 use polytrie_state::{Account, Proof, ProofError, Proven};
 
 /// Checks a proof against a root, without a layer.
@@ -32,20 +32,18 @@ pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
 
 fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
     let keys = AccountKeys::new(proof.address);
-    let asked = asked(&keys, proof.slots.iter().map(|claim| keys.slot(&claim.key)));
-    if asked.len() != proof.stems.len() {
-        let (found, expected) = (proof.stems.len(), asked.len());
+    let found = proof.stems.len();
+    let asked = asked(&keys, proof.slots.iter().map(|claim| keys.slot(&claim.key)), found);
+    if asked.len() != found {
+        let expected = if asked.len() > found { "more" } else { "fewer" };
         return Err(format!("it has {found} stems, what it claims takes {expected}"));
     }
-    let mut leaves: Vec<(TreeKey, Value)> = Vec::new();
+    let mut leaves: HashMap<TreeKey, Value> = HashMap::default();
     for ((stem, subs), proof) in asked.iter().zip(&proof.stems) {
         let found = check_stem(root, stem, subs, proof).map_err(|e| format!("stem {stem}: {e}"))?;
         leaves.extend(subs.iter().map(|sub| TreeKey { stem: *stem, sub: *sub }).zip(found));
     }
-    let leaf = |key: TreeKey| {
-        let found = leaves.iter().find(|(other, _)| *other == key);
-        found.and_then(|(_, value)| *value)
-    };
+    let leaf = |key: TreeKey| leaves.get(&key).copied().flatten();
     let header = |sub| leaf(keys.in_header(sub));
     let account = match (header(BASIC_DATA), header(CODE_HASH)) {
         (None, None) => None,
@@ -113,4 +111,26 @@ fn check_stem(
         return Err("a node on the way could be a stem, and nothing shows that it is none");
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Address;
+
+    /// Many claims, and none of the stems that they take.
+    #[test]
+    fn more_stems_than_there_are_is_an_error() {
+        let claim = |n: u64| SlotClaim { key: U256::from(n) << 8, value: U256::ZERO };
+        let proof = BinaryProof {
+            address: Address::repeat_byte(1),
+            exists: false,
+            nonce: U256::ZERO,
+            balance: U256::ZERO,
+            code_hash: KECCAK256_EMPTY,
+            slots: (0..200_000).map(claim).collect(),
+            stems: Vec::new(),
+        };
+        assert!(check(B256::ZERO, &proof).is_err());
+    }
 }
