@@ -13,7 +13,7 @@ pub(crate) const fn chunk_count(length: usize) -> usize {
 }
 
 /// The chunks of code, in order (EIP-7864, "Code"). The last one ends in zeros.
-pub fn chunks(code: &[u8]) -> impl Iterator<Item = B256> {
+pub(crate) fn chunks(code: &[u8]) -> impl Iterator<Item = B256> {
     // Where the data of the last `PUSH` ends.
     let mut data_end = 0_usize;
     code.chunks(CHUNK).enumerate().map(move |(number, part)| {

@@ -21,9 +21,14 @@ pub(crate) fn hash_value(value: &B256) -> B256 {
 
 /// Hash of a stem's node: `stem ‖ 0 ‖ root of its leaves`.
 pub(crate) fn hash_stem(stem: &Stem, root: &B256) -> B256 {
+    hash_pair(&left_of_stem(stem), root)
+}
+
+/// The left half of what is hashed for a stem's node.
+pub(crate) fn left_of_stem(stem: &Stem) -> B256 {
     let mut left = B256::ZERO;
     left[..31].copy_from_slice(&stem.0);
-    hash_pair(&left, root)
+    left
 }
 
 /// Keys of the tree, too.

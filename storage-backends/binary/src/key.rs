@@ -49,6 +49,12 @@ impl Stem {
         Self(prefix)
     }
 
+    /// The same but for the bit that decides at this depth.
+    pub(crate) fn turned(mut self, depth: usize) -> Self {
+        self.0[depth / 8] ^= 0x80 >> (depth % 8);
+        self
+    }
+
     /// Whether both have the same first `depth` bits.
     pub(crate) fn shares(&self, other: &Self, depth: usize) -> bool {
         self.prefix(depth) == other.prefix(depth)
@@ -89,6 +95,11 @@ impl AccountKeys {
         Self { address, header: stem(&address, &U256::ZERO) }
     }
 
+    /// Whether the account is the one at address zero.
+    pub(crate) fn are_of_zero(&self) -> bool {
+        self.address.is_zero()
+    }
+
     /// A key in the account's own stem.
     pub(crate) const fn in_header(&self, sub: u8) -> TreeKey {
         TreeKey { stem: self.header, sub }
@@ -117,17 +128,6 @@ impl AccountKeys {
             // What is left after a division by 256.
             TreeKey { stem: current.1, sub: (position % 256) as u8 }
         })
-    }
-
-    /// The key of a chunk of code.
-    pub(crate) fn chunk(&self, chunk: u64) -> TreeKey {
-        let position = U256::from(CODE) + U256::from(chunk);
-        let tree_index: U256 = position >> 8;
-        let stem = match tree_index.is_zero() {
-            true => self.header,
-            false => stem(&self.address, &tree_index),
-        };
-        TreeKey { stem, sub: position.byte(0) }
     }
 }
 
@@ -180,9 +180,6 @@ mod tests {
         assert_eq!(chunks[127], by_hand([0; 32], 255));
         assert_eq!(chunks[128], by_hand(index(&[(31, 1)]), 0));
         assert_eq!(chunks[384], by_hand(index(&[(31, 2)]), 0));
-        for (chunk, key) in chunks.iter().enumerate() {
-            assert_eq!(keys.chunk(chunk as u64), *key);
-        }
     }
 
     #[test]

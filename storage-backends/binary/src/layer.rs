@@ -64,15 +64,6 @@ impl BinaryLayer {
         self.lifecycle.ready()?;
         BinaryReader::new(self.store.snapshot(), self.options.group_depth, self.options.reads)
     }
-
-    /// A proof of an account and some chunks of its code, by their numbers; see [`verify_code`](crate::verify_code).
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged.
-    pub fn prove_code(&self, address: &Address, chunks: &[u64]) -> Result<Proof, StateError> {
-        proof::prove(&self.now()?, address, &[], chunks)
-    }
 }
 
 impl StateLayer for BinaryLayer {
@@ -170,6 +161,6 @@ impl StateLayer for BinaryLayer {
 
 impl Prove for BinaryLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        proof::prove(&self.now()?, address, slots, &[])
+        proof::prove(&self.now()?, address, slots)
     }
 }

@@ -33,11 +33,10 @@ mod tests;
 mod tree;
 mod update;
 
-pub use code::chunks;
 pub use key::{Stem, TreeKey};
 pub use layer::BinaryLayer;
 pub use options::{BinaryOptions, GroupDepth, Reads};
-pub use proof::{BinaryProof, ChunkClaim, End, Hashes, SlotClaim, StemProof, verify, verify_code};
+pub use proof::{BinaryProof, End, Hashes, InnerProof, SlotClaim, StemProof, verify};
 
 use polytrie_kv::Table;
 use polytrie_state::flat::FlatTables;

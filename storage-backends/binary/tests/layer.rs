@@ -1,12 +1,14 @@
-//! The commitment against a tree that `ubt` grows from leaves made by hand, and proofs of code.
+//! The commitment against a tree that `ubt` grows from leaves made by hand, and proofs that are made up.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, chunks, verify, verify_code};
+use polytrie_binary::{
+    BinaryLayer, BinaryOptions, BinaryProof, End, GroupDepth, Hashes, InnerProof, StemProof, verify,
+};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Proof, Session, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Proof, Prove, Session, StateLayer, TxWrites,
 };
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
@@ -126,29 +128,102 @@ fn the_commitment_is_the_root_of_the_leaves() {
     }
 }
 
-/// Chunks of code are proven, those after the end as absent; and nothing else is.
+fn form(proof: &Proof) -> BinaryProof {
+    serde_json::from_value(proof.proof.clone()).unwrap()
+}
+
+fn verifies(root: B256, proof: &BinaryProof) -> bool {
+    let proof = serde_json::to_value(proof).unwrap();
+    verify(root, &Proof { layer: BinaryLayer::NAME.to_owned(), proof }).is_ok()
+}
+
+fn pair(left: B256, right: B256) -> B256 {
+    B256::new(*blake3::hash(&[left.0, right.0].concat()).as_bytes())
+}
+
+/// Through the stem of an account into its leaves, where there is nothing, as if that were the place of the stem.
 #[test]
-fn code_is_proven() {
+fn a_stem_is_not_passed_as_an_inner_node() {
     let (store, layer) = empty(5);
-    let (address, code) = (Address::repeat_byte(7), vec![0x62; 31 * 400 - 5]);
-    let other = contract(Address::repeat_byte(8), &[], Vec::new());
-    let root = run(&store, &*layer, 0, vec![contract(address, &code, Vec::new()), other]);
-    let all: Vec<B256> = chunks(&code).collect();
-    let numbers = [0, 127, 128, 399, 400, 1 << 40];
-    let proof = layer.prove_code(&address, &numbers).unwrap();
-    let expected: Vec<_> =
-        numbers.iter().map(|number| (*number, all.get(*number as usize).copied())).collect();
-    assert_eq!(verify_code(root, &proof), Ok(expected));
-    let proven = verify(root, &proof).unwrap();
-    assert!(proven.exists && proven.code_hash == keccak256(&code));
-    assert!(verify(B256::repeat_byte(1), &proof).is_err());
-    for number in 0..numbers.len() {
-        let mut json = proof.proof.clone();
-        json["code"][number]["chunk"] = serde_json::json!(B256::repeat_byte(2));
-        let proof = Proof { proof: json, ..proof.clone() };
-        assert!(verify(root, &proof).is_err(), "chunk {number}");
+    let places = (1..=u8::MAX).map(Address::repeat_byte);
+    let mut places = places.map(|address| (address, key(&address, U256::ZERO, false)));
+    let (address, stem) = places.find(|(_, stem)| stem[0] >= 0b1100_0000).unwrap();
+    let root = run(&store, &*layer, 0, vec![contract(address, &[], Vec::new())]);
+    let honest = form(&layer.prove(&address, &[]).unwrap());
+    assert!(verifies(root, &honest));
+    let End::Stem { values, .. } = &honest.stems[0].end else { panic!("it is there") };
+    let [basic_data, code_hash] =
+        [0, 1].map(|at: usize| B256::new(*blake3::hash(values[at].unwrap().as_slice()).as_bytes()));
+    let half = (0..6).fold(pair(basic_data, code_hash), |hash, _| pair(hash, B256::ZERO));
+    // The key of basic data is the stem and a zero.
+    assert_eq!(pair(stem, pair(half, B256::ZERO)), root);
+    let way =
+        Hashes { count: 2, mask: Bytes::from_static(&[0b1100_0000]), hashes: vec![stem, half] };
+    let no_hashes = Hashes { count: 0, mask: Bytes::new(), hashes: Vec::new() };
+    let mut forged = BinaryProof {
+        exists: false,
+        nonce: U256::ZERO,
+        balance: U256::ZERO,
+        code_hash: Account::default().code_hash,
+        stems: vec![StemProof { way, inner: Vec::new(), end: End::Nothing }],
+        ..honest
+    };
+    assert!(!verifies(root, &forged));
+    // Nor with something that shows nothing.
+    forged.stems[0].inner = vec![InnerProof { turns: 0, siblings: no_hashes, hash: root }];
+    assert!(!verifies(root, &forged));
+}
+
+/// An inner node with a left child whose hash could be a stem at this place is passed, if it is shown to be none.
+#[test]
+fn an_inner_node_that_looks_like_a_stem_is_passed() {
+    let (store, layer) = empty(5);
+    let accounts = (1..=16).map(|byte| AccountChange {
+        code: None,
+        ..contract(Address::repeat_byte(byte), &[], Vec::new())
+    });
+    run(&store, &*layer, 0, accounts.collect());
+    let absent = Address::repeat_byte(99);
+    // A change of one account changes one half of the root, and each 256th hash ends in a zero.
+    let found = (1..10_000_u64).find_map(|number| {
+        let byte = (number % 16) as u8 + 1;
+        let code_hash = Account::default().code_hash;
+        let account = Some(Account { nonce: 1 + number, balance: U256::ZERO, code_hash });
+        let before = contract(Address::repeat_byte(byte), &[], Vec::new());
+        let change = AccountChange { account, code: None, ..before };
+        let root = run(&store, &*layer, number, vec![change]);
+        let proof = form(&layer.prove(&absent, &[]).unwrap());
+        assert!(verifies(root, &proof), "block {number}");
+        (!proof.stems[0].inner.is_empty()).then_some((root, proof))
+    });
+    let (root, proof) = found.unwrap();
+    let mut without = proof.clone();
+    without.stems[0].inner.clear();
+    assert!(!verifies(root, &without));
+    let mut twice = proof.clone();
+    twice.stems[0].inner.push(proof.stems[0].inner[0].clone());
+    assert!(!verifies(root, &twice));
+    for turn in 0..16 {
+        let mut turned = proof.clone();
+        turned.stems[0].inner[0].turns ^= 1 << turn;
+        assert!(!verifies(root, &turned), "turn {turn}");
     }
-    let nobody = layer.prove_code(&Address::repeat_byte(9), &[0]).unwrap();
-    assert_eq!(verify_code(root, &nobody), Ok(vec![(0, None)]));
-    assert!(!verify(root, &nobody).unwrap().exists);
+    let mut other = proof;
+    other.stems[0].inner[0].hash = B256::repeat_byte(1);
+    assert!(!verifies(root, &other));
+}
+
+/// The account at address zero, whose keys could be hashes of nodes: all leaves of its slots' stems are opened.
+#[test]
+fn slots_of_address_zero_are_proven() {
+    let (store, layer) = empty(5);
+    let [there, beside, absent] = [1_000u64, 1_001, 5_000].map(U256::from);
+    let contract = contract(Address::ZERO, &[], vec![(there, U256::from(7))]);
+    let root = run(&store, &*layer, 0, vec![contract]);
+    let proof = layer.prove(&Address::ZERO, &[there, beside, absent]).unwrap();
+    let expected = vec![(there, U256::from(7)), (beside, U256::ZERO), (absent, U256::ZERO)];
+    assert_eq!(verify(root, &proof).unwrap().slots, expected);
+    let proof = form(&proof);
+    let End::Stem { values, .. } = &proof.stems[1].end else { panic!("it is there") };
+    assert_eq!(values.len(), 256);
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256};
 use serde::{Deserialize, Serialize};
 
-/// A proof of an account, some of its slots and some chunks of its code.
+/// A proof of an account and some of its slots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BinaryProof {
@@ -19,11 +19,8 @@ pub struct BinaryProof {
     pub code_hash: B256,
     /// The slots asked for.
     pub slots: Vec<SlotClaim>,
-    /// The chunks of code asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub code: Vec<ChunkClaim>,
-    /// The stems that this takes, each once: the account's own, then those of slots and of code, in the order in which they
-    /// are asked for.
+    /// The stems that this takes, each once: the account's own, then those of slots, in the order in which they are asked
+    /// for.
     pub stems: Vec<StemProof>,
 }
 
@@ -37,24 +34,29 @@ pub struct SlotClaim {
     pub value: U256,
 }
 
-/// A chunk of code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChunkClaim {
-    /// Its number.
-    pub number: u64,
-    /// The chunk, as in its leaf; none if the code is shorter.
-    pub chunk: Option<B256>,
-}
-
 /// The way to a stem, and what is at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StemProof {
     /// Hashes of the nodes beside the way, from the root on.
     pub way: Hashes,
+    /// What shows of the nodes on the way that could be stems that they are none, from the root on. Hardly any could.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<InnerProof>,
     /// What is at the end.
     pub end: End,
+}
+
+/// What shows that a node is no stem: a way down from its right child that is longer than one in a stem's leaves could be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InnerProof {
+    /// A bit for each of the 9 levels, the last one lowest: whether the way goes to the right.
+    pub turns: u16,
+    /// Hashes beside the way, from the right child's own children on.
+    pub siblings: Hashes,
+    /// The hash at its end, which is not zero.
+    pub hash: B256,
 }
 
 /// What is at the end of the way to a stem.
@@ -63,8 +65,8 @@ pub struct StemProof {
 pub enum End {
     /// Nothing: the stem is not there.
     Nothing,
-    /// Another stem: the one asked for is not there. One of its leaves is opened, to tell it from an inner node, whose
-    /// hash could be taken for a stem's otherwise.
+    /// Another stem: the one asked for is not there. Its last leaf is opened, to tell it from an inner node, whose hash
+    /// could be taken for a stem's otherwise.
     #[serde(rename_all = "camelCase")]
     Other {
         /// The other stem.
@@ -73,8 +75,8 @@ pub enum End {
         sub: u8,
         /// Its value.
         value: B256,
-        /// Hashes beside the way to it, from the leaf up.
-        siblings: Hashes,
+        /// Hashes on the left of the way to it, from the root of the leaves on. On its right there is nothing.
+        left: Hashes,
     },
     /// The stem.
     #[serde(rename_all = "camelCase")]

@@ -1,14 +1,25 @@
-//! Proofs of accounts, slots and code, present or absent.
+//! Proofs of accounts and slots, present or absent.
 //!
 //! A proof holds what it claims, and for each stem that this takes, in the order in which the claims name them, the way from
 //! the root to it and an opening of its leaves. Hashes that are zero are left out: a bit says of each whether it is there.
+//!
+//! Why what a proof says is true, if no two inputs have hashes with the same first 31 bytes, and none that is known has one
+//! with 12 zeros in front: each node then has one pair of halves, and from the root on a way meets the nodes of the tree.
+//!
+//! - It does not go on through a stem: see `inner.rs`.
+//! - If it ends where the tree has nothing, or a stem, that is what it says: a stem's left half names it.
+//! - If it ends at an inner node, this is not nothing, and no other stem: see `opening.rs`. Nor is it the stem that was asked
+//!   for: its left half would be the hash of a key, and the halves of the left child that key, 12 zeros and an address in
+//!   front. Only nothing has a hash of 12 zeros, so the address is zero. Of its slots' stems all leaves are opened: a level
+//!   of hashes of 32 bytes, 8 below an inner node's right child, where there has to be one of 64.
 
 mod form;
+mod inner;
 mod opening;
 mod verify;
 
-pub use form::{BinaryProof, ChunkClaim, End, Hashes, SlotClaim, StemProof};
-pub use verify::{verify, verify_code};
+pub use form::{BinaryProof, End, Hashes, InnerProof, SlotClaim, StemProof};
+pub use verify::verify;
 
 use crate::{
     Stem, TreeKey,
@@ -17,7 +28,7 @@ use crate::{
     state::account_in,
     stem::Leaves,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, map::HashMap};
 use polytrie_state::{Proof, StateError};
 
 /// The leaves of an account that prove it.
@@ -26,11 +37,22 @@ const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
 /// A stem, and the leaves of it that are asked for, in order.
 pub(crate) type Asked = (Stem, Vec<u8>);
 
-/// What a proof of an account, slots and chunks of code opens: the account's own stem first.
-pub(crate) fn asked(keys: &AccountKeys, others: impl Iterator<Item = TreeKey>) -> Vec<Asked> {
+/// What a proof of an account and slots opens: the account's own stem first. Ends at the first stem that is one more than
+/// `most`.
+pub(crate) fn asked(
+    keys: &AccountKeys,
+    slots: impl Iterator<Item = TreeKey>,
+    most: usize,
+) -> Vec<Asked> {
     let mut stems: Vec<Asked> = vec![(keys.header, ACCOUNT.to_vec())];
-    for TreeKey { stem, sub } in others {
-        match stems.iter_mut().find(|(known, _)| *known == stem) {
+    let mut places: HashMap<Stem, usize> = HashMap::default();
+    places.insert(keys.header, 0);
+    for TreeKey { stem, sub } in slots {
+        if stems.len() > most {
+            break;
+        }
+        let place = *places.entry(stem).or_insert(stems.len());
+        match stems.get_mut(place) {
             Some((_, subs)) => subs.push(sub),
             None => stems.push((stem, vec![sub])),
         }
@@ -39,10 +61,16 @@ pub(crate) fn asked(keys: &AccountKeys, others: impl Iterator<Item = TreeKey>) -
         subs.sort_unstable();
         subs.dedup();
     }
+    if keys.are_of_zero() {
+        // Its keys could be hashes of nodes. All leaves together could not be what is below one.
+        for (_, subs) in stems.iter_mut().skip(1) {
+            *subs = (0..=u8::MAX).collect();
+        }
+    }
     stems
 }
 
-/// A proof of an account, some of its slots and some chunks of its code.
+/// A proof of an account and some of its slots.
 ///
 /// # Errors
 ///
@@ -51,29 +79,25 @@ pub(crate) fn prove(
     state: &BinaryReader,
     address: &Address,
     slots: &[U256],
-    chunks: &[u64],
 ) -> Result<Proof, StateError> {
     let keys = AccountKeys::new(*address);
-    let (slot_keys, chunk_keys) =
-        (slots.iter().map(|slot| keys.slot(slot)), chunks.iter().map(|chunk| keys.chunk(*chunk)));
     let mut stems = Vec::new();
-    let mut opened: Vec<(Stem, Leaves)> = Vec::new();
-    for (stem, subs) in asked(&keys, slot_keys.chain(chunk_keys)) {
+    let mut opened: HashMap<Stem, Leaves> = HashMap::default();
+    for (stem, subs) in asked(&keys, slots.iter().map(|slot| keys.slot(slot)), usize::MAX) {
         let (proof, leaves) = prove_stem(state, &stem, &subs)?;
         stems.push(proof);
-        opened.push((stem, leaves));
+        opened.insert(stem, leaves);
     }
     let leaf = |key: TreeKey| {
-        let leaves = opened.iter().find(|(stem, _)| *stem == key.stem);
-        leaves.and_then(|(_, leaves)| leaves.get(key.sub)).copied()
+        let leaves = opened.get(&key.stem);
+        leaves.and_then(|leaves| leaves.get(key.sub)).copied()
     };
-    let account = account_in(&opened[0].1, address)?;
+    let account = account_in(&opened[&keys.header], address)?;
     let claimed = account.unwrap_or_default();
     let slot = |slot: &U256| {
         let value = leaf(keys.slot(slot)).map_or(U256::ZERO, Into::into);
         SlotClaim { key: *slot, value }
     };
-    let chunk = |chunk: &u64| ChunkClaim { number: *chunk, chunk: leaf(keys.chunk(*chunk)) };
     let proof = BinaryProof {
         address: *address,
         exists: account.is_some(),
@@ -81,7 +105,6 @@ pub(crate) fn prove(
         balance: claimed.balance,
         code_hash: claimed.code_hash,
         slots: slots.iter().map(slot).collect(),
-        code: chunks.iter().map(chunk).collect(),
         stems,
     };
     let proof = serde_json::to_value(proof)
@@ -105,14 +128,16 @@ fn prove_stem(
             (End::Stem { values, siblings }, leaves)
         }
         Some((other, _)) => {
-            let leaves = tree.row(&other)?;
-            // Any leaf does.
-            let (sub, value) = leaves.all().first().copied().unwrap_or_default();
-            let (_, siblings) = opening::open(&leaves, &[sub]);
-            (End::Other { stem: other.0.into(), sub, value, siblings }, Leaves::default())
+            let (sub, value, left) = opening::open_last(&tree.row(&other)?);
+            (End::Other { stem: other.0.into(), sub, value, left }, Leaves::default())
         }
     };
-    Ok((StemProof { way: Hashes::pack(&way.siblings), end }, leaves))
+    let hash = way.end.map_or(B256::ZERO, |(_, hash)| hash);
+    let mut inner = Vec::new();
+    for node in inner::fold(stem, &way.siblings, hash).1 {
+        inner.push(inner::prove(tree, &state.root, stem, node.depth)?);
+    }
+    Ok((StemProof { way: Hashes::pack(&way.siblings), inner, end }, leaves))
 }
 
 /// Where a value is and whether it is there.

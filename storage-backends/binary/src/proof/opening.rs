@@ -1,4 +1,10 @@
 //! Some leaves of a stem, opened together: the hashes of all subtrees in which none of them is.
+//!
+//! And the last leaf of a stem, which shows that it is no inner node. The hash of a leaf is of 32 bytes, all other hashes are
+//! of 64. In the leaves of a stem it is 8 levels below their root; that this root is an inner node's right child instead, and
+//! the leaf 8 levels below it, cannot be. The way down from an inner node's child passes inner nodes and comes to a stem. If
+//! it goes to the right there, it has 8 levels of the stem's own leaves before it, and so ends at a node that is of 64 bytes.
+//! If it goes to the left, it has the stem's leaves on its right, and there has to be nothing on the right of the last one.
 
 use super::{Value, form::Hashes};
 use crate::{
@@ -24,6 +30,44 @@ fn gather(leaves: &[(u8, B256)], subs: &[(u8, ())], levels: u32, siblings: &mut 
         gather(left, to_left, levels - 1, siblings);
         gather(right, to_right, levels - 1, siblings);
     }
+}
+
+/// The last leaf's value, and each level of the way to it: whether it goes to the right, and the hash beside it.
+pub(super) fn last(leaves: &Leaves) -> (B256, Vec<(bool, B256)>) {
+    // A stem that is there has a leaf.
+    let (sub, value) = leaves.all().last().copied().unwrap_or_default();
+    let mut way = Vec::new();
+    let mut leaves = leaves.all();
+    for levels in (1..=LEVELS).rev() {
+        let [left, right] = split(leaves, levels);
+        let is_right = sub & (1 << (levels - 1)) != 0;
+        let (next, beside) = if is_right { (right, left) } else { (left, right) };
+        way.push((is_right, root_of(beside, levels - 1)));
+        leaves = next;
+    }
+    (value, way)
+}
+
+/// The last leaf, its value, and the hashes on the left of the way to it.
+pub(super) fn open_last(leaves: &Leaves) -> (u8, B256, Hashes) {
+    let sub = leaves.all().last().map_or(0, |(sub, _)| *sub);
+    let (value, way) = last(leaves);
+    let left: Vec<B256> =
+        way.iter().filter(|(is_right, _)| *is_right).map(|(_, left)| *left).collect();
+    (sub, value, Hashes::pack(&left))
+}
+
+/// The root of leaves of which this is the last one. `None` if there are too few hashes, or too many.
+pub(super) fn root_over_last(sub: u8, value: &B256, left: &Hashes) -> Option<B256> {
+    let mut left = left.unpack()?;
+    let mut hash = hash_value(value);
+    for level in 0..LEVELS {
+        hash = match sub & (1 << level) == 0 {
+            true => hash_pair(&hash, &B256::ZERO),
+            false => hash_pair(&left.pop()?, &hash),
+        };
+    }
+    left.is_empty().then_some(hash)
 }
 
 /// The root of the leaves of which some are opened. `None` if there are too few hashes, or too many.
@@ -61,6 +105,22 @@ fn fold(
 mod tests {
     use super::*;
     use crate::{Stem, account::LeafChange};
+
+    #[test]
+    fn the_last_leaf_leads_to_the_root() {
+        let stem = Stem([1; 31]);
+        let mut leaves = Leaves::default();
+        for sub in [0u8, 1, 5, 64, 66, 129, 200, 255] {
+            leaves.change(&stem, sub, LeafChange::Set(B256::repeat_byte(sub))).unwrap();
+            let expected = root_of(leaves.all(), LEVELS);
+            let (last, value, left) = open_last(&leaves);
+            assert_eq!((last, value), (sub, B256::repeat_byte(sub)));
+            assert_eq!(root_over_last(sub, &value, &left), Some(expected));
+            assert_ne!(root_over_last(sub, &B256::repeat_byte(0x77), &left), Some(expected));
+            let longer = Hashes::pack(&[left.unpack().unwrap(), vec![expected]].concat());
+            assert_eq!(root_over_last(sub, &value, &longer), None);
+        }
+    }
 
     #[test]
     fn any_leaves_lead_to_the_root() {

@@ -1,17 +1,13 @@
 //! Checking a proof against a root.
 
-use super::{
-    BinaryProof, End, StemProof, Value, asked,
-    form::{ChunkClaim, Hashes, SlotClaim},
-    opening,
-};
+use super::{BinaryProof, End, StemProof, Value, asked, form::SlotClaim, inner, opening};
 use crate::{
     Stem, TreeKey,
     account::account_of,
-    hash::{hash_pair, hash_stem},
+    hash::hash_stem,
     key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{B256, KECCAK256_EMPTY, U256, map::HashMap};
 use polytrie_state::{Account, Proof, ProofError, Proven};
 
 /// Checks a proof against a root, without a layer.
@@ -20,25 +16,6 @@ use polytrie_state::{Account, Proof, ProofError, Proven};
 ///
 /// If it has another form, does not lead to the root, or claims what its leaves do not say.
 pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let proof = checked(root, proof)?;
-    let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
-    // It was compared with that of the account.
-    let nonce = nonce.saturating_to();
-    let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
-    Ok(Proven { address, exists, nonce, balance, code_hash, slots })
-}
-
-/// The chunks of code that a proof proves, by their numbers; none where the code is shorter.
-///
-/// # Errors
-///
-/// As [`verify`].
-pub fn verify_code(root: B256, proof: &Proof) -> Result<Vec<(u64, Option<B256>)>, ProofError> {
-    let proof = checked(root, proof)?;
-    Ok(proof.code.into_iter().map(|ChunkClaim { number, chunk }| (number, chunk)).collect())
-}
-
-fn checked(root: B256, proof: &Proof) -> Result<BinaryProof, ProofError> {
     if proof.layer != crate::layer::NAME {
         let reason = format!("it is one of `{}`, not of `binary`", proof.layer);
         return Err(ProofError::Malformed(reason));
@@ -46,27 +23,27 @@ fn checked(root: B256, proof: &Proof) -> Result<BinaryProof, ProofError> {
     let proof: BinaryProof = serde_json::from_value(proof.proof.clone())
         .map_err(|e| ProofError::Malformed(e.to_string()))?;
     check(root, &proof).map_err(ProofError::Invalid)?;
-    Ok(proof)
+    let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
+    // It was compared with that of the account.
+    let nonce = nonce.saturating_to();
+    let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
+    Ok(Proven { address, exists, nonce, balance, code_hash, slots })
 }
 
 fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
     let keys = AccountKeys::new(proof.address);
-    let slots = proof.slots.iter().map(|claim| keys.slot(&claim.key));
-    let chunks = proof.code.iter().map(|claim| keys.chunk(claim.number));
-    let asked = asked(&keys, slots.chain(chunks));
-    if asked.len() != proof.stems.len() {
-        let (found, expected) = (proof.stems.len(), asked.len());
+    let found = proof.stems.len();
+    let asked = asked(&keys, proof.slots.iter().map(|claim| keys.slot(&claim.key)), found);
+    if asked.len() != found {
+        let expected = if asked.len() > found { "more" } else { "fewer" };
         return Err(format!("it has {found} stems, what it claims takes {expected}"));
     }
-    let mut leaves: Vec<(TreeKey, Value)> = Vec::new();
+    let mut leaves: HashMap<TreeKey, Value> = HashMap::default();
     for ((stem, subs), proof) in asked.iter().zip(&proof.stems) {
         let found = check_stem(root, stem, subs, proof).map_err(|e| format!("stem {stem}: {e}"))?;
         leaves.extend(subs.iter().map(|sub| TreeKey { stem: *stem, sub: *sub }).zip(found));
     }
-    let leaf = |key: TreeKey| {
-        let found = leaves.iter().find(|(other, _)| *other == key);
-        found.and_then(|(_, value)| *value)
-    };
+    let leaf = |key: TreeKey| leaves.get(&key).copied().flatten();
     let header = |sub| leaf(keys.in_header(sub));
     let account = match (header(BASIC_DATA), header(CODE_HASH)) {
         (None, None) => None,
@@ -92,12 +69,6 @@ fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
             return Err(format!("slot {key} is {found}, it claims {value}"));
         }
     }
-    for ChunkClaim { number, chunk } in &proof.code {
-        let found = leaf(keys.chunk(*number));
-        if found != *chunk {
-            return Err(format!("chunk {number} is {found:?}, it claims {chunk:?}"));
-        }
-    }
     Ok(())
 }
 
@@ -110,29 +81,56 @@ fn check_stem(
 ) -> Result<Vec<Value>, &'static str> {
     let way = proof.way.unpack().filter(|way| way.len() <= STEM_BITS);
     let way = way.ok_or("the way to it is malformed")?;
-    let opened = |subs: &[u8], values: &[Value], siblings: &Hashes| {
-        opening::root(subs, values, siblings).ok_or("its leaves are not opened as they should be")
-    };
+    let not_opened = "its leaves are not opened as they should be";
     let (hash, values) = match &proof.end {
         End::Nothing => (B256::ZERO, vec![None; subs.len()]),
-        End::Other { stem: other, sub, value, siblings } => {
+        End::Other { stem: other, sub, value, left } => {
             let other = Stem(other.0);
             if other == *stem || !other.shares(stem, way.len()) {
                 return Err("the other stem does not stand on the way to it");
             }
-            let leaves = opened(&[*sub], &[Some(*value)], siblings)?;
+            let leaves = opening::root_over_last(*sub, value, left).ok_or(not_opened)?;
             (hash_stem(&other, &leaves), vec![None; subs.len()])
         }
         End::Stem { values, siblings } => {
-            (hash_stem(stem, &opened(subs, values, siblings)?), values.clone())
+            let leaves = opening::root(subs, values, siblings).ok_or(not_opened)?;
+            if leaves.is_zero() {
+                return Err("a stem without leaves is not there");
+            }
+            (hash_stem(stem, &leaves), values.clone())
         }
     };
-    let mut hash = hash;
-    for (depth, sibling) in way.iter().enumerate().rev() {
-        hash = match stem.bit(depth) {
-            false => hash_pair(&hash, sibling),
-            true => hash_pair(sibling, &hash),
-        };
+    let (found, doubtful) = inner::fold(stem, &way, hash);
+    if found != root {
+        return Err("it does not lead to the root");
     }
-    if hash == root { Ok(values) } else { Err("it does not lead to the root") }
+    let mut shown = doubtful.iter().zip(&proof.inner);
+    if doubtful.len() != proof.inner.len()
+        || !shown.all(|(node, proof)| inner::holds(proof, &node.right))
+    {
+        return Err("a node on the way could be a stem, and nothing shows that it is none");
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Address;
+
+    /// Many claims, and none of the stems that they take.
+    #[test]
+    fn more_stems_than_there_are_is_an_error() {
+        let claim = |n: u64| SlotClaim { key: U256::from(n) << 8, value: U256::ZERO };
+        let proof = BinaryProof {
+            address: Address::repeat_byte(1),
+            exists: false,
+            nonce: U256::ZERO,
+            balance: U256::ZERO,
+            code_hash: KECCAK256_EMPTY,
+            slots: (0..200_000).map(claim).collect(),
+            stems: Vec::new(),
+        };
+        assert!(check(B256::ZERO, &proof).is_err());
+    }
 }
