@@ -5,7 +5,7 @@ use crate::{
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, LiveSet, Table, TableStats, View};
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, LiveSet, Read, Table, TableStats, View};
 use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc, time::Instant};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
