@@ -48,7 +48,7 @@ pub use node::{
 pub use pending::PendingBlock;
 pub use polytrie_consensus::{impersonate, impersonated, sender_of};
 pub use pool::{Added, BlockFees, Content, Pool, PoolError, PoolLimits, PoolTransaction};
-pub use producer::{BlockTime, MineOptions};
+pub use producer::{BlockTime, MineOptions, Payload};
 pub use settings::Settings;
 pub use view::View;
 

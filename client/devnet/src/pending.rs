@@ -32,11 +32,11 @@ impl Node {
     ///
     /// If we failed.
     pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>, NodeError> {
-        // Whoever asks for what is there leaves the chain to those who change it.
+        // The chain is left to payloads and choices where the block is there.
         if let Some(known) = self.known_pending() {
             return Ok(Some(known));
         }
-        // Those who want the same wait here, so that a payload has one of them ahead of it at most.
+        // Requests for a new one wait here, so that a payload has at most one of them ahead of it.
         let _making = self.making.lock();
         if let Some(known) = self.known_pending() {
             return Ok(Some(known));

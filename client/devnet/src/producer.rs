@@ -1,6 +1,6 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, View, engine::Payload, log::BlockLog};
+use super::{BlockFees, Node, NodeError, View, log::BlockLog};
 use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
@@ -9,7 +9,7 @@ use polytrie_chain::{BuiltBlock, Chain, NewHead, NextBlock};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee};
 use polytrie_state::{Account, TxWrites, WriteSet};
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// Bytes of a block that are left for everything but its transactions.
 const BLOCK_OVERHEAD: usize = 16 * 1024;
@@ -74,10 +74,27 @@ pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
     Ok(())
 }
 
+/// A block that the node made for a consensus layer.
+#[derive(Debug)]
+pub struct Payload {
+    /// The block.
+    pub built: BuiltBlock,
+    /// The blobs of its transactions, in their order. The pool forgets them with the transactions.
+    pub sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
+}
+
+impl Deref for Payload {
+    type Target = BuiltBlock;
+
+    fn deref(&self) -> &BuiltBlock {
+        &self.built
+    }
+}
+
 /// What was found out about the pool on the way.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
-    /// Whether others are to take the block: nothing goes in that nobody has signed.
+    /// Whether other clients are to take the block: transactions without a signature stay out.
     for_others: bool,
     /// Senders and nonces of what was included, in order.
     included: Vec<(Address, u64)>,
@@ -192,7 +209,7 @@ impl Node {
     }
 
     /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing. What was changed by hand is
-    /// not in it: the block does not say so, and nobody could execute it, this node neither.
+    /// not in it: a block does not tell of that, so no client could execute it, this node included.
     ///
     /// # Errors
     ///

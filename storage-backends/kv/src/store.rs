@@ -267,8 +267,8 @@ impl Store {
         self.handle.options.durability == Durability::ByHand
     }
 
-    /// Asks whoever flushes by hand to do so: until a flush begins, [`is_full`](Self::is_full) says that it is time. For
-    /// those who can go on only when what they wrote is durable, and do not know what must come before that.
+    /// Asks for a flush of a store that is flushed by hand: until one begins, [`is_full`](Self::is_full) says that it is time.
+    /// For a layer that has to wait until its writes are durable, and does not know what the caller makes durable before.
     pub fn ask_flush(&self) {
         self.handle.asked.store(true, Relaxed);
     }

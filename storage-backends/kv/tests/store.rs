@@ -563,7 +563,7 @@ fn by_hand_no_write_begins_a_flush() {
     }
 }
 
-/// Who works on a store and needs something durable asks whoever flushes it, who then waits for that.
+/// A layer that needs its writes durable asks for a flush; the caller that flushes then waits until it has ended.
 #[test]
 fn by_hand_a_flush_can_be_asked_for() {
     for background in [false, true] {

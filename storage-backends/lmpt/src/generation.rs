@@ -214,7 +214,7 @@ impl Generation {
         Ok(())
     }
 
-    /// Lets go of everything after `block`, while nobody knows of this trie yet.
+    /// Lets go of everything after `block`, before this trie has any reader.
     pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<(), StateError> {
         // What was touched in the block under way would stay.
         self.trie.lock().set_block(block.wrapping_add(1) as u32);

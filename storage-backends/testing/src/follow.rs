@@ -317,16 +317,7 @@ pub fn who_flushes_by_hand_is_asked_to<K: Kept>() {
     let durability = Durability::ByHand;
     let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
     let mut driver = begun(&factory, memory(), &options, &history);
-    let (mut durable, mut flushes) = (driver.store().progress().durable, 0);
-    for block in &history.blocks {
-        driver.run(block).expect("a block");
-        assert_eq!(driver.store().progress().durable, durable);
-        if driver.store().is_full() {
-            driver.store().begin_flush().expect("it flushes");
-            durable = driver.store().progress().durable;
-            flushes += 1;
-        }
-    }
+    let flushes = driver.run_by_hand(&history.blocks);
     let behind = figure(&driver, "steps_behind");
     assert!(flushes > 3 && behind < 256, "{flushes} flushes, {behind} steps wait");
     assert_clean(&driver, "in the end");

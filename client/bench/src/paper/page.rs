@@ -92,7 +92,7 @@ fn conditions(one: &Replication) -> String {
         if one.cold { ", past the page cache" } else { "" },
         limit.unwrap_or_default(),
         one.runs,
-        // Nobody is to take a ratio for one of disks.
+        // Else a reader takes these ratios for those of disks.
         match (one.cold, one.memory_limit) {
             (false, None) =>
                 " Nothing bounds the memory, so what was written before a run is in the page cache when it begins: \

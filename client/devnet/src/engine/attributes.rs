@@ -30,11 +30,11 @@ pub(super) fn next_block(
         prev_randao: attributes.prev_randao,
         withdrawals: attributes.withdrawals.unwrap_or_default(),
         parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
-        gas_limit: match attributes.target_gas_limit {
-            Some(target) => gas_limit_towards(target, head.gas_limit),
-            // Not one that was set by hand: the rules may not allow it.
-            None => gas_limit_towards(node.settings().gas_target, head.gas_limit),
-        },
+        // Not one that was set by hand: the rules may not allow it.
+        gas_limit: gas_limit_towards(
+            attributes.target_gas_limit.unwrap_or_else(|| node.settings().gas_target),
+            head.gas_limit,
+        ),
         slot_number: attributes.slot_number,
         ..NextBlock::default()
     })

@@ -4,32 +4,14 @@
 //! the pool goes into it when it is asked for, as long as its parent is the head.
 
 use super::{Engine, EngineError};
-use crate::{Node, NodeError};
-use alloy_consensus::BlobTransactionSidecarVariant;
+use crate::{Node, NodeError, Payload};
 use alloy_primitives::{B64, B256, Keccak256};
 use alloy_rpc_types_engine::PayloadId;
-use polytrie_chain::{BuildError, BuiltBlock, NextBlock};
-use std::{collections::VecDeque, ops::Deref, sync::Arc};
+use polytrie_chain::{BuildError, NextBlock};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Payloads that are kept; the first one makes room.
 const JOBS: usize = 16;
-
-/// A payload that the node made.
-#[derive(Debug)]
-pub struct Payload {
-    /// The block.
-    pub built: BuiltBlock,
-    /// The blobs of its transactions, in their order. The pool forgets them with the transactions.
-    pub sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
-}
-
-impl Deref for Payload {
-    type Target = BuiltBlock;
-
-    fn deref(&self) -> &BuiltBlock {
-        &self.built
-    }
-}
 
 /// The payloads that were begun, oldest first.
 #[derive(Debug, Default)]

@@ -19,7 +19,6 @@ mod error;
 mod tests;
 mod tree;
 
-pub use building::Payload;
 pub use error::EngineError;
 
 use crate::{Node, NodeError, node::Held};

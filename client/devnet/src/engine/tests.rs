@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    Marks, NodeOptions, PoolTransaction, impersonate,
+    Marks, NodeOptions, Payload, PoolTransaction, impersonate,
     tests::{chain_in, options, transfer, with_blob},
 };
 use alloy_consensus::TxEip1559;

@@ -89,9 +89,10 @@ impl Node {
                 return Err(PoolError::BelowBlobFee { found, needed }.into());
             }
         }
-        // Last, as it takes longest.
-        let tx = tx.with_proofs_for(&rules)?;
         let state = sender_state(&*view.state(), &tx.sender)?;
+        // Proofs of cells take a good part of a second: not for a transaction that the pool refuses anyhow.
+        self.pool.lock().expect_new(&tx, state)?;
+        let tx = tx.with_proofs_for(&rules)?;
         Ok((tx, view, state))
     }
 

@@ -215,12 +215,17 @@ impl Pool {
         content
     }
 
-    /// Takes in a transaction that is right by itself, given what the state says about its sender.
+    /// Whether a transaction is not here yet, and its sender may send it and can pay for it by itself: all of this is known
+    /// at once, before anything is made for it that takes long.
     ///
     /// # Errors
     ///
-    /// If it cannot follow, does not pay enough, or there is no room.
-    pub fn add(&mut self, tx: PoolTransaction, state: SenderState) -> Result<Added, PoolError> {
+    /// The first of these that is not so.
+    pub(crate) fn expect_new(
+        &self,
+        tx: &PoolTransaction,
+        state: SenderState,
+    ) -> Result<(), PoolError> {
         if self.by_hash.contains_key(&tx.hash()) {
             return Err(PoolError::Known);
         }
@@ -239,6 +244,17 @@ impl Pool {
             let (sender, balance, cost) = (tx.sender, state.balance, tx.cost);
             return Err(PoolError::Funds { sender, balance, cost });
         }
+        Ok(())
+    }
+
+    /// Takes in a transaction that is right by itself, given what the state says about its sender.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot follow, does not pay enough, or there is no room.
+    pub fn add(&mut self, tx: PoolTransaction, state: SenderState) -> Result<Added, PoolError> {
+        self.expect_new(&tx, state)?;
+        let found = tx.nonce();
         let queue = self.senders.get(&tx.sender);
         let old = queue.and_then(|queue| queue.txs.get(&found)).cloned();
         let waiting = queue.map_or(U256::ZERO, |queue| queue.cost);

@@ -11,8 +11,8 @@ use super::{
     web3::VERSION,
 };
 use crate::{
-    View,
-    engine::{Engine, EngineError, Payload},
+    Payload, View,
+    engine::{Engine, EngineError},
 };
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;

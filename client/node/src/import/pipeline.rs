@@ -145,7 +145,7 @@ impl Pipeline {
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
         spawn("reader", move || {
             if caught(|| read(files, begun, &to_workers, &to_main)).is_err() {
-                // An answer that nobody gives: without it the files would seem to end here.
+                // A job whose worker is gone is an error; without one the files would seem to end here.
                 let (_, never) = bounded(1);
                 let _ = to_main.send(never);
             }

@@ -181,7 +181,7 @@ impl Shadow {
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
-        // Nobody would take its lists, and the log has the first chain's lines.
+        // Its access lists would be kept and never taken, and the log has the first chain's lines.
         own.chain_options.keep_access_lists = false;
         own.chain_options.log_slow_blocks = None;
         // What only one data directory can have stays with the first one.

@@ -1,6 +1,6 @@
 //! Telling inner nodes from stems.
 //!
-//! Both are the hash of 64 bytes. A stem's are `stem ‖ 0 ‖ root of its leaves`, so that whoever passes through a stem as if it
+//! Both are the hash of 64 bytes. A stem's are `stem ‖ 0 ‖ root of its leaves`, so that a way that passes through a stem as if it
 //! were an inner node gets into its leaves on the right; and on the left, if the hash that the stem was cut from ends in a
 //! zero, into the address and the number which that is the hash of, and the number of a slot may be any hash. So no way may
 //! pass through a stem.

@@ -147,7 +147,7 @@ impl Database {
         let work = move || {
             if let Err(panicked) = caught(run) {
                 tracing::error!("the thread of qmdb panicked: {panicked}");
-                // Nobody asks who is gone.
+                // The database may be dropped by now.
                 let _ = says.send(panicked.to_string());
             }
         };
@@ -258,7 +258,8 @@ impl Database {
 
     /// Why the thread is gone, which may be an error of the system.
     fn panicked(&self, action: &'static str) -> StateError {
-        let said = self.said.recv().unwrap_or_else(|_| "nothing".to_owned());
+        let said =
+            self.said.recv().unwrap_or_else(|_| "it had ended before, as the log says".to_owned());
         let error = KvError::of_text(action, &self.path, &said);
         StateError::Store(error.unwrap_or_else(|| {
             let said = format!("{said} (it was to {action} {})", self.path.display());

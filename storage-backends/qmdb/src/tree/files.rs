@@ -71,7 +71,7 @@ impl Files {
         remove(&self.path(number)?)
     }
 
-    /// A copy of the files in a directory, which nobody else may have open meanwhile. It goes with the layer.
+    /// A copy of the files in a directory, which is locked meanwhile. It goes with the layer.
     pub(super) fn copy_of(&self, from: &Path) -> Result<PathBuf, StateError> {
         let _lock = DirLock::acquire(from)?;
         let to = self.temporary()?.join(NAME);

@@ -156,16 +156,7 @@ fn a_main_store_that_is_flushed_by_hand_is_asked_for_it() {
     let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
     let mut driver = Driver::open_on(&factory, main.clone(), &options).expect("opens");
     driver.load(history.genesis()).expect("a genesis loads");
-    let (mut durable, mut flushes) = (driver.store().progress().durable, 0);
-    for block in &history.blocks {
-        driver.run(block).expect("a block");
-        assert_eq!(driver.store().progress().durable, durable);
-        if driver.store().is_full() {
-            driver.store().begin_flush().expect("it flushes");
-            durable = driver.store().progress().durable;
-            flushes += 1;
-        }
-    }
+    let flushes = driver.run_by_hand(&history.blocks);
     assert!(flushes > 3, "{flushes} flushes");
     drop(driver);
     let driver = Driver::open_on(&factory, main, &options).expect("opens again");

@@ -185,6 +185,26 @@ impl<'f> Driver<'f> {
         self.commit(finished)
     }
 
+    /// Blocks forward on a store that is flushed by hand, which is done as soon as it is full. Returns how often that was; no
+    /// block is durable before.
+    ///
+    /// # Panics
+    ///
+    /// If a block is, or anything fails.
+    pub fn run_by_hand(&mut self, blocks: &[Block]) -> usize {
+        let (mut durable, mut flushes) = (self.store.progress().durable, 0);
+        for block in blocks {
+            self.run(block).expect("a block");
+            assert_eq!(self.store.progress().durable, durable);
+            if self.store.is_full() {
+                self.store.begin_flush().expect("it flushes");
+                durable = self.store.progress().durable;
+                flushes += 1;
+            }
+        }
+        flushes
+    }
+
     /// Some blocks forward at once.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub use load::{
     a_large_contract_is_loaded_in_portions, an_interrupted_load_is_repeated,
     loading_equals_building,
 };
-pub use proofs::{proofs_hold, tamper, tampered_proofs_do_not};
+pub use proofs::{proofs_hold, tampered_proofs_do_not};
 pub use readers::readers_keep_their_block;
 pub use reopen::{reopened_in_memory, reopened_on_disk};
 pub use sessions::{

@@ -109,9 +109,8 @@ pub fn tampered_proofs_do_not(factory: &dyn LayerFactory) {
     }
 }
 
-/// Changes the proof's JSON in every place, one after the other. Of what is left, nothing holds but what still proves what is
-/// `expected`.
-pub fn tamper(
+/// Changes the proof's JSON in every place, one after the other.
+fn tamper(
     verify: Verifier,
     rng: &mut ChaCha8Rng,
     commitment: &Commitment,

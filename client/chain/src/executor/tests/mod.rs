@@ -1,5 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod dao;
+mod system;
+
 use super::{
     sandbox::{NoObserver, Replay, Sandbox, run_ahead},
     *,
@@ -222,58 +225,6 @@ fn an_ommer_out_of_range_is_refused_before_it_is_rewarded() {
 }
 
 #[test]
-fn withdrawals_add_up_and_those_of_nothing_leave_nothing() {
-    let world = World::at(Fork::Shanghai, vec![]);
-    let withdrawal = |address, amount| Withdrawal { address, amount, ..Withdrawal::default() };
-    let withdrawals = [withdrawal(NOBODY, 1), withdrawal(NOBODY, 2), withdrawal(CONTRACT, 0)];
-    let (_, state) = world.run_with(&[], &[], Some(&withdrawals)).unwrap();
-    assert_eq!(state.account(&NOBODY).unwrap().balance, U256::from(3_000_000_000_u64));
-    assert_eq!(state.account(&CONTRACT), None);
-}
-
-#[test]
-fn the_dao_is_drained_before_the_first_transaction() {
-    // The first transaction spends what only the drain has brought to the beneficiary.
-    let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
-    // Sends all it has to the caller.
-    let giver = bytes!("6000600060006000303133620186a0f100");
-    let mut heir = contract(DAO_HARDFORK_BENEFICIARY, giver, &[]);
-    heir.account.balance = U256::from(7);
-    let forks = Forks::up_to(Fork::Homestead).with(Fork::Dao, ForkCondition::Block(1));
-    let accounts = vec![rich(), heir, account(first, 3 * ETHER), account(second, 4 * ETHER)];
-    let world = World::new(forks, accounts);
-    let (executed, state) = world.run(&[send(0, DAO_HARDFORK_BENEFICIARY, 0)]).unwrap();
-    let paid = U256::from(1000 * ETHER + 7 * ETHER + 7 - u128::from(executed.gas_used));
-    assert_eq!(state.account(&SENDER).unwrap().balance, paid);
-    assert_eq!(state.account(&DAO_HARDFORK_BENEFICIARY).unwrap().balance, U256::ZERO);
-    // Before EIP-161 the drained accounts stay, and those that were not there come into being.
-    for address in DAO_HARDFORK_ACCOUNTS {
-        assert_eq!(state.account(&address), Some(Account::default()), "{address}");
-    }
-}
-
-#[test]
-fn a_replay_drains_the_dao_and_pays_for_ommers_as_the_block_did() {
-    let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
-    let forks = Forks::up_to(Fork::Homestead).with(Fork::Dao, ForkCondition::Block(1));
-    let world = World::new(forks, vec![rich(), account(first, 3 * ETHER)]);
-    let ommers = [Header { beneficiary: NOBODY, ..Header::default() }];
-    let transactions = [send(0, DAO_HARDFORK_BENEFICIARY, 7)];
-    let reader = world.layer.reader().unwrap();
-    let mut sandbox = Sandbox::new(reader, Arc::new(|_: u64| None));
-    let mut replay = Replay::begin(&mut sandbox, &world.header, world.rules()).unwrap();
-    replay.next(&transactions[0], SENDER, NoObserver {}).unwrap();
-    let (executed, state) = world.run_with(&transactions, &ommers, None).unwrap();
-    replay.finish(executed.receipts, &ommers, None).unwrap();
-    for address in [first, second, DAO_HARDFORK_BENEFICIARY, SENDER, MINER, NOBODY] {
-        assert_eq!(sandbox.account(&address).unwrap(), state.account(&address), "{address}");
-    }
-    let heir = state.account(&DAO_HARDFORK_BENEFICIARY).unwrap();
-    assert_eq!(heir.balance, U256::from(3 * ETHER + 7));
-    assert!(state.account(&NOBODY).is_some());
-}
-
-#[test]
 fn what_runs_ahead_loads_what_its_turn_loads_and_leaves_nothing_behind() {
     // PUSH1 5 SLOAD POP PUSH1 1 PUSH1 6 SSTORE STOP
     let reads_and_writes = contract(CONTRACT, bytes!("60055450600160065500"), &[(5, 7)]);
@@ -307,29 +258,6 @@ fn what_runs_ahead_loads_what_its_turn_loads_and_leaves_nothing_behind() {
     let priceless = Signed::new_unhashed(priceless, Signature::test_signature()).into();
     let refused = run_ahead(&mut ahead, &world.header, world.rules(), &priceless, SENDER);
     assert!(refused.unwrap().is_none());
-}
-
-#[test]
-fn what_the_dao_leaves_empty_goes_where_empty_accounts_do() {
-    let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
-    let forks = Forks::up_to(Fork::SpuriousDragon).with(Fork::Dao, ForkCondition::Block(1));
-    let world = World::new(forks, vec![account(first, 3 * ETHER)]);
-    let (_, state) = world.run(&[]).unwrap();
-    assert_eq!([first, second].map(|address| state.account(&address)), [None, None]);
-    let heir = state.account(&DAO_HARDFORK_BENEFICIARY).unwrap();
-    assert_eq!(heir.balance, U256::from(3 * ETHER));
-}
-
-#[test]
-fn the_dao_stays_whole_in_other_blocks_and_where_the_fork_is_opposed() {
-    let [first, ..] = DAO_HARDFORK_ACCOUNTS;
-    let at_two = Forks::up_to(Fork::Homestead).with(Fork::Dao, ForkCondition::Block(2));
-    let opposed = Forks::up_to(Fork::Homestead)
-        .with_dao(Some(polytrie_chainspec::DaoFork { block: 1, support: false }));
-    for forks in [at_two, opposed] {
-        let (_, state) = World::new(forks, vec![account(first, ETHER)]).run(&[]).unwrap();
-        assert_eq!(state.account(&first).unwrap().balance, U256::from(ETHER));
-    }
 }
 
 #[test]
@@ -429,12 +357,6 @@ fn a_delegation_is_new_code() {
 }
 
 #[test]
-fn prague_gives_requests() {
-    let (executed, _) = World::at(Fork::Prague, vec![rich()]).run(&[]).unwrap();
-    assert!(executed.requests.is_some_and(|requests| requests.is_empty()));
-}
-
-#[test]
 fn a_transaction_that_cannot_be_included_says_which_and_why() {
     let world = World::at(Fork::London, vec![rich()]);
     let bad = send(7, NOBODY, 1);
@@ -485,99 +407,6 @@ fn a_header_without_what_the_evm_needs_is_invalid() {
     let mut world = World::at(Fork::London, vec![]);
     world.header.base_fee_per_gas = None;
     assert!(matches!(world.invalid(&[]), BlockInvalid::MissingField { field: "base fee", .. }));
-}
-
-#[test]
-fn a_system_contract_that_fails_makes_the_block_invalid() {
-    let contracts = SystemContracts::default();
-    let world = World::at(Fork::Prague, vec![contract(contracts.withdrawals, bytes!("fe"), &[])]);
-    assert!(matches!(world.invalid(&[]), BlockInvalid::SystemCall { .. }));
-}
-
-#[test]
-fn a_block_of_prague_without_the_contracts_of_requests_is_invalid() {
-    let contracts = SystemContracts::default();
-    let there = |address| contract(address, bytes!("00"), &[]);
-    let forks = || Forks::up_to(Fork::Prague);
-    for (accounts, missing, words) in [
-        (vec![], contracts.withdrawals, "withdrawal requests (EIP-7002)"),
-        // Ether and a nonce are no code.
-        (
-            vec![account(contracts.withdrawals, 1), there(contracts.consolidations)],
-            contracts.withdrawals,
-            "withdrawal requests (EIP-7002)",
-        ),
-        (
-            vec![there(contracts.withdrawals)],
-            contracts.consolidations,
-            "consolidation requests (EIP-7251)",
-        ),
-    ] {
-        let error = World::new(forks(), accounts).invalid(&[]);
-        assert!(
-            matches!(error, BlockInvalid::NoSystemContract { address, .. } if address == missing)
-        );
-        let text = error.to_string();
-        assert!(text.contains(&missing.to_string()) && text.contains(words), "{text}");
-    }
-    World::new(Forks::up_to(Fork::Cancun), vec![]).run(&[]).unwrap();
-}
-
-#[test]
-fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
-    let mut moved = SystemContracts { withdrawals: CONTRACT, ..SystemContracts::default() };
-    moved.consolidations = SENDER.create(0);
-    let there = contract(CONTRACT, bytes!("00"), &[]);
-    let world = World::new(Forks::up_to(Fork::Prague), vec![rich(), there]);
-    // Deploys one byte, STOP.
-    let deploy = legacy(0, TxKind::Create, 0, bytes!("60015ff3"));
-    let run = |transactions: &[TxEnvelope]| {
-        let mut session = world.session();
-        let mut executor = Executor::new(0).with_system_contracts(moved);
-        let senders = vec![SENDER; transactions.len()];
-        let block = BlockToExecute {
-            header: &world.header,
-            coinbase: None,
-            transactions,
-            senders: &senders,
-            authorities: &[],
-            accesses: &[],
-            listed: None,
-            ommers: &[],
-            withdrawals: None,
-        };
-        executor.execute_block(&mut session, world.rules(), &|_| None, block)
-    };
-    assert!(matches!(
-        run(&[]),
-        Err(ExecuteError::Invalid(BlockInvalid::NoSystemContract { eip: 7251, .. }))
-    ));
-    run(&[deploy]).unwrap();
-}
-
-#[test]
-fn system_contracts_are_called_where_they_stand() {
-    // Stores the caller's input at slot 0.
-    let code = bytes!("60003560005500");
-    let moved = SystemContracts { history: CONTRACT, ..SystemContracts::default() };
-    let mut world = World::at(Fork::Prague, vec![contract(CONTRACT, code, &[])]);
-    world.header.parent_hash = B256::repeat_byte(7);
-    let block = BlockToExecute {
-        header: &world.header,
-        coinbase: None,
-        transactions: &[],
-        senders: &[],
-        authorities: &[],
-        accesses: &[],
-        listed: None,
-        ommers: &[],
-        withdrawals: None,
-    };
-    let mut session = world.session();
-    let mut executor = Executor::new(0).with_system_contracts(moved);
-    executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();
-    let stored = session.slot(&CONTRACT, &U256::ZERO).unwrap();
-    assert_eq!(stored, U256::from_be_bytes(world.header.parent_hash.0));
 }
 
 #[test]
