@@ -6,7 +6,7 @@ use super::{
 };
 use crate::values::parse_bytes;
 use clap::{Args, ValueEnum};
-use polytrie_mpt_hash::{MptHashLayer, MptHashOptions, Pruning, verify};
+use polytrie_mpt_hash::{Cached, MptHashLayer, MptHashOptions, Pruning, verify};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,38 @@ pub struct MptHashSettings {
     /// Bytes of nodes that `mpt-hash` keeps in memory (k, M, G may follow): what OpenEthereum's --cache-size-db was.
     #[arg(id = "mpt-hash.cache", long = "mpt-hash.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
     pub cache: usize,
+    /// Which nodes these are: `used`, read or written last; `written`, those of the last blocks alone, as OpenEthereum's
+    /// overlay has them, while the engine is asked again for what was only read.
+    #[arg(
+        id = "mpt-hash.cached",
+        long = "mpt-hash.cached",
+        value_name = "WHICH",
+        default_value = "used"
+    )]
+    pub cached: WhichStay,
     /// Which nodes of `mpt-hash` go: `replaced`, those that a block replaced, with that block; `none`, all states stay, as
     /// in an archive. Belongs to the data: a new directory gets `replaced`, one that holds something keeps its own.
     #[arg(id = "mpt-hash.pruning", long = "mpt-hash.pruning", value_name = "WHICH")]
     pub pruning: Option<WhichGo>,
+}
+
+/// Which nodes stay in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum WhichStay {
+    /// Those that were read or written last.
+    Used,
+    /// Those that blocks wrote last.
+    Written,
+}
+
+impl From<WhichStay> for Cached {
+    fn from(which: WhichStay) -> Self {
+        match which {
+            WhichStay::Used => Self::Used,
+            WhichStay::Written => Self::Written,
+        }
+    }
 }
 
 /// Which nodes go.
@@ -54,7 +82,11 @@ impl From<WhichGo> for Pruning {
 
 impl Default for MptHashSettings {
     fn default() -> Self {
-        Self { cache: MptHashOptions::default().cache_bytes, pruning: None }
+        Self {
+            cache: MptHashOptions::default().cache_bytes,
+            cached: WhichStay::Used,
+            pruning: None,
+        }
     }
 }
 
@@ -64,9 +96,9 @@ pub(super) const KIND: LayerKind = LayerKind {
     canonical: true,
     tables: MptHashLayer::TABLES,
     open: |place, options| {
-        let MptHashSettings { cache, pruning } = options.mpt_hash;
+        let MptHashSettings { cache, cached, pruning } = options.mpt_hash;
         let pruning = pruning.map_or_else(Pruning::default, Pruning::from);
-        let options = MptHashOptions { cache_bytes: cache, pruning };
+        let options = MptHashOptions { cache_bytes: cache, cached: cached.into(), pruning };
         Ok(MptHashLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),

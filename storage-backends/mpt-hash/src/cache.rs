@@ -1,9 +1,20 @@
-//! Nodes in memory: those used last, within a number of bytes.
+//! Nodes in memory: those used or written last, within a number of bytes.
 
 use alloy_primitives::B256;
 use lru::LruCache;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Which nodes the cache keeps.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// Those that were read or written last.
+    #[default]
+    Used,
+    /// Those that blocks wrote last: the overlay of OpenEthereum's journal database (`OverlayRecentDB`) has these alone, and
+    /// asks the engine again for a node that was only read.
+    Written,
+}
 
 /// What a node takes beside its bytes: its key, its places in list and table, what the allocator adds; about.
 const OVERHEAD: usize = 128;
@@ -14,6 +25,7 @@ pub(crate) struct NodeCache {
     nodes: Mutex<Held>,
     /// Bytes that it may take.
     limit: usize,
+    cached: Cached,
     asked: AtomicU64,
     hits: AtomicU64,
 }
@@ -26,9 +38,9 @@ struct Held {
 
 impl NodeCache {
     /// An empty one of at most so many bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, cached: Cached) -> Self {
         let nodes = Mutex::new(Held { nodes: LruCache::unbounded(), bytes: 0 });
-        Self { nodes, limit, asked: AtomicU64::new(0), hits: AtomicU64::new(0) }
+        Self { nodes, limit, cached, asked: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
     /// The node, which was used just now.
@@ -37,6 +49,13 @@ impl NodeCache {
         let found = self.nodes.lock().nodes.get(key).map(|rlp| rlp.to_vec());
         self.hits.fetch_add(u64::from(found.is_some()), Relaxed);
         found
+    }
+
+    /// Keeps a node that was read just now, if those are kept.
+    pub(crate) fn put_read(&self, key: B256, rlp: &[u8]) {
+        if self.cached == Cached::Used {
+            self.put(key, rlp);
+        }
     }
 
     /// Keeps a node, which was used just now, in place of those that were not for the longest time.
@@ -87,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_goes_first() {
-        let cache = NodeCache::new(3 * NODE);
+        let cache = NodeCache::new(3 * NODE, Cached::Used);
         for n in 0..3 {
             cache.put(key(n), &[n; 100]);
         }
@@ -105,8 +124,18 @@ mod tests {
 
     #[test]
     fn nothing_fits_into_nothing() {
-        let cache = NodeCache::new(0);
+        let cache = NodeCache::new(0, Cached::Used);
         cache.put(key(1), &[1]);
         assert_eq!((cache.bytes(), cache.get(&key(1))), (0, None));
+    }
+    #[test]
+    fn what_was_only_read_stays_only_where_reads_are_kept() {
+        for (cached, stays) in [(Cached::Used, true), (Cached::Written, false)] {
+            let cache = NodeCache::new(3 * NODE, cached);
+            cache.put_read(key(1), &[1; 100]);
+            cache.put(key(2), &[2; 100]);
+            assert_eq!(cache.get(&key(1)).is_some(), stays, "{cached:?}");
+            assert_eq!(cache.get(&key(2)), Some(vec![2; 100]));
+        }
     }
 }

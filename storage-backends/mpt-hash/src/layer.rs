@@ -2,7 +2,7 @@
 
 use crate::{
     HEAD, NODES,
-    cache::NodeCache,
+    cache::{Cached, NodeCache},
     check, load,
     nodes::{Stored, stored_root},
     proof,
@@ -26,6 +26,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 pub struct MptHashOptions {
     /// Bytes of nodes to keep in memory.
     pub cache_bytes: usize,
+    /// Which nodes these are.
+    pub cached: Cached,
     /// What becomes of nodes that the state no longer has. The rows depend on it.
     pub pruning: Pruning,
 }
@@ -33,7 +35,7 @@ pub struct MptHashOptions {
 impl Default for MptHashOptions {
     /// 128 MiB, as OpenEthereum and Parity had for their database; old nodes go.
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20, pruning: Pruning::Replaced }
+        Self { cache_bytes: 128 << 20, cached: Cached::Used, pruning: Pruning::Replaced }
     }
 }
 
@@ -76,7 +78,7 @@ impl MptHashLayer {
     pub fn open(store: Store, options: MptHashOptions) -> Result<Arc<Self>, StateError> {
         let read = stored_root(&store);
         let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(EMPTY_ROOT))?;
-        let cache = Arc::new(NodeCache::new(options.cache_bytes));
+        let cache = Arc::new(NodeCache::new(options.cache_bytes, options.cached));
         let nodes = Stored { rows: store, cache };
         let (head, written) = (Arc::new(RwLock::new(root)), Arc::default());
         Ok(Arc::new(Self { nodes, options, head, written, lifecycle }))

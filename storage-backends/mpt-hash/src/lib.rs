@@ -26,6 +26,7 @@ mod session;
 mod state;
 mod trie;
 
+pub use cache::Cached;
 pub use layer::{MptHashLayer, MptHashOptions, Pruning};
 pub use polytrie_trie::verify;
 

@@ -71,7 +71,7 @@ impl<R: Read + Debug> Nodes for Stored<R> {
         }
         let found = self.rows.get(NODES, key.as_slice())?;
         if let Some(rlp) = &found {
-            self.cache.put(key, rlp);
+            self.cache.put_read(key, rlp);
         }
         Ok(found)
     }

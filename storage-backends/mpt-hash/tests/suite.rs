@@ -1,7 +1,7 @@
 //! The suite that every layer passes, with old nodes dropped and with all of them kept.
 
 use polytrie_kv::{Store, Table};
-use polytrie_mpt_hash::{MptHashLayer, MptHashOptions, Pruning, verify};
+use polytrie_mpt_hash::{Cached, MptHashLayer, MptHashOptions, Pruning, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::suite::{LayerFactory, Scrub, Verifier};
 use std::sync::Arc;
@@ -44,10 +44,17 @@ impl LayerFactory for MptHash {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // Nothing kept in memory; a little; everything.
-        let budgets = [0, 20_000, usize::MAX];
-        budgets
-            .map(|cache_bytes| Box::new(Self(MptHashOptions { cache_bytes, ..self.0 })) as _)
+        // Nothing kept in memory; a little; all that was written; everything.
+        let caches = [
+            (0, Cached::Used),
+            (20_000, Cached::Used),
+            (usize::MAX, Cached::Written),
+            (usize::MAX, Cached::Used),
+        ];
+        caches
+            .map(|(cache_bytes, cached)| {
+                Box::new(Self(MptHashOptions { cache_bytes, cached, ..self.0 })) as _
+            })
             .into()
     }
 }

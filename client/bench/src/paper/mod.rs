@@ -202,10 +202,13 @@ const MPT: Variant = variant("mpt");
 /// block to the engine, too: see [`PointWork`].
 const UNSYNCED: Setting = ("/engine/unsynced", "true");
 const MPT_HASH: Variant = variant(BASELINE);
-/// As OpenEthereum's family of clients keeps the trie: of its nodes, those of the last commits are in memory (its
-/// `OverlayRecent`). So many bytes hold what 100,000 operations touch.
-const MPT_HASH_OVERLAY: Variant =
-    Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "64000000")] };
+/// As OpenEthereum's family of clients keeps the trie: of its nodes, those that the last commits wrote are in memory (its
+/// `OverlayRecentDB`), and none that was only read. So many bytes hold what 100,000 operations write.
+const MPT_HASH_OVERLAY: Variant = Variant {
+    name: BASELINE,
+    state: BASELINE,
+    set: &[("/layer/mpt_hash/cache", "64000000"), ("/layer/mpt_hash/cached", r#""written""#)],
+};
 /// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
