@@ -120,7 +120,9 @@ pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
         _ => "error",
     };
     let text = failure.to_string();
-    let text = text.strip_prefix("interrupted ").unwrap_or(&text);
+    // The word is there already.
+    let text =
+        text.strip_prefix("interrupted").map_or(&*text, |rest| rest.trim_start_matches([' ', ';']));
     let mut stderr = io::stderr().lock();
     // Nothing is left to report to if this cannot be printed.
     let _ = writeln!(stderr, "{word}: {text}");

@@ -202,3 +202,44 @@ fn what_only_reads_ends_at_once() {
         assert_eq!(export.wait().unwrap().code(), Some(130), "{signal}");
     }
 }
+
+/// What is not whole does not stay, not even under another name.
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--chain", chain, "--datadir", data.path()].ok();
+    let dir = data.file("exports");
+    fs::create_dir(&dir).unwrap();
+    let is_empty = || fs::read_dir(&dir).unwrap().next().is_none();
+    let is_interrupted = || {
+        let out = dir.join("chain.rlp");
+        let mut export = Command::new(binary())
+            .args(["export", "--datadir"])
+            .args([&data.path(), &out])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ended = None;
+        while is_empty() && ended.is_none() {
+            ended = export.try_wait().unwrap();
+        }
+        if ended.is_none() {
+            kill(&export, "-INT");
+        }
+        let output = export.wait_with_output().unwrap();
+        // It may come to its end before it hears of it.
+        let is_done = output.status.success();
+        if is_done {
+            fs::remove_file(out).unwrap();
+        } else {
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(130), "{stderr}");
+            assert!(stderr.contains("interrupted: at block "), "{stderr}");
+        }
+        assert!(is_empty());
+        !is_done
+    };
+    assert!((0..100).any(|_| is_interrupted()), "it was never interrupted");
+}
