@@ -216,11 +216,12 @@ fn run_partial(
     if options.datadir.is_none() {
         options.kv = Some("memory".to_owned());
     }
+    // What is made from here on is removed, however it ends.
+    let interrupt = on_interrupt();
     let new = NewDir::create(&options)?;
     let done = (|| {
         let spec = new.dir().spec()?;
         let prestate = Prestate::read(dir, &spec)?;
-        let interrupt = on_interrupt();
         let mut ticker = Ticker::new();
         let progress = &mut |step: Step| {
             if ticker.is_due() {

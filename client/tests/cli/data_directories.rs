@@ -375,6 +375,9 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
         assert_fails(&run, code, words);
         assert!(!data.path().exists(), "{}", run.stderr);
     }
+    let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", nowhere];
+    assert_fails(&init, 3, &["nowhere"]);
+    assert!(!data.path().exists());
     // Asked to stop at an invalid block, it leaves the genesis block even if that is the first one.
     let stopped = data.file("stopped");
     let (chain, how) = (Path::new("mainnet"), "stop");
