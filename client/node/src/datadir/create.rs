@@ -120,7 +120,12 @@ impl DataDir {
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         create_dir(dir).map_err(io("create the data directory"))?;
-        Ok(DirLock::acquire(dir)?)
+        let lock = DirLock::acquire(dir)?;
+        // Another process may have made one of it since that look.
+        match Stamp::read(dir)? {
+            Some(_) => Err(OpenError::Taken { path: dir.to_owned() }),
+            None => Ok(lock),
+        }
     }
 
     /// Takes the directory of the flat state for this data directory, if there is one.
