@@ -253,7 +253,7 @@ fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result
 }
 
 /// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
-/// written.
+/// written, and what the root of a new disk has.
 fn is_left_over(dir: &Path) -> io::Result<bool> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -263,7 +263,7 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
     let genesis = [GENESIS_FILE.to_owned(), format!("{GENESIS_FILE}.tmp")];
     let is_ours = |name: &OsString| {
-        name == "LOCK"
+        flat::is_nothing(name)
             || flat::is_left_over(name)
             || name == temporary.as_str()
             || ((name == "db" || genesis.iter().any(|genesis| name == genesis.as_str()))
