@@ -296,6 +296,14 @@ impl ImportArgs {
                 tracing::warn!("stopped: {error}");
                 Ok(())
             }
+            Some(ImportError::Interrupted { head })
+                if self.prestate.is_some() || report.kv == "memory" =>
+            {
+                let text = format!(
+                    "interrupted at block {head}; nothing was kept, and the same command begins anew"
+                );
+                Err(Failure::Interrupted(text))
+            }
             Some(error) => Err(error.into()),
             None => Ok(()),
         };

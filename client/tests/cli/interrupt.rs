@@ -143,6 +143,27 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
     }
 }
 
+/// What is in memory is gone with the process: there is nothing to go on from.
+#[test]
+fn an_interrupted_import_does_not_promise_what_is_not_kept() {
+    let data = Data::new();
+    let csv = data.file("blocks.csv");
+    let extra = ["--kv", "memory", "--csv", csv.to_str().unwrap()];
+    let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
+    while !fs::metadata(&csv).is_ok_and(|meta| meta.len() > 0) {
+        assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(&import, "-INT");
+    let mut stderr = String::new();
+    import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(import.wait().unwrap().code(), Some(130), "{stderr}");
+    let message = stderr.lines().last().unwrap();
+    assert!(message.starts_with("interrupted: at block "), "{stderr}");
+    assert!(message.contains("nothing was kept"), "{stderr}");
+    drop(pipe);
+}
+
 /// A user who asked for a block need not wait for the one after it; nor where it is there already.
 #[test]
 fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {

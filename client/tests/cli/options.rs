@@ -53,6 +53,7 @@ fn where_a_result_goes_is_looked_at_first() {
     for run in [
         polytrie!["db", "unwind", "--to", "3", "--datadir", data.path(), "--json", file],
         polytrie!["db", "prune", "--datadir", data.path(), "--json", file],
+        polytrie!["db", "repair", "--datadir", data.path(), "--json", file],
         polytrie![
             "db",
             "convert",
