@@ -7,7 +7,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
-    serving::{HttpArgs, PoolArgs, machine, wait},
+    serving::{HttpArgs, PoolArgs, machine, serve, tell_chain},
     signals::on_interrupt,
 };
 use crate::{
@@ -211,16 +211,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let address = server.address();
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
-    let failed = wait(&interrupt, &node);
-    tracing::info!("stopping");
-    driven.into_iter().for_each(RunningServer::stop);
-    server.stop();
-    drop(threads);
-    node.flush().map_err(machine)?;
-    if let Some(failure) = failed {
-        return Err(Failure::Machine(failure.to_string()));
-    }
-    tracing::info!("stopped at block {}", node.view().head.number());
+    serve(&node, &interrupt, threads, driven.into_iter().chain([server]))?;
     state_file.map_or(Ok(()), |file| dump(&node, file))
 }
 
@@ -362,7 +353,6 @@ fn who_may_call(args: &DevnetArgs) -> String {
 /// What a user wants to know at the start.
 fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
-    let spec = node.spec();
     if !args.read_only {
         output::line("Accounts (everybody knows these keys: never use them elsewhere)")?;
         for (index, address) in node.accounts().addresses().iter().take(20).enumerate() {
@@ -373,16 +363,9 @@ fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
         }
         output::line(&format!("  of the mnemonic: {}", args.mnemonic))?;
     }
-    output::line(&format!(
-        "chain {} (id {}) on {}, head {} {}",
-        spec.name(),
-        spec.chain_id(),
-        node.kind().name,
-        view.head.number(),
-        view.hash()
-    ))?;
+    tell_chain(node)?;
     let header = &view.head.header;
-    let next = view.next_rules(spec, header.timestamp + 1);
+    let next = view.next_rules(node.spec(), header.timestamp.saturating_add(1));
     output::line(&format!(
         "fork {}, base fee {} wei, gas limit {}",
         next.fork_name(),

@@ -1,13 +1,13 @@
 //! Options of a node that answers requests, and how long it does.
 
-use super::exit::Failure;
+use super::{exit::Failure, output};
 use crate::{
-    devnet::{Node, NodeError, NodeFailure, PoolLimits},
+    devnet::{MinerThreads, Node, NodeError, NodeFailure, PoolLimits},
     layers::{
         LayerNeeds,
         values::{parse_bytes, parse_some_bytes},
     },
-    rpc::{Audience, RpcLimits, ServeError, ServerOptions},
+    rpc::{Audience, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
 use clap::Args;
 use std::{
@@ -149,8 +149,40 @@ pub(super) fn machine(error: NodeError) -> Failure {
     Failure::Machine(error.to_string())
 }
 
+/// Says which chain is served, on which layer, and where it is.
+pub(super) fn tell_chain(node: &Node) -> Result<(), Failure> {
+    let (view, spec) = (node.view(), node.spec());
+    output::line(&format!(
+        "chain {} (id {}) on {}, head {} {}",
+        spec.name(),
+        spec.chain_id(),
+        node.kind().name,
+        view.head.number(),
+        view.hash()
+    ))
+}
+
+/// Serves until the node is to stop, or cannot go on. What is under way is finished then, and made durable.
+pub(super) fn serve(
+    node: &Node,
+    interrupt: &AtomicBool,
+    threads: MinerThreads,
+    servers: impl IntoIterator<Item = RunningServer>,
+) -> Result<(), Failure> {
+    let failed = wait(interrupt, node);
+    tracing::info!("stopping");
+    servers.into_iter().for_each(RunningServer::stop);
+    drop(threads);
+    node.flush().map_err(machine)?;
+    if let Some(failure) = failed {
+        return Err(Failure::Machine(failure.to_string()));
+    }
+    tracing::info!("stopped at block {}", node.view().head.number());
+    Ok(())
+}
+
 /// Waits until the node is to stop, or cannot go on.
-pub(super) fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
+fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
     wait_for(interrupt, || match node.failure() {
         // What is there can still be read.
         None | Some(NodeFailure::Store(_)) => None,
