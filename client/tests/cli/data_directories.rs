@@ -150,6 +150,19 @@ fn other_forks(layer: &str) {
     data.check();
 }
 
+/// A chain is known by its name, whatever lies where the command is given.
+#[test]
+fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
+    let data = Data::new();
+    let file = data.write("dev", "something else");
+    let mut init = Command::new(binary());
+    init.args(["init", "--chain", "dev", "--datadir"]).arg(data.path());
+    let init = init.current_dir(file.parent().unwrap()).output().unwrap();
+    assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
+    assert_eq!(Stamp::read(&data.path()).unwrap().unwrap().chain, "dev");
+    data.check();
+}
+
 /// One digit of the deposit contract's address makes blocks with deposits invalid.
 #[test]
 fn rules_that_were_changed_in_the_directory_are_not_believed() {

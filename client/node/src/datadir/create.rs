@@ -218,9 +218,10 @@ impl DataDir {
         kv: &str,
         spec: &ChainSpec,
     ) -> Result<Stamp, OpenError> {
-        // A relative path would mean another file in another working directory.
+        // A relative path would mean another file in another working directory. A file that bears the name of a built-in
+        // chain is not what was loaded.
         let chain = match fs::canonicalize(spec.name()) {
-            Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
+            Ok(path) if path.is_file() && spec.outline().is_some() => path.display().to_string(),
             _ => spec.name().to_owned(),
         };
         Ok(Stamp {
