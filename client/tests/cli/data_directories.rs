@@ -159,8 +159,14 @@ fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
     init.args(["init", "--chain", "dev", "--datadir"]).arg(data.path());
     let init = init.current_dir(file.parent().unwrap()).output().unwrap();
     assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
-    assert_eq!(Stamp::read(&data.path()).unwrap().unwrap().chain, "dev");
+    let chain = |dir: &Path| Stamp::read(dir).unwrap().unwrap().chain;
+    assert_eq!(chain(&data.path()), "dev");
     data.check();
+    // Nor is a genesis that somebody has put beside it.
+    fs::copy(sample("genesis.json"), data.path().join("genesis.json")).unwrap();
+    let out = data.file("out");
+    polytrie!["db", "convert", "--to", "raw", "--datadir", data.path(), "--out", out].ok();
+    assert_eq!(chain(&out), "dev");
 }
 
 /// One digit of the deposit contract's address makes blocks with deposits invalid.

@@ -62,7 +62,12 @@ impl DataDir {
         let parameters = kind.settle_parameters(&mut options.layer, None)?;
         let lock = Self::claim(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
-        let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
+        // What lies beside a chain that is built in is not its genesis.
+        let genesis = match source.stamp.rules {
+            Some(_) => Self::copy_genesis(from, dir)?,
+            None => None,
+        };
+        let chain = genesis.unwrap_or_else(|| source.stamp.chain.clone());
         let stamp = Stamp {
             chain,
             state: kind.name.to_owned(),
