@@ -1,6 +1,11 @@
 //! `polytrie conformance`: the official tests of execution.
 
-use super::{args::LAYER_NAME, exit::Failure, logging::LogArgs, output};
+use super::{
+    args::{LAYER_NAME, core_count},
+    exit::Failure,
+    logging::LogArgs,
+    output,
+};
 use crate::{
     blocks::OutputFile,
     conformance::{
@@ -16,7 +21,6 @@ use std::{
     io::{self, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -61,7 +65,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         places: args.places,
         layer,
         layer_options,
-        jobs: args.jobs.map_or_else(cores, usize::from),
+        jobs: args.jobs.map_or_else(core_count, usize::from),
         filter: args.filter,
     };
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
@@ -104,10 +108,6 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         ))),
     };
     Failure::decide(found, written)
-}
-
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Shows how the tests come along: a bar on a terminal, else a line now and then.

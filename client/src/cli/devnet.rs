@@ -7,7 +7,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
-    serving::{HttpArgs, PoolArgs, machine, serve, tell_chain},
+    serving::{HttpArgs, PoolArgs, expect_room, machine, serve, tell_chain},
     signals::on_interrupt,
 };
 use crate::{
@@ -26,13 +26,12 @@ use alloy_primitives::{
 };
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Durability, expect_threads};
+use polytrie_kv::Durability;
 use polytrie_state::Stamp;
 use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
@@ -191,9 +190,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.files.load(&node)?;
     let state_file = args.files.output()?;
     let threads = Miner::start(&node)?;
-    let servers = 1 + usize::from(args.authrpc);
-    // Each runtime starts a thread a core, and panics where it cannot.
-    expect_threads(servers * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    expect_room(1 + usize::from(args.authrpc))?;
     let driven = match args.authrpc {
         true => {
             let secret = args.auth.secret(&args.data)?;

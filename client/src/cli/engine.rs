@@ -6,7 +6,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
-    serving::{HttpArgs, PoolArgs, machine, serve, tell_chain},
+    serving::{HttpArgs, PoolArgs, expect_room, machine, serve, tell_chain},
     signals::on_interrupt,
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 };
 use alloy_primitives::Address;
 use clap::Args;
-use polytrie_kv::{Durability, expect_threads};
-use std::{sync::Arc, thread};
+use polytrie_kv::Durability;
+use std::sync::Arc;
 
 /// Run a node that a consensus layer drives over the Engine API, on any state layer.
 ///
@@ -70,8 +70,7 @@ pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure>
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
     let threads = Miner::start(&node)?;
-    // Each runtime starts a thread a core, and panics where it cannot.
-    expect_threads(2 * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    expect_room(2)?;
     let authenticated = args.auth.serve(&node, &secret, &public)?;
     let public = rpc::serve(Arc::clone(&node), public)?;
     if !logging.is_quiet() {

@@ -1,6 +1,11 @@
 //! `polytrie export`.
 
-use super::{args::StoredArgs, exit::Failure, output, signals::on_interrupt_of};
+use super::{
+    args::StoredArgs,
+    exit::Failure,
+    output::{self, Ticker},
+    signals::on_interrupt_of,
+};
 use crate::{
     blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
     chain::{ChainDb, ChainError, ExportBlock},
@@ -100,12 +105,16 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     let changed = dir.chain_db().changed_by_hand((from, to))?;
     let mut impersonated: Vec<u64> = Vec::new();
     let interrupt = on_interrupt_of(&args.file);
+    let mut ticker = Ticker::new();
     let mut pass = |block: &ExportBlock| {
         let number = block.header.number;
         if interrupt.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted(format!(
                 "interrupted at block {number}; the same command begins anew"
             )));
+        }
+        if ticker.is_due() {
+            tracing::info!(block = number, to, "exporting");
         }
         impersonated.extend(block.is_impersonated.then_some(number));
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{
     access_lists::AccessListArgs,
-    args::{ChainArg, DataArgs, LAYER_NAME, SlowBlockArg, prefetch},
+    args::{ChainArg, DataArgs, LAYER_NAME, SlowBlockArg, core_count, prefetch},
     exit::Failure,
     input,
     logging::LogArgs,
@@ -29,7 +29,6 @@ use polytrie_state::StateError;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
-    thread,
 };
 
 /// Import block files, executing and verifying every block.
@@ -262,11 +261,9 @@ impl ImportArgs {
             (false, true) => Display::Bar,
             (false, false) => Display::Lines,
         };
-        let threads =
-            self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         ImportOptions {
             to: self.to,
-            threads,
+            threads: self.threads.unwrap_or_else(core_count),
             prefetch: self.prefetch,
             interrupt,
             display,

@@ -1,6 +1,6 @@
 //! Options of a node that answers requests, and how long it does.
 
-use super::{exit::Failure, output};
+use super::{args::core_count, exit::Failure, output};
 use crate::{
     devnet::{MinerThreads, Node, NodeError, NodeFailure, PoolLimits},
     layers::{
@@ -10,6 +10,7 @@ use crate::{
     rpc::{Audience, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
 use clap::Args;
+use polytrie_kv::expect_threads;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
@@ -147,6 +148,11 @@ impl From<ServeError> for Failure {
 /// What a node says that failed.
 pub(super) fn machine(error: NodeError) -> Failure {
     Failure::Machine(error.to_string())
+}
+
+/// Looks whether the system gives the threads of so many servers. Each starts one a core, and panics where it cannot.
+pub(super) fn expect_room(servers: usize) -> Result<(), Failure> {
+    Ok(expect_threads(servers * (core_count() + 2))?)
 }
 
 /// Says which chain is served, on which layer, and where it is.
