@@ -385,6 +385,7 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
         (to(&nowhere, &genesis), 3, &["there is no such file"][..]),
         (to(&genesis, &genesis), 1, &["looks like JSON"]),
         (to(&file, Path::new("mainnet")), 1, &["mainnet", "name the right one with --chain"]),
+        (option("--kv", Path::new("leveldb")), 2, &["there is no engine `leveldb`"]),
         (option("--shadow", Path::new("nope")), 2, &["`nope`"]),
         (option("--shadow", Path::new("mpt")), 2, &["--shadow mpt", "name another one"]),
         (option("--witness", &data.file("witness")), 2, &["makes no witnesses", "`rain`"]),

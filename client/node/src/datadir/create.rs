@@ -31,6 +31,7 @@ impl DataDir {
             return Self::in_memory(options, || Ok(Arc::new(ChainSpec::parse("dev", genesis)?)));
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        Self::engine_of(options)?;
         let lock = Self::claim(dir)?;
         let path = dir.join(GENESIS_FILE);
         write_whole(&path, genesis).map_err(|source| OpenError::Io {
@@ -58,10 +59,10 @@ impl DataDir {
         if Stamp::read(dir)?.is_some() {
             return Err(OpenError::Taken { path: dir.to_owned() });
         }
+        let kv = Self::engine_of(options)?;
         let mut options = options.clone();
         let parameters = kind.settle_parameters(&mut options.layer, None)?;
         let lock = Self::claim(dir)?;
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         // What lies beside a chain that is built in is not its genesis.
         let genesis = match source.stamp.rules {
             Some(_) => Self::copy_genesis(from, dir)?,
@@ -118,6 +119,13 @@ impl DataDir {
         }
     }
 
+    /// The engine of a new directory, which this build must have: without it there is no need for one.
+    pub(super) fn engine_of(options: &OpenOptions) -> Result<&str, OpenError> {
+        let name = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        layers::expect_engine(name)?;
+        Ok(name)
+    }
+
     /// Makes a directory, which must not hold anything yet, and keeps others out.
     pub(super) fn claim(dir: &Path) -> Result<DirLock, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
@@ -143,6 +151,7 @@ impl DataDir {
 
     pub(super) fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        Self::engine_of(options)?;
         let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
         if let Some((file, header)) = &options.first_block {
             expect_chain(&loaded.1, file, header)?;
@@ -158,7 +167,7 @@ impl DataDir {
         (file, spec): (Option<FileState>, Arc<ChainSpec>),
         lock: DirLock,
     ) -> Result<Self, OpenError> {
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let kv = Self::engine_of(options)?;
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
         let options = &options;
