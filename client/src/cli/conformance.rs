@@ -5,6 +5,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
+    signals::on_interrupt_of,
 };
 use crate::{
     blocks::OutputFile,
@@ -21,6 +22,7 @@ use std::{
     io::{self, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -68,6 +70,8 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         jobs: args.jobs.map_or_else(core_count, usize::from),
         filter: args.filter,
     };
+    // A file that was begun goes; without one a signal ends the command at once.
+    let interrupt = args.json.as_deref().map(on_interrupt_of).unwrap_or_default();
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let start = Instant::now();
     let mut progress = Progress::new(logging);
@@ -76,6 +80,9 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     // The reader of the lines may go away; the exit code is still that of all tests.
     let mut written = Ok(());
     let summary = conformance::run(&options, |file| {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted("interrupted; there is no result".to_owned()));
+        }
         progress.show(&file);
         for test in &file.tests {
             if written.is_ok() {
@@ -85,7 +92,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         if args.json.is_some() {
             tests.extend(file.tests);
         }
-        Ok::<_, Failure>(())
+        Ok(())
     });
     progress.bar.finish_and_clear();
     let summary = summary?;
