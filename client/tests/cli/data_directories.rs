@@ -364,6 +364,9 @@ fn drop_removes_what_is_ours(layer: &str) {
     for file in ["access-lists", "jwt.hex"] {
         fs::write(data.path().join(file), "").unwrap();
     }
+    // A shadow that was killed before it came to anything.
+    fs::create_dir_all(data.path().join("shadow-raw/db")).unwrap();
+    fs::write(data.path().join("shadow-raw/LOCK"), "1234\n").unwrap();
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
     assert!(run.text().starts_with("removed "), "{}", run.text());
     assert!(!data.path().exists());

@@ -134,13 +134,14 @@ fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)>
     }
 }
 
-/// The data directories within this one that `import --shadow` made.
+/// The data directories within this one that `import --shadow` made, or began to make.
 fn shadows(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut shadows = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let named = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(SHADOW_PREFIX);
-        if path.file_name().is_some_and(named) && path.join(STAMP_FILE).is_file() {
+        let is_ours = || [STAMP_FILE, "LOCK"].iter().any(|file| path.join(file).is_file());
+        if path.file_name().is_some_and(named) && is_ours() {
             shadows.push(path);
         }
     }
