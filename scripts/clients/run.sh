@@ -47,7 +47,10 @@ fi
 for layer in "${layers[@]}"; do
     "$binary" devnet --state "$layer" --http.port 0 >"$work/out" &
     node_pid=$!
-    until grep -q '^listening on' "$work/out"; do sleep 0.1; done
+    until grep -q '^listening on' "$work/out"; do
+        kill -0 "$node_pid" 2>/dev/null || { echo "$layer: the devnet ended before it listened" >&2; exit 3; }
+        sleep 0.1
+    done
     url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$work/out")
     for client in ethers viem uniswap-ethers uniswap-viem; do
         (cd "$work" && node "$client.mjs" "$url")

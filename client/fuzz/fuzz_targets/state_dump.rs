@@ -136,7 +136,9 @@ fn begin_with(dump: &[u8], root: B256) -> std::result::Result<Vec<u8>, StateDump
 fn written(new: &NewDir, form: DumpForm) -> Vec<u8> {
     let mut text = Vec::new();
     let options = DumpOptions { form, code: true, storage: true };
-    write_dump(new.dir(), options, &mut text, &mut |_| {}).expect("what was taken in is written");
+    let never = AtomicBool::new(false);
+    write_dump(new.dir(), options, &mut text, &never, &mut |_| {})
+        .expect("what was taken in is written");
     text
 }
 

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "binary")]
 pub mod binary;
+mod cache;
 mod capabilities;
 mod engines;
 mod flat_path;
@@ -33,6 +34,7 @@ pub mod testsetup;
 mod unknown;
 pub mod values;
 
+pub use cache::user_cache;
 pub use capabilities::{past_witnesses, proofs, stateless_on};
 pub use engines::{
     DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, open_engine,

@@ -12,7 +12,7 @@ use clap::{
     Arg, Args, Command,
     builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser},
 };
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, thread, time::Duration};
 
 /// Which data directory, and how to open it.
 #[derive(Debug, Args)]
@@ -109,10 +109,14 @@ pub(super) fn access_list_mode() -> impl TypedValueParser<Value = AccessListMode
     })
 }
 
+/// Cores that this process may use; 1 where the system does not tell.
+pub(super) fn core_count() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// How many threads run transactions, unless that is told: as many as there are cores.
 pub(super) fn access_list_threads(asked: Option<u16>) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    asked.map_or_else(cores, usize::from)
+    asked.map_or_else(core_count, usize::from)
 }
 
 /// Settings of the engines.

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// The secret within a data directory.
-const SECRET_FILE: &str = "jwt.hex";
+pub(super) const SECRET_FILE: &str = "jwt.hex";
 
 /// Bytes of a request of a consensus layer: a payload in hexadecimal, with room to spare.
 const MAX_REQUEST: u32 = 128 << 20;

@@ -1,6 +1,12 @@
 //! `polytrie conformance`: the official tests of execution.
 
-use super::{args::LAYER_NAME, exit::Failure, logging::LogArgs, output};
+use super::{
+    args::{LAYER_NAME, core_count},
+    exit::Failure,
+    logging::LogArgs,
+    output,
+    signals::on_interrupt_of,
+};
 use crate::{
     blocks::OutputFile,
     conformance::{
@@ -16,7 +22,7 @@ use std::{
     io::{self, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    thread,
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -61,9 +67,11 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         places: args.places,
         layer,
         layer_options,
-        jobs: args.jobs.map_or_else(cores, usize::from),
+        jobs: args.jobs.map_or_else(core_count, usize::from),
         filter: args.filter,
     };
+    // A file that was begun goes; without one a signal ends the command at once.
+    let interrupt = args.json.as_deref().map(on_interrupt_of).unwrap_or_default();
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let start = Instant::now();
     let mut progress = Progress::new(logging);
@@ -72,6 +80,9 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     // The reader of the lines may go away; the exit code is still that of all tests.
     let mut written = Ok(());
     let summary = conformance::run(&options, |file| {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted("interrupted; there is no result".to_owned()));
+        }
         progress.show(&file);
         for test in &file.tests {
             if written.is_ok() {
@@ -81,7 +92,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         if args.json.is_some() {
             tests.extend(file.tests);
         }
-        Ok::<_, Failure>(())
+        Ok(())
     });
     progress.bar.finish_and_clear();
     let summary = summary?;
@@ -104,10 +115,6 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         ))),
     };
     Failure::decide(found, written)
-}
-
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Shows how the tests come along: a bar on a terminal, else a line now and then.

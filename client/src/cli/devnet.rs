@@ -7,7 +7,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
-    serving::{HttpArgs, PoolArgs, machine, wait},
+    serving::{HttpArgs, PoolArgs, expect_room, machine, serve, tell_chain},
     signals::on_interrupt,
 };
 use crate::{
@@ -26,13 +26,12 @@ use alloy_primitives::{
 };
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Durability, expect_threads};
+use polytrie_kv::Durability;
 use polytrie_state::Stamp;
 use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
@@ -191,9 +190,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.files.load(&node)?;
     let state_file = args.files.output()?;
     let threads = Miner::start(&node)?;
-    let servers = 1 + usize::from(args.authrpc);
-    // Each runtime starts a thread a core, and panics where it cannot.
-    expect_threads(servers * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    expect_room(1 + usize::from(args.authrpc))?;
     let driven = match args.authrpc {
         true => {
             let secret = args.auth.secret(&args.data)?;
@@ -211,16 +208,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let address = server.address();
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
-    let failed = wait(&interrupt, &node);
-    tracing::info!("stopping");
-    driven.into_iter().for_each(RunningServer::stop);
-    server.stop();
-    drop(threads);
-    node.flush().map_err(machine)?;
-    if let Some(failure) = failed {
-        return Err(Failure::Machine(failure.to_string()));
-    }
-    tracing::info!("stopped at block {}", node.view().head.number());
+    serve(&node, &interrupt, threads, driven.into_iter().chain([server]))?;
     state_file.map_or(Ok(()), |file| dump(&node, file))
 }
 
@@ -362,7 +350,6 @@ fn who_may_call(args: &DevnetArgs) -> String {
 /// What a user wants to know at the start.
 fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
-    let spec = node.spec();
     if !args.read_only {
         output::line("Accounts (everybody knows these keys: never use them elsewhere)")?;
         for (index, address) in node.accounts().addresses().iter().take(20).enumerate() {
@@ -373,16 +360,9 @@ fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
         }
         output::line(&format!("  of the mnemonic: {}", args.mnemonic))?;
     }
-    output::line(&format!(
-        "chain {} (id {}) on {}, head {} {}",
-        spec.name(),
-        spec.chain_id(),
-        node.kind().name,
-        view.head.number(),
-        view.hash()
-    ))?;
+    tell_chain(node)?;
     let header = &view.head.header;
-    let next = view.next_rules(spec, header.timestamp + 1);
+    let next = view.next_rules(node.spec(), header.timestamp.saturating_add(1));
     output::line(&format!(
         "fork {}, base fee {} wei, gas limit {}",
         next.fork_name(),

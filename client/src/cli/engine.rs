@@ -6,7 +6,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output,
-    serving::{HttpArgs, PoolArgs, machine, wait},
+    serving::{HttpArgs, PoolArgs, expect_room, machine, serve, tell_chain},
     signals::on_interrupt,
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 };
 use alloy_primitives::Address;
 use clap::Args;
-use polytrie_kv::{Durability, expect_threads};
-use std::{sync::Arc, thread};
+use polytrie_kv::Durability;
+use std::sync::Arc;
 
 /// Run a node that a consensus layer drives over the Engine API, on any state layer.
 ///
@@ -70,8 +70,7 @@ pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure>
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
     let threads = Miner::start(&node)?;
-    // Each runtime starts a thread a core, and panics where it cannot.
-    expect_threads(2 * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    expect_room(2)?;
     let authenticated = args.auth.serve(&node, &secret, &public)?;
     let public = rpc::serve(Arc::clone(&node), public)?;
     if !logging.is_quiet() {
@@ -80,17 +79,7 @@ pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure>
     secret.tell(&authenticated)?;
     // The last line, which scripts wait for.
     output::line(&format!("listening on http://{0} and ws://{0}", public.address()))?;
-    let failed = wait(&interrupt, &node);
-    tracing::info!("stopping");
-    authenticated.stop();
-    public.stop();
-    drop(threads);
-    node.flush().map_err(machine)?;
-    if let Some(failure) = failed {
-        return Err(Failure::Machine(failure.to_string()));
-    }
-    tracing::info!("stopped at block {}", node.view().head.number());
-    Ok(())
+    serve(&node, &interrupt, threads, [authenticated, public])
 }
 
 /// The directory that is there, or a new one.
@@ -120,15 +109,8 @@ fn expect_merged(chain: &Chain) -> Result<(), Failure> {
 
 /// What a user wants to know at the start.
 fn greet(node: &Node) -> Result<(), Failure> {
-    let (view, spec, kind) = (node.view(), node.spec(), node.kind());
-    output::line(&format!(
-        "chain {} (id {}) on {}, head {} {}",
-        spec.name(),
-        spec.chain_id(),
-        kind.name,
-        view.head.number(),
-        view.hash()
-    ))?;
+    tell_chain(node)?;
+    let kind = node.kind();
     if !kind.canonical {
         tracing::warn!(
             "`{}` has no state root of Ethereum: the root in a payload is taken as it is, everything else is checked; payloads that this node makes have the digest of `{0}` in its place",

@@ -73,7 +73,7 @@ impl Failure {
     /// Adds the name of the data directory where the text depends on it.
     pub(super) fn within(self, datadir: Option<&Path>) -> Self {
         match (self, datadir.map(|dir| dir.display().to_string())) {
-            (Self::Stored(text), Some(dir)) if !text.contains(&dir) => {
+            (Self::Stored(text), Some(dir)) if !names(&text, &dir) => {
                 Self::Stored(format!("in {dir}: {text}"))
             }
             (failure, _) => failure,
@@ -112,6 +112,18 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Whether a text names a directory, or something in it: a short name can be a part of any word.
+fn names(text: &str, dir: &str) -> bool {
+    let dir = dir.strip_suffix('/').unwrap_or(dir);
+    let is_edge = |next: Option<char>| {
+        next.is_none_or(|next| !next.is_alphanumeric() && !matches!(next, '-' | '_' | '.'))
+    };
+    text.match_indices(dir).any(|(at, found)| {
+        let (before, after) = (&text[..at], &text[at + found.len()..]);
+        is_edge(before.chars().next_back()) && is_edge(after.chars().next())
+    })
+}
+
 pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
     let Err(failure) = result else { return ExitCode::from(DONE) };
     let word = match &failure {
@@ -120,7 +132,9 @@ pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
         _ => "error",
     };
     let text = failure.to_string();
-    let text = text.strip_prefix("interrupted ").unwrap_or(&text);
+    // The word is there already.
+    let text =
+        text.strip_prefix("interrupted").map_or(&*text, |rest| rest.trim_start_matches([' ', ';']));
     let mut stderr = io::stderr().lock();
     // Nothing is left to report to if this cannot be printed.
     let _ = writeln!(stderr, "{word}: {text}");
@@ -376,6 +390,28 @@ impl From<ImportError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_stored_fails_with_the_name_of_its_directory() {
+        let told = |text: &str, dir: &str| {
+            Failure::Stored(text.to_owned()).within(Some(Path::new(dir))).to_string()
+        };
+        for (text, dir) in [
+            ("block 5 of mdbx.dat is damaged.", "."),
+            ("a row of the Data is damaged", "D"),
+            ("the database is damaged", "data"),
+        ] {
+            assert_eq!(told(text, dir), format!("in {dir}: {text}"));
+        }
+        for (text, dir) in [
+            ("./db/mdbx.dat is damaged", "."),
+            ("cannot open D/db/mdbx.dat: no", "D"),
+            ("cannot open D/db/mdbx.dat: no", "D/"),
+            ("the store in data is damaged", "data"),
+        ] {
+            assert_eq!(told(text, dir), text);
+        }
+    }
 
     #[test]
     fn what_a_user_can_mend_is_no_failure_of_the_machine() {

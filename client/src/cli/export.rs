@@ -1,6 +1,11 @@
 //! `polytrie export`.
 
-use super::{args::StoredArgs, exit::Failure};
+use super::{
+    args::StoredArgs,
+    exit::Failure,
+    output::{self, Ticker},
+    signals::on_interrupt_of,
+};
 use crate::{
     blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
     chain::{ChainDb, ChainError, ExportBlock},
@@ -13,8 +18,8 @@ use polytrie_chainspec::ChainSpec;
 use std::{
     ffi::OsStr,
     fs,
-    io::{self, Write},
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 /// Export blocks of the chain, byte for byte as they were imported.
@@ -38,6 +43,9 @@ pub(super) struct ExportArgs {
     #[command(flatten)]
     pub(super) data: StoredArgs,
 }
+
+/// Looks at a block on its way out.
+type Pass<'a> = dyn FnMut(&ExportBlock) -> Result<(), Failure> + 'a;
 
 /// Names of block files end like this.
 const FILE_ENDINGS: [&str; 5] = ["gz", "rlp", "era1", "ere", "hex"];
@@ -82,7 +90,9 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     let head = dir
         .chain_db()
         .head()?
-        .ok_or_else(|| Failure::Invalid("there is no block in the data directory".into()))?
+        .ok_or_else(|| {
+            Failure::Usage("there is no block in the data directory yet; import some first".into())
+        })?
         .number();
     let first = dir.chain_db().start()?.map_or(0, |start| start + 1);
     let (from, to) = (args.from.unwrap_or(first), args.to.unwrap_or(head));
@@ -93,11 +103,26 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         )));
     }
     let changed = dir.chain_db().changed_by_hand((from, to))?;
-    let mut impersonated = Vec::new();
+    let mut impersonated: Vec<u64> = Vec::new();
+    let interrupt = on_interrupt_of(&args.file);
+    let mut ticker = Ticker::new();
+    let mut pass = |block: &ExportBlock| {
+        let number = block.header.number;
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted(format!(
+                "interrupted at block {number}; the same command begins anew"
+            )));
+        }
+        if ticker.is_due() {
+            tracing::info!(block = number, to, "exporting");
+        }
+        impersonated.extend(block.is_impersonated.then_some(number));
+        Ok(())
+    };
     let range = (from, to);
     let line = match format.archive() {
-        None => rlp(&dir, &args.file, range, &mut impersonated)?,
-        Some(archive) => archives(&dir, &args.file, archive, range, &mut impersonated)?,
+        None => rlp(&dir, &args.file, range, &mut pass)?,
+        Some(archive) => archives(&dir, &args.file, archive, range, &mut pass)?,
     };
     if let Some(blocks) = in_words(&impersonated) {
         tracing::warn!(
@@ -113,7 +138,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         tracing::info!("{line}");
         return Ok(());
     }
-    writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))
+    output::line(&line)
 }
 
 /// The first of these blocks, and how many more there are; nothing if there are none.
@@ -133,12 +158,12 @@ fn rlp(
     dir: &Rows,
     file: &Path,
     (from, to): (u64, u64),
-    impersonated: &mut Vec<u64>,
+    pass: &mut Pass<'_>,
 ) -> Result<String, Failure> {
     let mut out = RlpWriter::create(file)?;
     dir.chain_db().export((from, to), |block| {
+        pass(&block)?;
         out.push(&block.rlp)?;
-        impersonated.extend(block.is_impersonated.then_some(block.header.number));
         Ok::<_, Failure>(())
     })?;
     let blocks = out.finish()?;
@@ -150,7 +175,7 @@ fn archives(
     directory: &Path,
     format: ArchiveFormat,
     (from, to): (u64, u64),
-    impersonated: &mut Vec<u64>,
+    pass: &mut Pass<'_>,
 ) -> Result<String, Failure> {
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
@@ -163,8 +188,8 @@ fn archives(
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
     db.export((from, to), |block| {
-        let ExportBlock { header, rlp, total_difficulty, is_impersonated } = block;
-        impersonated.extend(is_impersonated.then_some(header.number));
+        pass(&block)?;
+        let ExportBlock { header, rlp, total_difficulty, .. } = block;
         let receipts = db.receipts(header.number)?.ok_or_else(|| {
             let number = header.number;
             ChainError::Corrupt(format!("the receipts of block {number} are missing"))

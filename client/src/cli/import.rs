@@ -2,7 +2,7 @@
 
 use super::{
     access_lists::AccessListArgs,
-    args::{ChainArg, DataArgs, LAYER_NAME, SlowBlockArg, prefetch},
+    args::{ChainArg, DataArgs, LAYER_NAME, SlowBlockArg, core_count, prefetch},
     exit::Failure,
     input,
     logging::LogArgs,
@@ -29,7 +29,6 @@ use polytrie_state::StateError;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
-    thread,
 };
 
 /// Import block files, executing and verifying every block.
@@ -216,11 +215,12 @@ fn run_partial(
     if options.datadir.is_none() {
         options.kv = Some("memory".to_owned());
     }
+    // What is made from here on is removed, however it ends.
+    let interrupt = on_interrupt();
     let new = NewDir::create(&options)?;
     let done = (|| {
         let spec = new.dir().spec()?;
         let prestate = Prestate::read(dir, &spec)?;
-        let interrupt = on_interrupt();
         let mut ticker = Ticker::new();
         let progress = &mut |step: Step| {
             if ticker.is_due() {
@@ -261,11 +261,9 @@ impl ImportArgs {
             (false, true) => Display::Bar,
             (false, false) => Display::Lines,
         };
-        let threads =
-            self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         ImportOptions {
             to: self.to,
-            threads,
+            threads: self.threads.unwrap_or_else(core_count),
             prefetch: self.prefetch,
             interrupt,
             display,
@@ -294,6 +292,14 @@ impl ImportArgs {
             Some(error) if error.is_invalid_block() && self.on_invalid == OnInvalid::Stop => {
                 tracing::warn!("stopped: {error}");
                 Ok(())
+            }
+            Some(ImportError::Interrupted { head })
+                if self.prestate.is_some() || report.kv == "memory" =>
+            {
+                let text = format!(
+                    "interrupted at block {head}; nothing was kept, and the same command begins anew"
+                );
+                Err(Failure::Interrupted(text))
             }
             Some(error) => Err(error.into()),
             None => Ok(()),

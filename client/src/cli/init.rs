@@ -94,8 +94,8 @@ struct Report {
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
     let mut options = args.data.options();
     options.chain = args.chain.chain;
+    let result = args.result.open()?;
     if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {
-        let result = args.result.open()?;
         let headers = read_headers(&header_file, HEADERS)?;
         let (total_difficulty, keep_preimages) = (args.total_difficulty, args.preimages);
         let beginning = Beginning { dump, headers, header_file, total_difficulty, keep_preimages };
@@ -115,7 +115,6 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         });
     }
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
-        let result = args.result.open()?;
         let shape = MainnetShape { bytes: size as u64, seed: args.seed.unwrap_or(SEED) };
         let plan = shape.genesis();
         let interrupt = on_interrupt();
@@ -140,7 +139,7 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         slots: None,
         block_hashes: None,
     };
-    args.result.write(&report, || report.head())
+    result.write(&report, || report.head())
 }
 
 impl Report {

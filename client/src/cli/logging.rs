@@ -64,7 +64,7 @@ impl LogArgs {
             (false, _) => LevelFilter::TRACE,
         };
         let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-        if env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
+        if env::var_os(EnvFilter::DEFAULT_ENV).is_none_or(|value| value.is_empty()) {
             let own = (self.verbose == 1).then_some(OWN);
             let libraries = (self.verbose <= 1 && !self.quiet).then_some(LIBRARIES);
             for directive in own.into_iter().chain(libraries.into_iter().flatten()) {
@@ -80,7 +80,11 @@ impl LogArgs {
                 (BoxMakeWriter::new(writer), Some(guard))
             }
         };
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+        // A line that cannot be written is left out: the library would say so on the same stream, and panic.
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer)
+            .log_internal_errors(false);
         // A second subscriber in one process (tests) is refused; the first one stays.
         let _ = match self.format {
             LogFormat::Terminal => builder.with_ansi(has_colors()).with_target(false).try_init(),

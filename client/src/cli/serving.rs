@@ -1,15 +1,16 @@
 //! Options of a node that answers requests, and how long it does.
 
-use super::exit::Failure;
+use super::{args::core_count, exit::Failure, output};
 use crate::{
-    devnet::{Node, NodeError, NodeFailure, PoolLimits},
+    devnet::{MinerThreads, Node, NodeError, NodeFailure, PoolLimits},
     layers::{
         LayerNeeds,
         values::{parse_bytes, parse_some_bytes},
     },
-    rpc::{Audience, RpcLimits, ServeError, ServerOptions},
+    rpc::{Audience, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
 use clap::Args;
+use polytrie_kv::expect_threads;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
@@ -149,8 +150,45 @@ pub(super) fn machine(error: NodeError) -> Failure {
     Failure::Machine(error.to_string())
 }
 
+/// Looks whether the system gives the threads of so many servers. Each starts one a core, and panics where it cannot.
+pub(super) fn expect_room(servers: usize) -> Result<(), Failure> {
+    Ok(expect_threads(servers * (core_count() + 2))?)
+}
+
+/// Says which chain is served, on which layer, and where it is.
+pub(super) fn tell_chain(node: &Node) -> Result<(), Failure> {
+    let (view, spec) = (node.view(), node.spec());
+    output::line(&format!(
+        "chain {} (id {}) on {}, head {} {}",
+        spec.name(),
+        spec.chain_id(),
+        node.kind().name,
+        view.head.number(),
+        view.hash()
+    ))
+}
+
+/// Serves until the node is to stop, or cannot go on. What is under way is finished then, and made durable.
+pub(super) fn serve(
+    node: &Node,
+    interrupt: &AtomicBool,
+    threads: MinerThreads,
+    servers: impl IntoIterator<Item = RunningServer>,
+) -> Result<(), Failure> {
+    let failed = wait(interrupt, node);
+    tracing::info!("stopping");
+    servers.into_iter().for_each(RunningServer::stop);
+    drop(threads);
+    node.flush().map_err(machine)?;
+    if let Some(failure) = failed {
+        return Err(Failure::Machine(failure.to_string()));
+    }
+    tracing::info!("stopped at block {}", node.view().head.number());
+    Ok(())
+}
+
 /// Waits until the node is to stop, or cannot go on.
-pub(super) fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
+fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
     wait_for(interrupt, || match node.failure() {
         // What is there can still be read.
         None | Some(NodeFailure::Store(_)) => None,

@@ -98,6 +98,7 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
     fs::create_dir_all(&out).map_err(|e| {
         Failure::Machine(format!("cannot make {}: {e}; name a directory with --out", out.display()))
     })?;
+    let result = args.result.open()?;
     let read_and_check = start.elapsed().as_secs_f64();
     tracing::info!("the powers of tau are good ({read_and_check:.1} s)");
 
@@ -119,7 +120,7 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
         dir: out,
         seconds: Seconds { read_and_check, derive, write: start.elapsed().as_secs_f64() },
     };
-    args.result.write(&made, || {
+    result.write(&made, || {
         let kind = if made.insecure { "INSECURE setup for development" } else { "setup" };
         format!(
             "{kind} {} of height {} in {}: {} MiB of tables, derived in {derive:.1} s",

@@ -1,8 +1,8 @@
 //! Signals that ask a command to stop: Ctrl-C (SIGINT), SIGTERM, and SIGHUP of a terminal that goes away.
 //!
-//! A command that has something to finish asks for a flag and looks at it ([`on_interrupt`]). Any other ends at once: it
-//! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for `devnet`: a server
-//! has no work that it leaves undone, and a user who ends one expects 0.
+//! A command that has something to finish, or to clear away, asks for a flag and looks at it ([`on_interrupt`]). Any other
+//! ends at once: it only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for
+//! `devnet`: a server has no work that it leaves undone, and a user who ends one expects 0.
 //!
 //! SIGBUS is no request: it says that a file which is read as memory cannot be read.
 
@@ -13,6 +13,7 @@ use signal_hook::{
 };
 use std::{
     fs,
+    path::Path,
     sync::{
         Arc, LazyLock, Once,
         atomic::{AtomicBool, Ordering},
@@ -59,6 +60,16 @@ pub(super) fn on_interrupt() -> Arc<AtomicBool> {
     // What a signal set since then stays set.
     FIRST.call_once(|| AT_ONCE.store(false, Ordering::Relaxed));
     Arc::clone(&AT_ONCE)
+}
+
+/// As [`on_interrupt`], for a command that writes this file or fills this directory, so that nothing unfinished stays there.
+/// Standard output, pipes and devices take what is written at once: there a signal ends the command.
+pub(super) fn on_interrupt_of(output: &Path) -> Arc<AtomicBool> {
+    let is_kept = !output.exists() || output.is_file() || output.is_dir();
+    match is_kept && output != Path::new("-") {
+        true => on_interrupt(),
+        false => Arc::default(),
+    }
 }
 
 /// Whether the parent process had a signal ignored; `false` where the system does not tell.

@@ -140,4 +140,6 @@ fn lists_are_kept_beside_the_chain() {
     let again = imported("60", "--bal=hints").ok().json();
     assert_eq!((&again["lists_written"], &again["listed"]), (&0.into(), &10.into()));
     assert_eq!(fs::read(data.path().join("access-lists")).unwrap(), file);
+    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(!data.path().exists());
 }

@@ -1,4 +1,5 @@
-//! The reader of the results goes away, or they cannot be written: what was found still decides how a command ends.
+//! The reader of the results or of the log goes away, or they cannot be written: what was found still decides how a command
+//! ends.
 
 use crate::{
     database::store,
@@ -104,6 +105,28 @@ fn damage_is_told_although_nobody_reads() {
         unread!["db", "check", "--datadir", data.path(), "--json", "-"],
     ] {
         assert_fails(&run, 3, &["is damaged", "one problem was found"]);
+    }
+}
+
+/// The log on a disk that is full, or with a reader that has gone.
+#[test]
+fn an_import_goes_on_without_its_log() {
+    for full in [true, false] {
+        let data = Data::new();
+        let mut command = Command::new(binary());
+        command.arg("import").arg(sample("chain.rlp.gz"));
+        command.arg("--chain").arg(sample("genesis.json")).arg("--datadir").arg(data.path());
+        command.env_remove("RUST_LOG").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(match full {
+            true => Stdio::from(fs::File::create("/dev/full").unwrap()),
+            false => Stdio::piped(),
+        });
+        let mut child = command.spawn().unwrap();
+        drop(child.stderr.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "full: {full}");
+        assert!(output.stdout.starts_with(b"head 1000 0x"), "full: {full}");
+        assert_eq!(data.head().0, 1000);
     }
 }
 

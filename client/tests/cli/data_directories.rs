@@ -150,6 +150,25 @@ fn other_forks(layer: &str) {
     data.check();
 }
 
+/// A chain is known by its name, whatever lies where the command is given.
+#[test]
+fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
+    let data = Data::new();
+    let file = data.write("dev", "something else");
+    let mut init = Command::new(binary());
+    init.args(["init", "--chain", "dev", "--datadir"]).arg(data.path());
+    let init = init.current_dir(file.parent().unwrap()).output().unwrap();
+    assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
+    let chain = |dir: &Path| Stamp::read(dir).unwrap().unwrap().chain;
+    assert_eq!(chain(&data.path()), "dev");
+    data.check();
+    // Nor is a genesis that somebody has put beside it.
+    fs::copy(sample("genesis.json"), data.path().join("genesis.json")).unwrap();
+    let out = data.file("out");
+    polytrie!["db", "convert", "--to", "raw", "--datadir", data.path(), "--out", out].ok();
+    assert_eq!(chain(&out), "dev");
+}
+
 /// One digit of the deposit contract's address makes blocks with deposits invalid.
 #[test]
 fn rules_that_were_changed_in_the_directory_are_not_believed() {
@@ -341,6 +360,13 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert_eq!((left(&data.path()), letter.exists()), (1, true));
 
     let Some((_, data)) = prepared(layer) else { return };
+    // What `import --bal-build` and `engine` keep there.
+    for file in ["access-lists", "jwt.hex"] {
+        fs::write(data.path().join(file), "").unwrap();
+    }
+    // A shadow that was killed before it came to anything.
+    fs::create_dir_all(data.path().join("shadow-raw/db")).unwrap();
+    fs::write(data.path().join("shadow-raw/LOCK"), "1234\n").unwrap();
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
     assert!(run.text().starts_with("removed "), "{}", run.text());
     assert!(!data.path().exists());
@@ -362,6 +388,7 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
         (to(&nowhere, &genesis), 3, &["there is no such file"][..]),
         (to(&genesis, &genesis), 1, &["looks like JSON"]),
         (to(&file, Path::new("mainnet")), 1, &["mainnet", "name the right one with --chain"]),
+        (option("--kv", Path::new("leveldb")), 2, &["there is no engine `leveldb`"]),
         (option("--shadow", Path::new("nope")), 2, &["`nope`"]),
         (option("--shadow", Path::new("mpt")), 2, &["--shadow mpt", "name another one"]),
         (option("--witness", &data.file("witness")), 2, &["makes no witnesses", "`rain`"]),
@@ -371,6 +398,9 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
         assert_fails(&run, code, words);
         assert!(!data.path().exists(), "{}", run.stderr);
     }
+    let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", nowhere];
+    assert_fails(&init, 3, &["nowhere"]);
+    assert!(!data.path().exists());
     // Asked to stop at an invalid block, it leaves the genesis block even if that is the first one.
     let stopped = data.file("stopped");
     let (chain, how) = (Path::new("mainnet"), "stop");

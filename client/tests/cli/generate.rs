@@ -78,6 +78,11 @@ fn what_cannot_be_generated() {
     let nowhere = polytrie!["bench", "generate", "--workload", "transfer", "--out", file];
     assert_eq!(nowhere.code, Some(3));
     assert!(nowhere.message().contains(&file.display().to_string()), "{}", nowhere.message());
+    let (out, json) = (data.file("out"), data.file("nowhere").join("made.json"));
+    let run =
+        polytrie!["bench", "generate", "--workload", "transfer", "--out", out, "--json", json];
+    assert_fails(&run, 3, &["made.json", "cannot be written"]);
+    assert!(!out.join("chain.rlp").exists());
     for wrong in
         [["--accounts", "0"], ["--txs", "0"], ["--new-recipients", "101"], ["--block-txs", "0"]]
     {

@@ -143,6 +143,27 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
     }
 }
 
+/// What is in memory is gone with the process: there is nothing to go on from.
+#[test]
+fn an_interrupted_import_does_not_promise_what_is_not_kept() {
+    let data = Data::new();
+    let csv = data.file("blocks.csv");
+    let extra = ["--kv", "memory", "--csv", csv.to_str().unwrap()];
+    let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
+    while !fs::metadata(&csv).is_ok_and(|meta| meta.len() > 0) {
+        assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(&import, "-INT");
+    let mut stderr = String::new();
+    import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(import.wait().unwrap().code(), Some(130), "{stderr}");
+    let message = stderr.lines().last().unwrap();
+    assert!(message.starts_with("interrupted: at block "), "{stderr}");
+    assert!(message.contains("nothing was kept"), "{stderr}");
+    drop(pipe);
+}
+
 /// A user who asked for a block need not wait for the one after it; nor where it is there already.
 #[test]
 fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
@@ -201,4 +222,45 @@ fn what_only_reads_ends_at_once() {
         kill(&export, signal);
         assert_eq!(export.wait().unwrap().code(), Some(130), "{signal}");
     }
+}
+
+/// What is not whole does not stay, not even under another name.
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--chain", chain, "--datadir", data.path()].ok();
+    let dir = data.file("exports");
+    fs::create_dir(&dir).unwrap();
+    let is_empty = || fs::read_dir(&dir).unwrap().next().is_none();
+    let is_interrupted = || {
+        let out = dir.join("chain.rlp");
+        let mut export = Command::new(binary())
+            .args(["export", "--datadir"])
+            .args([&data.path(), &out])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ended = None;
+        while is_empty() && ended.is_none() {
+            ended = export.try_wait().unwrap();
+        }
+        if ended.is_none() {
+            kill(&export, "-INT");
+        }
+        let output = export.wait_with_output().unwrap();
+        // It may come to its end before it hears of it.
+        let is_done = output.status.success();
+        if is_done {
+            fs::remove_file(out).unwrap();
+        } else {
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(130), "{stderr}");
+            assert!(stderr.contains("interrupted: at block "), "{stderr}");
+        }
+        assert!(is_empty());
+        !is_done
+    };
+    assert!((0..100).any(|_| is_interrupted()), "it was never interrupted");
 }

@@ -53,6 +53,7 @@ fn where_a_result_goes_is_looked_at_first() {
     for run in [
         polytrie!["db", "unwind", "--to", "3", "--datadir", data.path(), "--json", file],
         polytrie!["db", "prune", "--datadir", data.path(), "--json", file],
+        polytrie!["db", "repair", "--datadir", data.path(), "--json", file],
         polytrie![
             "db",
             "convert",
@@ -166,6 +167,15 @@ fn an_empty_variable_is_none() {
     ];
     let output = run("POLYTRIE_BENCH_CACHE", &bench);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // A home that is none is no place for a cache, and neither is wherever the command is given.
+    let mut command = std::process::Command::new(crate::run::binary());
+    command.env("HOME", "").env_remove("XDG_CACHE_HOME").env_remove("POLYTRIE_BENCH_CACHE");
+    fs::create_dir(data.file("here")).unwrap();
+    command.current_dir(data.file("here")).args(bench.iter().map(|arg| arg.as_ref()));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--cache is needed"));
+    assert!(fs::read_dir(data.file("here")).unwrap().next().is_none());
     // One that says something counts.
     let elsewhere = data.file("elsewhere");
     let mut command = std::process::Command::new(crate::run::binary());

@@ -233,6 +233,10 @@ fn where_a_setup_goes_is_looked_at_first() {
         user.run(&[&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4", &"--out", &file]);
     assert_eq!(code, 3, "{stderr}");
     assert!(stderr.contains("cannot make") && !stderr.contains("derived"), "{stderr}");
+    let (out, json) = (user.dir("out"), user.dir("nowhere").join("made.json"));
+    let make: [&dyn AsRef<OsStr>; 5] = [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4"];
+    user.fails(3, "cannot be written", &[&make[..], &[&"--out", &out, &"--json", &json]].concat());
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
     let (code, _, stderr) = user.run(&[&"setup", &"lvmt", &"--ptau", &file, &"--seed", &"x"]);
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("--seed"), "{stderr}");

@@ -109,3 +109,32 @@ fn wrong_usage_is_told_from_a_failing_machine() {
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     }
 }
+
+/// A report that was begun does not stay, not even under another name.
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (tests, reports) = (dir.path().join("tests"), dir.path().join("reports"));
+    for folder in [&tests, &reports] {
+        fs::create_dir(folder).expect("a directory can be made");
+    }
+    let pipe = tests.join("pipe.json");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("the program starts");
+    assert!(made.success());
+    let (places, json) = (tests.display().to_string(), reports.join("report"));
+    let child = command(&[&places, "--json", &json.display().to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // Opens when its tests are being read.
+    let end = fs::File::options().write(true).open(&pipe).expect("it is read");
+    let kill = Command::new("kill").arg("-INT").arg(child.id().to_string()).status();
+    assert!(kill.expect("the program starts").success());
+    drop(end);
+    let output = child.wait_with_output().expect("the program ends");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{error}");
+    assert!(error.ends_with("interrupted: there is no result\n"), "{error}");
+    assert_eq!(fs::read_dir(reports).expect("it can be read").count(), 0);
+}

@@ -5,7 +5,7 @@
 //! insecure setup for development, which is only ever used for data directories that were made with it.
 
 use super::LvmtSettings;
-use crate::{Parameters, normal};
+use crate::{Parameters, normal, user_cache};
 use alloy_primitives::B256;
 use clap::Args;
 use parking_lot::Mutex;
@@ -16,7 +16,6 @@ use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    env,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
 };
@@ -57,17 +56,12 @@ impl Remembered {
 ///
 /// If the environment names no home.
 pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
-    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = named("XDG_CACHE_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| named("HOME").map(|home| home.join(".cache")))
-        .ok_or_else(|| {
-            unsupported(
-                "has no place for its setup, as neither XDG_CACHE_HOME nor HOME is set; name a directory with --lvmt.setup".into(),
-            )
-        })?;
-    let name = if insecure { "lvmt-insecure-dev" } else { "lvmt" };
-    Ok(cache.join("polytrie").join(name))
+    let cache = user_cache().ok_or_else(|| {
+        unsupported(
+            "has no place for its setup, as neither XDG_CACHE_HOME nor HOME is set; name a directory with --lvmt.setup".into(),
+        )
+    })?;
+    Ok(cache.join(if insecure { "lvmt-insecure-dev" } else { "lvmt" }))
 }
 
 /// The verifying key of the setup to use: that of the directory that was named; else the one that is `wanted`, where a data

@@ -31,6 +31,7 @@ impl DataDir {
             return Self::in_memory(options, || Ok(Arc::new(ChainSpec::parse("dev", genesis)?)));
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        Self::engine_of(options)?;
         let lock = Self::claim(dir)?;
         let path = dir.join(GENESIS_FILE);
         write_whole(&path, genesis).map_err(|source| OpenError::Io {
@@ -58,11 +59,16 @@ impl DataDir {
         if Stamp::read(dir)?.is_some() {
             return Err(OpenError::Taken { path: dir.to_owned() });
         }
+        let kv = Self::engine_of(options)?;
         let mut options = options.clone();
         let parameters = kind.settle_parameters(&mut options.layer, None)?;
         let lock = Self::claim(dir)?;
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
-        let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
+        // What lies beside a chain that is built in is not its genesis.
+        let genesis = match source.stamp.rules {
+            Some(_) => Self::copy_genesis(from, dir)?,
+            None => None,
+        };
+        let chain = genesis.unwrap_or_else(|| source.stamp.chain.clone());
         let stamp = Stamp {
             chain,
             state: kind.name.to_owned(),
@@ -113,6 +119,13 @@ impl DataDir {
         }
     }
 
+    /// The engine of a new directory, which this build must have: without it there is no need for one.
+    pub(super) fn engine_of(options: &OpenOptions) -> Result<&str, OpenError> {
+        let name = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        layers::expect_engine(name)?;
+        Ok(name)
+    }
+
     /// Makes a directory, which must not hold anything yet, and keeps others out.
     pub(super) fn claim(dir: &Path) -> Result<DirLock, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
@@ -120,7 +133,12 @@ impl DataDir {
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         create_dir(dir).map_err(io("create the data directory"))?;
-        Ok(DirLock::acquire(dir)?)
+        let lock = DirLock::acquire(dir)?;
+        // Another process may have made one of it since that look.
+        match Stamp::read(dir)? {
+            Some(_) => Err(OpenError::Taken { path: dir.to_owned() }),
+            None => Ok(lock),
+        }
     }
 
     /// Takes the directory of the flat state for this data directory, if there is one.
@@ -133,6 +151,7 @@ impl DataDir {
 
     pub(super) fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        Self::engine_of(options)?;
         let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
         if let Some((file, header)) = &options.first_block {
             expect_chain(&loaded.1, file, header)?;
@@ -148,7 +167,7 @@ impl DataDir {
         (file, spec): (Option<FileState>, Arc<ChainSpec>),
         lock: DirLock,
     ) -> Result<Self, OpenError> {
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let kv = Self::engine_of(options)?;
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
         let options = &options;
@@ -213,9 +232,10 @@ impl DataDir {
         kv: &str,
         spec: &ChainSpec,
     ) -> Result<Stamp, OpenError> {
-        // A relative path would mean another file in another working directory.
+        // A relative path would mean another file in another working directory. A file that bears the name of a built-in
+        // chain is not what was loaded.
         let chain = match fs::canonicalize(spec.name()) {
-            Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
+            Ok(path) if path.is_file() && spec.outline().is_some() => path.display().to_string(),
             _ => spec.name().to_owned(),
         };
         Ok(Stamp {
@@ -248,7 +268,7 @@ fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result
 }
 
 /// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
-/// written.
+/// written, and what the root of a new disk has.
 fn is_left_over(dir: &Path) -> io::Result<bool> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -258,7 +278,7 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
     let genesis = [GENESIS_FILE.to_owned(), format!("{GENESIS_FILE}.tmp")];
     let is_ours = |name: &OsString| {
-        name == "LOCK"
+        flat::is_nothing(name)
             || flat::is_left_over(name)
             || name == temporary.as_str()
             || ((name == "db" || genesis.iter().any(|genesis| name == genesis.as_str()))

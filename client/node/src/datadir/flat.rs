@@ -176,7 +176,7 @@ fn names(dir: &Path) -> Result<Vec<OsString>, FlatError> {
 }
 
 /// What is in a directory that holds nothing: leftovers of ours, and what the root of a new disk has.
-fn is_nothing(name: &OsStr) -> bool {
+pub(super) fn is_nothing(name: &OsStr) -> bool {
     [LOCK, UNFINISHED, "lost+found"].iter().any(|nothing| name == *nothing)
 }
 
@@ -301,7 +301,7 @@ pub fn forget_flat(datadir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file in a data directory without a stamp is what [`claim`] leaves there.
+/// Whether a file in a data directory without a stamp is what [`claim`] leaves there when it is whole.
 pub(super) fn is_left_over(name: &OsStr) -> bool {
-    [OWNER_FILE, UNFINISHED].iter().any(|ours| name == *ours)
+    name == OWNER_FILE
 }

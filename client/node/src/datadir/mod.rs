@@ -10,6 +10,7 @@
 //! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process; LAYER/ in
 //!                   it: files of the layer's own, if it has any
 //! D/access-lists    what `import --bal-build` has found blocks to touch
+//! D/jwt.hex         the secret of `polytrie engine`
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 

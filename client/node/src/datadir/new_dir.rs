@@ -8,7 +8,7 @@ use super::{
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, GenesisPlan};
 use polytrie_kv::write_whole;
-use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER};
+use polytrie_layers::{self as layers, DEFAULT_LAYER};
 use polytrie_state::{STAMP_FILE, Stamp};
 use std::{
     fs, io,
@@ -69,7 +69,7 @@ impl NewDir {
         }
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let (file, spec) = load()?;
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let kv = DataDir::engine_of(options)?;
         let mut options = options.clone();
         // What is refused without a look at the disk leaves nothing there.
         let stamp = DataDir::stamp(&mut options, kind, kv, &spec)?;

@@ -100,6 +100,14 @@ fn without_a_genesis_block_the_accounts_are_read() {
     assert_eq!(chain.layer().commitment().digest(), chain.head().header.state_root);
 }
 
+#[test]
+fn the_root_of_a_new_disk_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    fs::create_dir_all(dir.path().join("data/lost+found")).unwrap();
+    drop(open(dir.path(), Some(&file)).unwrap());
+}
+
 /// A power failure may leave anything of files that were never synced. Where nothing was confirmed the directory is made
 /// anew.
 #[test]

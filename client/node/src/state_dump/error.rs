@@ -85,7 +85,7 @@ pub enum StateDumpError {
     #[error("there is no block in the data directory yet; import some first")]
     NoHead,
     /// The user asked to stop.
-    #[error("interrupted; nothing was kept: the same command begins anew")]
+    #[error("interrupted; nothing was kept, and the same command begins anew")]
     Interrupted,
 }
 

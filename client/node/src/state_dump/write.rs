@@ -7,7 +7,15 @@ use polytrie_chain::ChainDb;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{Scratch, Sortable, Sorter};
 use polytrie_state::{Account, StateError, StateLayer, StateReader};
-use std::{fmt::Arguments, io::Write, ops::ControlFlow, sync::Arc};
+use std::{
+    fmt::Arguments,
+    io::Write,
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Slots of an account that are sorted in memory.
 const HELD: usize = 1 << 17;
@@ -53,17 +61,19 @@ pub struct DumpOptions {
 ///
 /// # Errors
 ///
-/// If the store fails or is damaged, `out` cannot be written to, or an account or slot has no known name that needs one.
+/// If there is no block, the store fails or is damaged, `out` cannot be written to, an account or slot has no known name that
+/// needs one, or `interrupt` was set from outside.
 pub fn write_dump(
     dir: &DataDir,
     options: DumpOptions,
     out: &mut dyn Write,
+    interrupt: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64, StateDumpError> {
     let db = dir.chain_db();
     db.check_settled()?;
-    let head = db.head()?;
-    let root = || head.as_ref().map(|head| head.header.state_root).ok_or(StateDumpError::NoHead);
+    // Until the genesis block stands, what there is of the state is an unfinished load.
+    let root = db.head()?.ok_or(StateDumpError::NoHead)?.header.state_root;
     let mut dump = Dump {
         layer: &*dir.layer,
         reader: dir.layer.reader()?,
@@ -71,18 +81,17 @@ pub fn write_dump(
         db,
         options,
         out,
+        interrupt,
         accounts: 0,
         failed: None,
     };
     match options.form {
         DumpForm::Polytrie => {}
         DumpForm::Reth | DumpForm::Geth => {
-            let root = root()?;
             dump.put(format_args!("{{\"root\":\"{root}\"}}\n"))?;
         }
         DumpForm::Genesis => {
-            let (spec, root) = (dir.spec()?, root()?);
-            let fields = genesis_fields(&spec);
+            let fields = genesis_fields(&dir.spec()?);
             dump.put(format_args!("{fields}\"stateRoot\":\"{root}\",\"alloc\":{{\n"))?;
         }
     }
@@ -129,6 +138,7 @@ struct Dump<'a> {
     db: ChainDb,
     options: DumpOptions,
     out: &'a mut dyn Write,
+    interrupt: &'a AtomicBool,
     accounts: u64,
     /// Why it ends early.
     failed: Option<StateDumpError>,
@@ -141,6 +151,9 @@ impl Dump<'_> {
     }
 
     fn put(&mut self, text: Arguments<'_>) -> Result<(), StateDumpError> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(StateDumpError::Interrupted);
+        }
         self.out.write_fmt(text).map_err(StateDumpError::Write)
     }
 
@@ -317,5 +330,31 @@ impl Sortable for PlainSlot {
 
     fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
         Some(Self(U256::try_from_be_slice(key)?, U256::try_from_be_slice(value)?))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::datadir::OpenOptions;
+
+    #[test]
+    fn only_a_whole_state_is_written() {
+        let (kv, chain) = (Some("memory".to_owned()), Some("dev".to_owned()));
+        let options = OpenOptions { kv, chain, ..OpenOptions::default() };
+        for form in [DumpForm::Polytrie, DumpForm::Reth, DumpForm::Geth, DumpForm::Genesis] {
+            let write = |dir: &DataDir, interrupted: bool| {
+                let options = DumpOptions { form, code: true, storage: true };
+                let mut out = Vec::new();
+                write_dump(dir, options, &mut out, &AtomicBool::new(interrupted), &mut |_| {})
+            };
+            let dir = DataDir::open(&options, true).unwrap();
+            let error = write(&dir, false).unwrap_err();
+            assert!(matches!(error, StateDumpError::NoHead), "{form:?}: {error}");
+            let (_chain, dir) = dir.into_chain().unwrap();
+            let error = write(&dir, true).unwrap_err();
+            assert!(matches!(error, StateDumpError::Interrupted), "{form:?}: {error}");
+        }
     }
 }

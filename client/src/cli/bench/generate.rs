@@ -54,10 +54,18 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
+    fs::create_dir_all(&args.out).map_err(|error| {
+        let out = args.out.display();
+        Failure::Machine(format!(
+            "cannot create {out}: {error}; check the path, or choose another --out"
+        ))
+    })?;
+    // It may be in that directory.
+    let result = args.result.open()?;
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
         let shape = MainnetShape { bytes: size as u64, seed: spec.seed };
         let generated = generate_state(shape, &args.out, &interrupt)?;
-        return args.result.write(&generated, || {
+        return result.write(&generated, || {
             let Parts { accounts, slots, contracts, code_bytes, largest } = generated.parts;
             format!(
                 "{accounts} accounts, of them {contracts} contracts with {code_bytes} bytes of code and {slots} slots, {largest} in the largest"
@@ -65,12 +73,6 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
         });
     }
     let at = |action| CacheError::at(action, &args.out);
-    fs::create_dir_all(&args.out).map_err(|error| {
-        let out = args.out.display();
-        Failure::Machine(format!(
-            "cannot create {out}: {error}; check the path, or choose another --out"
-        ))
-    })?;
     // Without a cache, what it would hold goes with the command.
     let temporary = match args.cache.named() {
         Some(_) => None,
@@ -84,7 +86,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let generated = generate(&spec, &args.out, &Arc::new(cache), &interrupt)?;
     drop(temporary);
     let report = Report { spec: &spec, generated: &generated };
-    args.result.write(&report, || {
+    result.write(&report, || {
         let head = &generated.chain.head;
         format!("head {} {} state root {}", head.number, head.hash, head.state_root)
     })

@@ -8,14 +8,14 @@ use super::{
 use crate::{
     bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
     cli::{
-        args::{ENGINE_NAME, EngineArgs, LAYER_NAME},
+        args::{ENGINE_NAME, EngineArgs, LAYER_NAME, core_count},
         signals::on_interrupt,
     },
     layers::values::parse_bytes,
     layers::{DEFAULT_ENGINE, LAYERS, LayerOptions},
 };
 use clap::Args;
-use std::{collections::BTreeMap, fs, sync::Arc, thread};
+use std::{collections::BTreeMap, fs, sync::Arc};
 
 /// RocksDB's caches in a cold run, and what gathers before a flush, by default: small against any state worth
 /// measuring.
@@ -110,9 +110,7 @@ impl MeasureArgs {
             settings.engine.buffer.get_or_insert(COLD_CACHE);
         }
         let memory_limit = self.memory_limit.map(|bytes| limited(bytes, &mut settings));
-        let threads = self
-            .threads
-            .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
+        let threads = self.threads.map_or_else(core_count, usize::from);
         Ok(Comparison {
             subjects,
             runs: self.runs.unwrap_or(runs).into(),

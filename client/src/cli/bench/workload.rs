@@ -1,12 +1,12 @@
 //! Options that say which workload, and where prepared things are kept.
 
 use super::Failure;
-use crate::bench::{Cache, Popularity, Shape, WorkloadKind, WorkloadSpec};
-use clap::Args;
-use std::{
-    env,
-    path::{Path, PathBuf},
+use crate::{
+    bench::{Cache, Popularity, Shape, WorkloadKind, WorkloadSpec},
+    layers,
 };
+use clap::Args;
+use std::path::{Path, PathBuf};
 
 /// Which chain.
 #[derive(Debug, Args)]
@@ -68,10 +68,7 @@ impl WorkloadArgs {
 
 /// The user's directory for prepared things.
 pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = cache.map(PathBuf::from).or_else(home)?;
-    Some(cache.join("polytrie").join("bench"))
+    Some(layers::user_cache()?.join("bench"))
 }
 
 /// Where prepared things are kept.

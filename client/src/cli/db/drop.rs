@@ -1,7 +1,8 @@
 //! `polytrie db drop`.
 
 use crate::{
-    cli::{exit::Failure, output},
+    access_lists::ACCESS_LISTS_FILE,
+    cli::{authrpc::SECRET_FILE, exit::Failure, output},
     datadir::{DataDir, GENESIS_FILE, OUTLINE_FILE, forget_flat, remove_flat},
     import::SHADOW_PREFIX,
     layers,
@@ -118,8 +119,9 @@ fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)>
     forget_flat(dir).map_err(|e| (dir.to_owned(), e))?;
     let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
     let genesis = keeps_genesis.then_some(GENESIS_FILE);
+    let beside = [ACCESS_LISTS_FILE, SECRET_FILE];
     let files = [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"];
-    for name in genesis.into_iter().chain(files) {
+    for name in beside.into_iter().chain(genesis).chain(files) {
         let file = dir.join(name);
         gone(&file, fs::remove_file(&file))?;
     }
@@ -132,13 +134,14 @@ fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)>
     }
 }
 
-/// The data directories within this one that `import --shadow` made.
+/// The data directories within this one that `import --shadow` made, or began to make.
 fn shadows(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut shadows = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let named = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(SHADOW_PREFIX);
-        if path.file_name().is_some_and(named) && path.join(STAMP_FILE).is_file() {
+        let is_ours = || [STAMP_FILE, "LOCK"].iter().any(|file| path.join(file).is_file());
+        if path.file_name().is_some_and(named) && is_ours() {
             shadows.push(path);
         }
     }

@@ -6,6 +6,7 @@ use crate::{
         args::StoredArgs,
         exit::Failure,
         output::{self, Ticker},
+        signals::on_interrupt_of,
     },
     datadir::DataDir,
     state_dump::{DumpForm, DumpOptions, StateDumpError, write_dump},
@@ -64,11 +65,12 @@ pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
         let text = "--no-code and --no-storage go with --format polytrie or geth: the other formats are there to be read back";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let interrupt = on_interrupt_of(&args.file);
     let dir = DataDir::open(&args.data.options(true), false)?;
     let mut out = OutputFile::create(&args.file)?;
     let options = DumpOptions { form, code: !args.no_code, storage: !args.no_storage };
     let mut ticker = Ticker::new();
-    let written = write_dump(&dir, options, &mut out, &mut |accounts| {
+    let written = write_dump(&dir, options, &mut out, &interrupt, &mut |accounts| {
         if ticker.is_due() {
             tracing::info!(accounts, "dumping");
         }

@@ -30,6 +30,7 @@ struct Repaired {
 }
 
 pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
+    let result = args.result.open()?;
     let lost = DataDir::repair(&args.data.options(false))?;
     let rows = DataDir::open_rows(&args.data.options(true))?;
     let head = rows.chain_db().head()?;
@@ -41,7 +42,7 @@ pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
         lost: lost.into_iter().map(words).collect(),
         head: head.map(|head| head.block_ref()),
     };
-    args.result.write(&report, || report.text())
+    result.write(&report, || report.text())
 }
 
 impl Repaired {

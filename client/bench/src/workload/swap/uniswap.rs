@@ -2,6 +2,7 @@
 
 use crate::CacheError;
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
+use polytrie_layers::user_cache;
 use serde::Deserialize;
 use std::{
     env, fs, io,
@@ -87,15 +88,12 @@ pub(super) fn short_string(text: &str) -> U256 {
 }
 
 fn directory() -> Result<PathBuf, CacheError> {
-    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    named(VARIABLE)
-        .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("polytrie/uniswap")))
-        .or_else(|| named("HOME").map(|home| home.join(".cache/polytrie/uniswap")))
-        .ok_or_else(|| {
-            CacheError::Needs(format!(
-                "the workload needs the contracts of UniswapV2, and neither {VARIABLE} nor HOME says where they are; run `scripts/setup-uniswap DIR` and set {VARIABLE}=DIR"
-            ))
-        })
+    let named = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.or_else(|| Some(user_cache()?.join("uniswap"))).ok_or_else(|| {
+        CacheError::Needs(format!(
+            "the workload needs the contracts of UniswapV2, and neither {VARIABLE} nor HOME says where they are; run `scripts/setup-uniswap DIR` and set {VARIABLE}=DIR"
+        ))
+    })
 }
 
 fn missing(path: &Path, error: &io::Error) -> CacheError {
