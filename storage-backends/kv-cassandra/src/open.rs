@@ -7,6 +7,7 @@ use crate::{
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
     error::{corrupt, failed},
+    fence::GRACE,
     head::{self, Head},
     log::{self, Place, following},
     write::Writer,
@@ -14,7 +15,11 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{KvError, LiveSet, Table};
 use scylla::response::PagingState;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How a store in a cluster is opened.
 #[derive(Debug, Clone)]
@@ -121,10 +126,13 @@ impl CassandraEngine {
         shared.read_buckets()?;
         let deleted = shared.finish(&head)?;
         *shared.current.write() = Current { version: head.version, deleted: Arc::new(deleted) };
-        let mut writer = Writer { collected: head.cleared, head, failure: None };
-        if !shared.options.read_only {
-            shared.clear_up(&mut writer)?;
+        // A store that was made here has no owner before.
+        let is_taken_over = !read_only && head.epoch > 1;
+        if is_taken_over {
+            shared.remove_in_vain(&head)?;
         }
+        let clears_up = is_taken_over.then(|| Instant::now() + GRACE);
+        let writer = Writer { collected: head.cleared, clears_up, head, failure: None };
         Ok(Self { shared: Arc::new(shared), writer: Mutex::new(writer) })
     }
 }
@@ -164,17 +172,10 @@ impl Shared {
         )))
     }
 
-    /// Removes versions that no view needs, now that there is none, and what the owner before may have written down in vain.
-    fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
-        let Head { version, epoch, .. } = writer.head;
-        let store = Arc::clone(&self.store);
-        let in_vain = Place { store, version: version + 1, writer: epoch - 1 };
-        log::remove(&self.cluster, &in_vain)?;
-        if writer.head.floor < version {
-            let next = Head { floor: version, ..writer.head.clone() };
-            self.commit(writer, next)?;
-        }
-        self.collect_unseen(writer)
+    /// Removes what the owner before may have written down and can no longer commit.
+    fn remove_in_vain(&self, head: &Head) -> Result<(), KvError> {
+        let (store, version) = (Arc::clone(&self.store), head.version + 1);
+        log::remove(&self.cluster, &Place { store, version, writer: head.epoch - 1 })
     }
 
     fn read_buckets(&self) -> Result<(), KvError> {
