@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR / N / .hold LOCK log-data/… log-offsets/… nodes/…      the files of number N, which is in the chain's store
+//!       polytrie-qmdb-… / LOCK qmdb/… 1/…                   copies that go with a layer which only reads, and with a fork
 //! ```
 //!
 //! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
@@ -17,12 +18,23 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// How the names of directories begin that go with a layer.
+const PREFIX: &str = "polytrie-qmdb-";
+
 /// The directories of the crate's files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) options: QmdbOptions,
     /// Used where no directory was named, or nothing there may change; made when it is needed.
-    temporary: OnceLock<TempDir>,
+    temporary: OnceLock<Temporary>,
+}
+
+/// A directory that goes with the layer.
+#[derive(Debug)]
+struct Temporary {
+    dir: TempDir,
+    /// Tells it from what a crash has left.
+    _lock: DirLock,
 }
 
 impl Files {
@@ -71,15 +83,29 @@ impl Files {
         remove(&self.path(number)?)
     }
 
-    /// A copy of the files in a directory, which is locked meanwhile. It goes with the layer.
-    pub(super) fn copy_of(&self, from: &Path) -> Result<PathBuf, StateError> {
-        let _lock = DirLock::acquire(from)?;
+    /// The directory to open in the place of this one, locked: the same, or a copy that goes with the layer where nothing
+    /// may change.
+    pub(super) fn locked(&self, origin: &Path) -> Result<(PathBuf, DirLock), StateError> {
+        let lock = DirLock::acquire(origin)?;
+        if let Some(dir) = &self.options.dir {
+            remove_left_over(dir);
+        }
+        if !self.are_only_read() {
+            return Ok((origin.to_owned(), lock));
+        }
         let to = self.temporary()?.join(NAME);
         // That of an earlier attempt.
         remove(&to)?;
         fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
-        copy(from, &to)?;
-        Ok(to)
+        copy(origin, &to)?;
+        let lock = DirLock::acquire(&to)?;
+        Ok((to, lock))
+    }
+
+    /// Where directories are made that go with the layer: beside the files, if these are kept, as that disk has room for
+    /// such, and may share the blocks of a copy with what it is of.
+    pub(super) fn within(&self) -> &Path {
+        self.options.dir.as_deref().unwrap_or(&self.options.temporary)
     }
 
     fn dir(&self) -> Result<PathBuf, StateError> {
@@ -92,13 +118,15 @@ impl Files {
     /// A directory that goes with the layer.
     fn temporary(&self) -> Result<PathBuf, StateError> {
         if self.temporary.get().is_none() {
-            let within = &self.options.temporary;
-            let made = tempfile::Builder::new().prefix("polytrie-qmdb-").tempdir_in(within);
-            let made = made.map_err(|error| failed("create", within, error))?;
+            let within = self.within();
+            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
+            let dir = made.map_err(|error| failed("create", within, error))?;
+            let lock = DirLock::acquire(dir.path())?;
             // Another thread may have been quicker; then this one goes.
-            let _ = self.temporary.set(made);
+            let _ = self.temporary.set(Temporary { dir, _lock: lock });
         }
-        Ok(self.temporary.get().map_or_else(|| PathBuf::from(NAME), |dir| dir.path().to_owned()))
+        let made = self.temporary.get();
+        Ok(made.map_or_else(|| PathBuf::from(NAME), |made| made.dir.path().to_owned()))
     }
 }
 
@@ -106,6 +134,23 @@ fn remove(dir: &Path) -> Result<(), StateError> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", dir, error)),
         _ => Ok(()),
+    }
+}
+
+/// Removes the copies that a crash has left in a directory, as far as that goes: nothing depends on it.
+fn remove_left_over(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // One that is empty is just being made.
+        let is_made = fs::read_dir(&path).is_ok_and(|mut within| within.next().is_some());
+        if name.starts_with(PREFIX)
+            && is_made
+            && let Ok(_lock) = DirLock::acquire(&path)
+            && let Err(error) = remove(&path)
+        {
+            tracing::debug!(%error, "an old copy of the files of qmdb could not be removed");
+        }
     }
 }
 
