@@ -58,16 +58,6 @@ impl CassandraOptions {
             cache_bytes: 64 << 20,
         }
     }
-
-    fn check_tables(&self) -> Result<(), KvError> {
-        for (i, table) in self.tables.iter().enumerate() {
-            let same = |other: &&Table| other.id == table.id || other.name == table.name;
-            if let Some(other) = self.tables[..i].iter().find(same) {
-                return Err(KvError::DuplicateTable(other.name, table.name));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl CassandraEngine {
@@ -81,7 +71,7 @@ impl CassandraEngine {
     /// directory belongs to another store, or the cluster does not answer for as long as the options say;
     /// [`KvError::Corrupt`].
     pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
-        options.check_tables()?;
+        Table::expect_distinct(&options.tables)?;
         let CassandraOptions { dir, nodes, keyspace, store, patience, read_only, .. } = &options;
         let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref())?;
         let cluster = Cluster::connect(&address.nodes, &address.keyspace, *patience, !read_only)?;
@@ -102,7 +92,7 @@ impl CassandraEngine {
         store: &str,
         options: CassandraOptions,
     ) -> Result<Self, KvError> {
-        options.check_tables()?;
+        Table::expect_distinct(&options.tables)?;
         let store: Arc<str> = store.into();
         let (link, name, read_only) = (cluster.link(), Arc::clone(&store), options.read_only);
         let head = cluster.wait(async move {

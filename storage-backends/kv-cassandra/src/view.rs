@@ -14,9 +14,6 @@ use crate::{
 use polytrie_kv::{KeyRange, KvError, Read, Table, Ticket, Visit};
 use std::{fmt, sync::Arc};
 
-/// A key behind every key that a table may hold.
-pub(crate) const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
-
 /// The rows as they were after one version, whatever is written later.
 pub(crate) struct CassandraView {
     shared: Arc<Shared>,

@@ -17,10 +17,9 @@ use crate::{
     head::{self, Head, cql},
     log::{self, Place},
     rows::{Groups, drop_key, put},
-    view::END,
 };
 use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Table};
-use std::{collections::BTreeSet, io, sync::Arc, thread, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
 
 /// Bytes of a value at most. Cassandra takes no write larger than half a segment of its log, which is 16 MiB as it comes.
 const LONGEST_VALUE: usize = 15 << 20;
@@ -41,9 +40,7 @@ impl CassandraEngine {
     pub(crate) fn write_changes(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let shared = &*self.shared;
         if shared.options.read_only {
-            let kind = io::ErrorKind::PermissionDenied;
-            let source = io::Error::new(kind, "the store is open read-only");
-            return Err(KvError::io("write to", &shared.options.dir, source));
+            return Err(KvError::read_only(&shared.options.dir));
         }
         shared.check(changes)?;
         let sorted = (!is_sorted(changes)).then(|| sorted(changes));
@@ -225,7 +222,7 @@ impl Shared {
                     Op::Delete { key } => groups.add(drop_key(store, table, key, version))?,
                     Op::DeleteRange { from, to } => {
                         let range = KeyRange { from, to, reverse: false };
-                        let to = to.unwrap_or(&END);
+                        let to = to.unwrap_or(&Table::END);
                         for bucket in self.buckets.within(table, range) {
                             let bytes = from.len() + to.len();
                             let (from, to) = (from.to_vec(), to.to_vec());

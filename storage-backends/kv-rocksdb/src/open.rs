@@ -62,12 +62,7 @@ impl RocksEngine {
     /// if another process, or this one, has it open; [`KvError::Corrupt`]; [`KvError::DiskFull`].
     pub fn open(options: RocksOptions) -> Result<Self, KvError> {
         let RocksOptions { path, tables, .. } = &options;
-        for (i, table) in tables.iter().enumerate() {
-            let same = |other: &&Table| other.id == table.id || other.name == table.name;
-            if let Some(other) = tables[..i].iter().find(same) {
-                return Err(KvError::DuplicateTable(other.name, table.name));
-            }
-        }
+        Table::expect_distinct(tables)?;
         let current = path.join(CURRENT_FILE);
         if options.read_only {
             // RocksDB would report a missing file without its name.
