@@ -8,7 +8,10 @@
 //! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
 
 use crate::{NAME, QmdbOptions};
-use polytrie_kv::{DirLock, KvError, create_dir, dir_bytes, disk::sync_dir};
+use polytrie_kv::{
+    DirLock, KvError, create_dir, dir_bytes,
+    disk::{remove_dir, sync_dir},
+};
 use polytrie_state::StateError;
 use std::{
     fs,
@@ -80,7 +83,7 @@ impl Files {
 
     /// Removes the files of a number, which must be closed.
     pub(super) fn remove(&self, number: u64) -> Result<(), StateError> {
-        remove(&self.path(number)?)
+        Ok(remove_dir(&self.path(number)?)?)
     }
 
     /// The directory to open in the place of this one, locked: the same, or a copy that goes with the layer where nothing
@@ -95,7 +98,7 @@ impl Files {
         }
         let to = self.temporary()?.join(NAME);
         // That of an earlier attempt.
-        remove(&to)?;
+        remove_dir(&to)?;
         fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
         copy(origin, &to)?;
         let lock = DirLock::acquire(&to)?;
@@ -130,13 +133,6 @@ impl Files {
     }
 }
 
-fn remove(dir: &Path) -> Result<(), StateError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", dir, error)),
-        _ => Ok(()),
-    }
-}
-
 /// Removes the copies that a crash has left in a directory, as far as that goes: nothing depends on it.
 fn remove_left_over(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten();
@@ -147,7 +143,7 @@ fn remove_left_over(dir: &Path) {
         if name.starts_with(PREFIX)
             && is_made
             && let Ok(_lock) = DirLock::acquire(&path)
-            && let Err(error) = remove(&path)
+            && let Err(error) = remove_dir(&path)
         {
             tracing::debug!(%error, "an old copy of the files of qmdb could not be removed");
         }
