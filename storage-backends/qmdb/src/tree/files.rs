@@ -14,7 +14,7 @@ use polytrie_kv::{
 };
 use polytrie_state::StateError;
 use std::{
-    fs,
+    fs::{self, DirEntry},
     io::{Error, ErrorKind},
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -135,13 +135,13 @@ impl Files {
 
 /// Removes the copies that a crash has left in a directory, as far as that goes: nothing depends on it.
 fn remove_left_over(dir: &Path) {
-    let entries = fs::read_dir(dir).into_iter().flatten();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // One that is empty is just being made.
-        let is_made = fs::read_dir(&path).is_ok_and(|mut within| within.next().is_some());
-        if name.starts_with(PREFIX)
-            && is_made
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    for copy in entries(dir) {
+        let (name, path) = (copy.file_name(), copy.path());
+        // One with nothing in it but a lock that does not say yet whose it is is just being made.
+        let has_content = |entry: DirEntry| entry.metadata().is_ok_and(|meta| meta.len() > 0);
+        if name.to_string_lossy().starts_with(PREFIX)
+            && entries(&path).any(has_content)
             && let Ok(_lock) = DirLock::acquire(&path)
             && let Err(error) = remove_dir(&path)
         {
