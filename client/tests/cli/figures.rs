@@ -1,14 +1,30 @@
 //! Where an import writes its figures: what is there already stays.
 
 use crate::{
+    branches::{Branch, branch, empty_chain},
     run::{binary, polytrie, run},
-    support::{Data, assert_fails, sample},
+    support::{Data, assert_fails, sample, stream},
 };
+use alloy_primitives::Address;
+use parking_lot::Mutex;
+use polytrie::{
+    chain::{Chain, ChainOptions, TABLES},
+    import::{CsvLog, ImportOptions},
+    layers::{LAYERS, LayerOptions},
+};
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{Durability, MemoryEngine, Store, StoreOptions};
+use polytrie_state::{BlockRef, LayerSession, Outcome, StateError, StateLayer};
+use polytrie_testing::{AlterLayer, AlteredLayer};
 use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// The arguments of an import of the sample.
@@ -112,4 +128,71 @@ fn an_import_goes_on_without_a_reader_of_its_figures() {
     drop(import.stdout.take());
     assert_eq!(import.wait().unwrap().code(), Some(0));
     assert_eq!(data.head().0, 1000);
+}
+
+/// A layer that makes durable what was written before it goes on after a way back, as `qmdb` does.
+#[derive(Debug)]
+struct Settles {
+    store: Store,
+    csv: PathBuf,
+    went_back: AtomicBool,
+    /// The blocks of which there were lines each time.
+    told: Arc<Mutex<Vec<Vec<u64>>>>,
+}
+
+impl AlterLayer for Settles {
+    fn undo(&self, inner: &Arc<dyn StateLayer>, record: &[u8]) -> Result<Outcome, StateError> {
+        self.went_back.store(true, Relaxed);
+        inner.undo(record)
+    }
+
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        if self.went_back.swap(false, Relaxed) {
+            self.told.lock().push(blocks(&self.csv));
+            self.store.flush()?;
+        }
+        inner.begin(parent)
+    }
+}
+
+/// Blocks that a change of branch makes durable are not executed again: their lines are there before.
+#[test]
+fn lines_come_before_a_change_of_branch() {
+    let (genesis, empty) = empty_chain(12);
+    let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
+    let mined = |tip, seconds| {
+        let beneficiary = Address::repeat_byte(0xbe);
+        branch(&spec, &empty, Branch { fork: 0, tip, seconds, beneficiary })
+    };
+    let (Some(light), Some(heavy)) = (mined(10, 1_000), mined(12, 1)) else { return };
+    let data = Data::new();
+    let file = data.write("branches.rlp", stream(light.iter().chain(&heavy)));
+    let csv = data.file("blocks.csv");
+
+    let kind = LAYERS.iter().find(|kind| kind.canonical).unwrap();
+    let tables = [kind.tables, TABLES].concat();
+    let options = StoreOptions { durability: Durability::ByHand, ..StoreOptions::default() };
+    let store = Store::open(Arc::new(MemoryEngine::new()), &tables, options).unwrap();
+    let inner = (kind.open)(store.clone().into(), &LayerOptions::default()).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let settles = Settles {
+        store: store.clone(),
+        csv: csv.clone(),
+        went_back: AtomicBool::new(false),
+        told: Arc::clone(&told),
+    };
+    let layer = Arc::new(AlteredLayer::new(inner, settles));
+    let mut chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
+    let options = ImportOptions {
+        csv: Some(CsvLog::create(&csv).unwrap()),
+        ..ImportOptions::plain(vec![file])
+    };
+    let end = polytrie::import::import(&mut chain, options);
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!((end.report.reorganised, chain.head().number()), (1, 12));
+    assert_eq!(*told.lock(), [(1..=10_u64).collect::<Vec<_>>()]);
 }

@@ -25,6 +25,10 @@ use tokio::runtime::{Builder, Runtime};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
 /// After so long a read or a write that may be repeated is sent to another node as well.
 const SPECULATE_AFTER: Duration = Duration::from_millis(800);
+/// How often each connection is asked whether it lives. One that does not answer for as long as a request may take is given
+/// up: the driver has no other bound for what it does when it connects and prepares, and by itself waits a minute for a
+/// node that takes connections and does not answer.
+const ALIVE_EVERY: Duration = Duration::from_secs(3);
 /// Pauses between attempts: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -168,6 +172,8 @@ impl Link {
         let session = loop {
             let builder = SessionBuilder::new()
                 .known_nodes(nodes)
+                .keepalive_interval(ALIVE_EVERY)
+                .keepalive_timeout(REQUEST_TIMEOUT)
                 .default_execution_profile_handle(profile.clone().into_handle());
             match builder.build().await {
                 Ok(session) => break session,

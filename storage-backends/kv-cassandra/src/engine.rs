@@ -1,12 +1,12 @@
 //! The engine.
 
 use crate::{
-    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME,
+    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look,
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Changes, Engine, KeyRange, KvError, LiveSet, Read, Table, TableStats, View};
-use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc, time::Instant};
+use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -31,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) current: RwLock<Current>,
     /// Who had the store when it was opened: this engine, if it may write.
     pub(crate) owner: String,
-    /// When one that may write has last looked whether it has the store.
-    pub(crate) looked: Mutex<Option<Instant>>,
+    /// When one that may write has last found that it has the store.
+    pub(crate) looked: Mutex<Option<Look>>,
 }
 
 impl fmt::Debug for Shared {

@@ -12,6 +12,7 @@ mod cluster;
 mod deleted;
 mod engine;
 mod error;
+mod fence;
 mod flight;
 mod head;
 mod log;

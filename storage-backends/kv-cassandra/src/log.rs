@@ -45,8 +45,9 @@ pub(crate) fn append(
         part.clear();
         let (link, place, number) = (cluster.link(), place.clone(), *parts);
         *parts += 1;
+        let len = bytes.len();
         let request = async move { put(&link, &place, number, &bytes).await };
-        flight.push(PART, request, &mut |()| {})
+        flight.push(len, request, &mut |()| {})
     };
     for (table, op) in changes.ops() {
         match op {

@@ -7,6 +7,7 @@ use crate::{
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
     error::{corrupt, failed},
+    fence::GRACE,
     head::{self, Head},
     log::{self, Place, following},
     write::Writer,
@@ -14,7 +15,11 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{KvError, LiveSet, Table};
 use scylla::response::PagingState;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How a store in a cluster is opened.
 #[derive(Debug, Clone)]
@@ -53,16 +58,6 @@ impl CassandraOptions {
             cache_bytes: 64 << 20,
         }
     }
-
-    fn check_tables(&self) -> Result<(), KvError> {
-        for (i, table) in self.tables.iter().enumerate() {
-            let same = |other: &&Table| other.id == table.id || other.name == table.name;
-            if let Some(other) = self.tables[..i].iter().find(same) {
-                return Err(KvError::DuplicateTable(other.name, table.name));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl CassandraEngine {
@@ -76,7 +71,7 @@ impl CassandraEngine {
     /// directory belongs to another store, or the cluster does not answer for as long as the options say;
     /// [`KvError::Corrupt`].
     pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
-        options.check_tables()?;
+        Table::expect_distinct(&options.tables)?;
         let CassandraOptions { dir, nodes, keyspace, store, patience, read_only, .. } = &options;
         let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref())?;
         let cluster = Cluster::connect(&address.nodes, &address.keyspace, *patience, !read_only)?;
@@ -97,7 +92,7 @@ impl CassandraEngine {
         store: &str,
         options: CassandraOptions,
     ) -> Result<Self, KvError> {
-        options.check_tables()?;
+        Table::expect_distinct(&options.tables)?;
         let store: Arc<str> = store.into();
         let (link, name, read_only) = (cluster.link(), Arc::clone(&store), options.read_only);
         let head = cluster.wait(async move {
@@ -121,10 +116,13 @@ impl CassandraEngine {
         shared.read_buckets()?;
         let deleted = shared.finish(&head)?;
         *shared.current.write() = Current { version: head.version, deleted: Arc::new(deleted) };
-        let mut writer = Writer { collected: head.cleared, head, failure: None };
-        if !shared.options.read_only {
-            shared.clear_up(&mut writer)?;
+        // A store that was made here has no owner before.
+        let is_taken_over = !read_only && head.epoch > 1;
+        if is_taken_over {
+            shared.remove_in_vain(&head)?;
         }
+        let clears_up = is_taken_over.then(|| Instant::now() + GRACE);
+        let writer = Writer { collected: head.cleared, clears_up, head, failure: None };
         Ok(Self { shared: Arc::new(shared), writer: Mutex::new(writer) })
     }
 }
@@ -164,17 +162,10 @@ impl Shared {
         )))
     }
 
-    /// Removes versions that no view needs, now that there is none, and what the owner before may have written down in vain.
-    fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
-        let Head { version, epoch, .. } = writer.head;
-        let store = Arc::clone(&self.store);
-        let in_vain = Place { store, version: version + 1, writer: epoch - 1 };
-        log::remove(&self.cluster, &in_vain)?;
-        if writer.head.floor < version {
-            let next = Head { floor: version, ..writer.head.clone() };
-            self.commit(writer, next)?;
-        }
-        self.collect_unseen(writer)
+    /// Removes what the owner before may have written down and can no longer commit.
+    fn remove_in_vain(&self, head: &Head) -> Result<(), KvError> {
+        let (store, version) = (Arc::clone(&self.store), head.version + 1);
+        log::remove(&self.cluster, &Place { store, version, writer: head.epoch - 1 })
     }
 
     fn read_buckets(&self) -> Result<(), KvError> {

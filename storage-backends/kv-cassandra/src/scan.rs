@@ -5,7 +5,7 @@ use crate::{
     engine::Shared,
     error::failed,
     log::following,
-    view::{CassandraView, END},
+    view::CassandraView,
 };
 use polytrie_kv::{KeyRange, KvError, Table, Visit};
 use scylla::response::PagingState;
@@ -39,7 +39,7 @@ pub(crate) fn scan(
     visit: &mut Visit<'_>,
 ) -> Result<(), KvError> {
     let shared = view.shared();
-    let bounds = (range.from.to_vec(), range.to.unwrap_or(&END).to_vec());
+    let bounds = (range.from.to_vec(), range.to.unwrap_or(&Table::END).to_vec());
     let query = Query {
         store: Arc::clone(&shared.store),
         table,

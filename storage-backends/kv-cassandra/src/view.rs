@@ -6,22 +6,13 @@ use crate::{
     deleted::Deleted,
     engine::Shared,
     error::failed,
+    fence::{Look, lost},
     flight::Flight,
     head::{self, cql},
     scan,
 };
 use polytrie_kv::{KeyRange, KvError, Read, Table, Ticket, Visit};
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-/// A key behind every key that a table may hold.
-pub(crate) const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
-
-/// How often one that may write looks whether it still has the store, while it reads.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+use std::{fmt, sync::Arc};
 
 /// The rows as they were after one version, whatever is written later.
 pub(crate) struct CassandraView {
@@ -82,8 +73,8 @@ impl CassandraView {
     pub(crate) fn expect_whole(&self) -> Result<(), KvError> {
         let shared = &*self.shared;
         let read_only = shared.options.read_only;
-        let now = Instant::now();
-        if !read_only && shared.looked.lock().is_some_and(|last| now - last < LOOK_EVERY) {
+        let now = Look::now();
+        if !read_only && shared.looked.lock().is_some_and(|last| last.holds_at(now)) {
             return Ok(());
         }
         let (link, name) = (shared.cluster.link(), Arc::clone(&shared.store));
@@ -91,10 +82,7 @@ impl CassandraView {
         let (store, version) = (&shared.store, self.version());
         if !read_only {
             if owner != shared.owner {
-                let reason = format!(
-                    "another process has opened the store `{store}` for writing since, and this one is out; end one of the two"
-                );
-                return Err(failed("reading", reason));
+                return Err(lost("reading", store));
             }
             *shared.looked.lock() = Some(now);
             return Ok(());

@@ -13,13 +13,13 @@ use crate::{
     deleted::OfVersion,
     engine::{Current, Shared},
     error::failed,
+    fence::lost,
     head::{self, Head, cql},
     log::{self, Place},
     rows::{Groups, drop_key, put},
-    view::END,
 };
 use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Table};
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
 
 /// Bytes of a value at most. Cassandra takes no write larger than half a segment of its log, which is 16 MiB as it comes.
 const LONGEST_VALUE: usize = 15 << 20;
@@ -30,6 +30,8 @@ pub(crate) struct Writer {
     pub(crate) head: Head,
     /// Versions up to this are collected.
     pub(crate) collected: u64,
+    /// From when on what the owner before has left may be removed; `None` if that is done.
+    pub(crate) clears_up: Option<Instant>,
     /// Why nothing is written any more.
     pub(crate) failure: Option<KvError>,
 }
@@ -38,9 +40,7 @@ impl CassandraEngine {
     pub(crate) fn write_changes(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let shared = &*self.shared;
         if shared.options.read_only {
-            let kind = io::ErrorKind::PermissionDenied;
-            let source = io::Error::new(kind, "the store is open read-only");
-            return Err(KvError::io("write to", &shared.options.dir, source));
+            return Err(KvError::read_only(&shared.options.dir));
         }
         shared.check(changes)?;
         let sorted = (!is_sorted(changes)).then(|| sorted(changes));
@@ -52,7 +52,8 @@ impl CassandraEngine {
         if let Some(failure) = &writer.failure {
             return Err(failed("writing", format!("an earlier write failed: {failure}")));
         }
-        let written = shared.write(&mut writer, changes);
+        let written =
+            shared.clear_up(&mut writer).and_then(|()| shared.write(&mut writer, changes));
         if let Err(error) = &written {
             // Whether it is committed is for the next opening to find out.
             writer.failure = Some(error.clone());
@@ -122,26 +123,20 @@ impl Shared {
     /// # Errors
     ///
     /// If another process has the store by now.
-    pub(crate) fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
+    fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (before, moved) = (writer.head.clone(), next.clone());
-        let found = self.cluster.wait(async move {
-            let found = head::swap(&link, &store, Some(&before), &moved).await?;
-            Ok(found)
-        })?;
-        let Some(found) = found else {
-            writer.head = next;
-            return Ok(());
-        };
-        let (store, ours, epoch) = (&self.store, writer.head.epoch, found.epoch);
-        let reason = format!(
-            "another process has opened the store `{store}` for writing since (its epoch is {epoch}, ours {ours}), and this one is out: nothing of this write is there; end one of the two"
-        );
-        Err(failed("committing", reason))
+        let swap = async move { head::swap(&link, &store, Some(&before), &moved).await };
+        let found = self.cluster.wait(swap)?;
+        if found.is_some() {
+            return Err(lost("committing", &self.store));
+        }
+        writer.head = next;
+        Ok(())
     }
 
     /// Makes the buckets known that a batch brings, before it is committed: who reads it looks there.
-    pub(crate) fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
+    fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
         let mut new: BTreeSet<(&'static str, &[u8])> = BTreeSet::new();
         let mut groups =
             Groups::new(&self.cluster, "adding partitions", |statements| &statements.bucket_put);
@@ -179,8 +174,24 @@ impl Shared {
         groups.finish()
     }
 
+    /// Removes the versions of the owner before that no view needs, if that is not done: before the first commit, since the
+    /// head names one epoch for all that are not collected. Waits until the owner before must have noticed that it is out.
+    fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
+        let Some(from) = writer.clears_up else { return Ok(()) };
+        thread::sleep(from.saturating_duration_since(Instant::now()));
+        // Views of this process are of the version that it found, or newer.
+        let version = writer.head.version;
+        if writer.head.floor < version {
+            let next = Head { floor: version, ..writer.head.clone() };
+            self.commit(writer, next)?;
+        }
+        self.collect_unseen(writer)?;
+        writer.clears_up = None;
+        Ok(())
+    }
+
     /// Removes what no view sees any more, as far as the head has said so.
-    pub(crate) fn collect_unseen(&self, writer: &mut Writer) -> Result<(), KvError> {
+    fn collect_unseen(&self, writer: &mut Writer) -> Result<(), KvError> {
         while writer.collected < writer.head.floor {
             let version = writer.collected + 1;
             let place = Place { store: self.store.clone(), version, writer: writer.head.writer };
@@ -211,7 +222,7 @@ impl Shared {
                     Op::Delete { key } => groups.add(drop_key(store, table, key, version))?,
                     Op::DeleteRange { from, to } => {
                         let range = KeyRange { from, to, reverse: false };
-                        let to = to.unwrap_or(&END);
+                        let to = to.unwrap_or(&Table::END);
                         for bucket in self.buckets.within(table, range) {
                             let bytes = from.len() + to.len();
                             let (from, to) = (from.to_vec(), to.to_vec());

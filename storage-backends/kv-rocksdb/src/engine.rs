@@ -10,10 +10,7 @@ use rocksdb::{
     ColumnFamily, DB, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
 };
-use std::{io, path::PathBuf, sync::Arc};
-
-/// A key behind every key that a table may hold.
-const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
+use std::{path::PathBuf, sync::Arc};
 
 /// RocksDB as an engine: one column family a table, one write batch a write, snapshots as views.
 ///
@@ -59,9 +56,7 @@ impl Engine for RocksEngine {
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let Database { db, options } = &*self.db;
         if options.read_only {
-            let kind = io::ErrorKind::PermissionDenied;
-            let source = io::Error::new(kind, "the store is open read-only");
-            return Err(KvError::io("write to", &options.path, source));
+            return Err(KvError::read_only(&options.path));
         }
         let family = |table: Table| self.db.family(table)?.ok_or(KvError::UnknownTable(table.name));
         let (count, bytes) = changes.size_hint();
@@ -70,7 +65,7 @@ impl Engine for RocksEngine {
         for (table, range) in changes.deleted_ranges() {
             table.check_range(range.from, range.to)?;
             if !range.is_empty() {
-                writes.delete_range_cf(family(table)?, range.from, range.to.unwrap_or(&END));
+                writes.delete_range_cf(family(table)?, range.from, range.to.unwrap_or(&Table::END));
             }
         }
         for (table, op) in changes.ops() {

@@ -19,6 +19,7 @@ pub(crate) fn convert(action: &'static str, path: &Path, error: rocksdb::Error) 
         }
         _ if says("No space left on device") => system(io::ErrorKind::StorageFull),
         _ if says("Disk quota exceeded") => system(io::ErrorKind::QuotaExceeded),
+        _ if says("File too large") => system(io::ErrorKind::FileTooLarge),
         _ if says("While lock file") || says("lock hold by current process") => {
             KvError::InUse { path: path.to_path_buf(), holder: String::new() }
         }

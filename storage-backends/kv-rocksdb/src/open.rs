@@ -1,7 +1,7 @@
 //! Opening a database.
 
 use crate::{RocksEngine, engine::Database, error::convert};
-use polytrie_kv::{KvError, Table};
+use polytrie_kv::{KvError, Table, create_dir};
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options};
 use std::{path::PathBuf, sync::Arc};
 
@@ -62,18 +62,14 @@ impl RocksEngine {
     /// if another process, or this one, has it open; [`KvError::Corrupt`]; [`KvError::DiskFull`].
     pub fn open(options: RocksOptions) -> Result<Self, KvError> {
         let RocksOptions { path, tables, .. } = &options;
-        for (i, table) in tables.iter().enumerate() {
-            let same = |other: &&Table| other.id == table.id || other.name == table.name;
-            if let Some(other) = tables[..i].iter().find(same) {
-                return Err(KvError::DuplicateTable(other.name, table.name));
-            }
-        }
+        Table::expect_distinct(tables)?;
         let current = path.join(CURRENT_FILE);
         if options.read_only {
             // RocksDB would report a missing file without its name.
             std::fs::metadata(&current).map_err(|e| KvError::io("open", &current, e))?;
         } else {
-            std::fs::create_dir_all(path).map_err(|e| KvError::io("create", path, e))?;
+            // RocksDB makes its files durable, and not the name of the directory that they are in.
+            create_dir(path).map_err(|e| KvError::io("create", path, e))?;
         }
         let db = open(&options, current.exists()).map_err(|e| convert("opening", path, e))?;
         Ok(Self { db: Arc::new(Database { db, options }) })

@@ -133,6 +133,13 @@ impl KvError {
         })
     }
 
+    /// Something was to be written to an engine that is open for reading only.
+    pub fn read_only(path: &Path) -> Self {
+        let source =
+            std::io::Error::new(ErrorKind::PermissionDenied, "the store is open read-only");
+        Self::io("write to", path, source)
+    }
+
     /// What the operating system reported when a thread was to be started.
     pub fn thread(source: std::io::Error) -> Self {
         Self::Thread { source: Arc::new(source) }

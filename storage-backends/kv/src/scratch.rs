@@ -11,14 +11,12 @@
 
 use crate::{
     Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Store, StoreOptions, Table,
-    Visit, prefix_end,
+    Visit, disk::remove_dir, prefix_end,
 };
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
-    env, fs,
-    io::ErrorKind,
-    iter,
+    env, fs, iter,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -285,20 +283,11 @@ impl Drop for Owned {
 }
 
 fn remove_left_over(dir: &Path) -> Result<(), KvError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| KvError::io("remove the scratch directory", &path, error)
-    };
     for entry in fs::read_dir(dir).map_err(|error| KvError::io("read", dir, error))? {
         let path = entry.map_err(|error| KvError::io("read", dir, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(PREFIX) {
-            match fs::remove_dir_all(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(failed(&path)(error));
-                }
-                _ => {}
-            }
+            remove_dir(&path)?;
         }
     }
     Ok(())

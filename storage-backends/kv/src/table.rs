@@ -22,10 +22,28 @@ impl Table {
     /// down.
     pub const KEY_LIMIT: u16 = 2_000;
 
+    /// A key behind every key that a table may hold.
+    pub const END: [u8; Self::KEY_LIMIT as usize + 1] = [0xff; Self::KEY_LIMIT as usize + 1];
+
     /// Declares a table.
     pub const fn new(id: u8, name: &'static str, max_key: u16) -> Self {
         assert!(max_key <= Self::KEY_LIMIT, "a key of this length does not fit every engine");
         Self { id, name, max_key }
+    }
+
+    /// Checks that no two of these share a name or a number.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::DuplicateTable`].
+    pub fn expect_distinct(tables: &[Self]) -> Result<(), KvError> {
+        for (i, table) in tables.iter().enumerate() {
+            let same = |other: &&Self| other.id == table.id || other.name == table.name;
+            if let Some(other) = tables[..i].iter().find(same) {
+                return Err(KvError::DuplicateTable(other.name, table.name));
+            }
+        }
+        Ok(())
     }
 
     /// Checks the length of a key.
@@ -79,12 +97,9 @@ impl fmt::Debug for TableSet {
 impl TableSet {
     /// Checks that names and numbers are unique.
     pub(crate) fn new(tables: &[Table]) -> Result<Self, KvError> {
+        Table::expect_distinct(tables)?;
         let mut positions = Box::new([None; 256]);
         for (i, table) in tables.iter().enumerate() {
-            let same = |other: &&Table| other.id == table.id || other.name == table.name;
-            if let Some(other) = tables[..i].iter().find(same) {
-                return Err(KvError::DuplicateTable(other.name, table.name));
-            }
             // Numbers are unique bytes, so a position fits a byte.
             positions[usize::from(table.id)] = Some(i as u8);
         }

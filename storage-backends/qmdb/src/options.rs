@@ -16,10 +16,9 @@ pub struct QmdbOptions {
     /// The directory that has those of its files, which is made where it is missing; without one they are in
     /// [`Self::temporary`] and go with the layer.
     pub dir: Option<PathBuf>,
-    /// The directory for files that go with the layer.
+    /// The directory for files that go with the layer, if [`Self::dir`] names none; else they lie there.
     pub temporary: PathBuf,
-    /// Whether no blocks come, and nothing in [`Self::dir`] may change. The files there are copied to [`Self::temporary`] when
-    /// something asks for them.
+    /// Whether no blocks come, and none of the files in [`Self::dir`] may change. They are copied when something asks for them.
     pub read_only: bool,
 }
 

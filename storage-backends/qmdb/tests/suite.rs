@@ -342,45 +342,69 @@ fn reading_changes_nothing() {
     }
 }
 
-/// Damage in the files is what a check finds, wherever it is: the layer opens, and the check ends.
+/// Copies of the files lie beside them, and go: with who reads, or, after a crash, with the next opening.
+#[test]
+fn copies_lie_beside_the_files_and_go() {
+    let history = History::random(21, 3);
+    let (dir, engine) = (directory(), memory());
+    let factory = Qmdb::in_dir(dir.path());
+    drop(begun(&factory, engine.clone(), &STORE_IN_STEP, &history));
+    let there = || fs::read_dir(factory.files()).expect("a directory").count();
+    let reading = factory.read_only();
+    let reader = opened(&reading, &engine);
+    assert_clean(&reader, "only read");
+    assert_eq!(there(), 2, "the files and a copy");
+    let left = factory.files().join("polytrie-qmdb-left");
+    fs::create_dir_all(left.join("qmdb/nodes")).expect("a directory");
+    let mut driver = opened(&factory, &engine);
+    driver.run(&history.blocks[0]).expect("a block");
+    assert!(!left.exists(), "what a crash has left");
+    assert_eq!(there(), 2, "a copy that is in use stays");
+    let fork = driver.fork().expect("a fork");
+    let proofs = fork.layer().proofs().expect("it makes proofs");
+    proofs.prove(&history.addresses()[0], &[]).map(drop).expect("a proof");
+    assert_eq!(there(), 3, "a fork has a copy of its own");
+    drop((reader, fork));
+    assert_eq!(there(), 1);
+}
+
+/// Damage in the files is what a check finds, wherever it is, or it does no harm: the layer opens, the check ends, and no root
+/// is another one, neither on the way back nor forward again.
 #[test]
 fn damaged_files_are_found() {
     let history = History::random(18, 12);
-    let (dir, engine) = (directory(), memory());
-    let factory = Qmdb::in_dir(dir.path());
-    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
-    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
-    assert_clean(&driver, "whole");
-    drop(driver);
-    let number = fs::read_dir(dir.path().join("qmdb")).expect("files").next().expect("a number");
-    let number = number.expect("a directory").path();
-    let within = |dir: &Path| {
-        let entries = fs::read_dir(dir).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
-    };
-    let parts = within(&number).into_iter().filter(|part| part.is_dir());
-    let files: Vec<_> = parts.flat_map(|part| within(&part)).collect();
+    let digests = digests::<Qmdb>(&history);
     let mut found = 0;
-    for file in &files {
-        let other = directory();
-        for whole in &files {
-            let copy = other.path().join(whole.strip_prefix(dir.path()).expect("it is within"));
-            fs::create_dir_all(copy.parent().expect("a parent")).expect("a directory");
-            let mut bytes = fs::read(whole).expect("a file");
-            if whole == file && !bytes.is_empty() {
-                let middle = bytes.len() / 2;
-                bytes[middle] ^= 1;
-            }
-            fs::write(copy, bytes).expect("a file");
+    for at in 0.. {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path());
+        let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+        history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+        assert_clean(&driver, "whole");
+        drop(driver);
+        // Beside the directories of its files there are those that are locked.
+        let mut files = content(factory.files());
+        files.retain(|file, _| {
+            file.strip_prefix(factory.files()).is_ok_and(|within| within.components().count() > 2)
+        });
+        let Some((file, bytes)) = files.iter_mut().nth(at) else { break };
+        if bytes.is_empty() {
+            continue;
         }
-        let hold = number.strip_prefix(dir.path()).expect("it is within").join(".hold");
-        fs::copy(dir.path().join(&hold), other.path().join(&hold)).expect("a file");
-        let factory = Qmdb::in_dir(other.path());
-        let driver = Driver::open_on(&factory, engine.clone(), &STORE_IN_STEP)
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(file, bytes).expect("a file");
+        let mut driver = Driver::open_on(&factory, engine, &STORE_IN_STEP)
             .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         found += usize::from(!problems(&driver).is_empty());
+        for number in [0, history.head()] {
+            let context = file.display().to_string();
+            if go_to(&mut driver, number, &history, &digests, &context).is_err() {
+                break;
+            }
+        }
     }
-    assert!(found > 0, "{} files", files.len());
+    assert!(found > 0);
 }
 
 /// A fork whose layer went back and on another way before it had files of its own says so.

@@ -190,6 +190,7 @@ impl<'c> Run<'c> {
         ahead: &mut Ahead<Pipeline>,
     ) -> Result<(), ImportError> {
         let (number, hash) = (candidate.header.number, candidate.header.hash());
+        self.tell_before_branch(&candidate)?;
         ahead.begin(&mut candidate, self.chain)?;
         let transactions = candidate.block.body.transactions.len();
         let again = self.options.shadow.is_some().then(|| candidate.clone());
@@ -262,15 +263,31 @@ impl<'c> Run<'c> {
     /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
     /// after a crash does not execute them again.
     fn begin_flush(&mut self) -> Result<(), ImportError> {
-        let tells_of_each = self.options.csv.is_some()
-            || self.options.witnesses.is_some()
-            || self.options.access_lists.is_some();
-        if !tells_of_each || !self.chain.db().store().is_full() {
+        if !self.tells_of_each() || !self.chain.db().store().is_full() {
             return Ok(());
         }
         self.tell()?;
         self.make_files_durable()?;
         Ok(self.chain.db().store().begin_flush().map_err(ChainError::from)?)
+    }
+
+    /// Whether there are files that tell of each block.
+    const fn tells_of_each(&self) -> bool {
+        let ImportOptions { csv, witnesses, access_lists, .. } = &self.options;
+        csv.is_some() || witnesses.is_some() || access_lists.is_some()
+    }
+
+    /// Has these files tell of all blocks so far before one that is not on top of them: a layer that goes back may have to
+    /// make durable what was written (`qmdb`).
+    fn tell_before_branch(&mut self, candidate: &Candidate) -> Result<(), ImportError> {
+        let last = self.waiting.blocks.back().map(|block| block.hash);
+        let last = last.unwrap_or_else(|| self.chain.head().hash());
+        if !self.tells_of_each() || candidate.header.parent_hash == last {
+            return Ok(());
+        }
+        self.settle()?;
+        self.tell()?;
+        self.make_files_durable()
     }
 
     /// Waits for the next block, for the end, or until the user asks to stop.

@@ -146,6 +146,18 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
+/// Removes a directory with all that is in it, if it is there. After a loss of power it may be there again.
+///
+/// # Errors
+///
+/// [`KvError::Io`].
+pub fn remove_dir(dir: &Path) -> Result<(), KvError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(KvError::io("remove", dir, error)),
+        _ => Ok(()),
+    }
+}
+
 /// The directory that a path is in.
 pub fn parent(path: &Path) -> &Path {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());

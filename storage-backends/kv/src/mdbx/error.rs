@@ -129,11 +129,4 @@ impl Context {
         };
         KvError::Corrupt(format!("{NAME} finds {problems} with the pages of {}", file.display()))
     }
-
-    /// A write to an environment that was opened read-only.
-    pub(super) fn read_only(&self) -> KvError {
-        let source =
-            std::io::Error::new(ErrorKind::PermissionDenied, "the store is open read-only");
-        KvError::io("write to", &self.path, source)
-    }
 }

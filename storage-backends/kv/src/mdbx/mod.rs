@@ -86,7 +86,7 @@ impl Engine for MdbxEngine {
 
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         if self.read_only {
-            return Err(self.tables.context.read_only());
+            return Err(KvError::read_only(self.tables.context.path()));
         }
         let _writing = self.writing.lock();
         write::write(&self.env, &self.tables, changes)

@@ -4,14 +4,12 @@ use crate::{NAME, NomtOptions, tree::Db};
 use nomt::{IoUringPermission, Options, check_iou_permissions};
 use polytrie_kv::{
     KvError, caught, create_dir,
-    disk::{rename, sync_dir},
+    disk::{remove_dir, rename, sync_dir},
     expect_threads,
 };
 use polytrie_state::StateError;
 use std::{
     fmt::Display,
-    fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -78,15 +76,15 @@ impl Files {
     /// Removes a database, whole or not at all: what a crash left of one would be opened as if it were all.
     fn take_away(&self, dir: &Path) -> Result<(), StateError> {
         if !self.are_kept() || !dir.exists() {
-            return remove(dir);
+            return Ok(remove_dir(dir)?);
         }
         let old = old(dir);
-        remove(&old)?;
+        remove_dir(&old)?;
         let parent = dir.parent().unwrap_or(dir);
         rename(dir, &old)
             .and_then(|()| sync_dir(parent, "nomt: old name"))
             .map_err(|error| KvError::io("remove", dir, error))?;
-        remove(&old)
+        Ok(remove_dir(&old)?)
     }
 
     /// Makes an empty database, whole or not at all.
@@ -106,9 +104,9 @@ impl Files {
         let parent = dir.parent().unwrap_or(dir);
         create_dir(parent).map_err(|error| io("create", error))?;
         // A crash may have come before it was gone.
-        remove(&old(dir))?;
+        remove_dir(&old(dir))?;
         let unfinished = dir.with_extension("new");
-        remove(&unfinished)?;
+        remove_dir(&unfinished)?;
         drop(self.open_in(&unfinished)?);
         rename(&unfinished, dir)
             .and_then(|()| sync_dir(parent, "nomt: name"))
@@ -198,13 +196,4 @@ pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateEr
 /// What a database is called that is to go.
 fn old(dir: &Path) -> PathBuf {
     dir.with_extension("old")
-}
-
-fn remove(dir: &Path) -> Result<(), StateError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(StateError::Store(KvError::io("remove", dir, error)))
-        }
-        _ => Ok(()),
-    }
 }

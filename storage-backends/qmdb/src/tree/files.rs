@@ -2,27 +2,42 @@
 //!
 //! ```text
 //! DIR / N / .hold LOCK log-data/… log-offsets/… nodes/…      the files of number N, which is in the chain's store
+//!       polytrie-qmdb-… / LOCK qmdb/… 1/…                   copies that go with a layer which only reads, and with a fork
 //! ```
 //!
 //! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
 
 use crate::{NAME, QmdbOptions};
-use polytrie_kv::{DirLock, KvError, create_dir, dir_bytes, disk::sync_dir};
+use polytrie_kv::{
+    DirLock, KvError, create_dir, dir_bytes,
+    disk::{remove_dir, sync_dir},
+};
 use polytrie_state::StateError;
 use std::{
-    fs,
+    fs::{self, DirEntry},
     io::{Error, ErrorKind},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
 use tempfile::TempDir;
 
+/// How the names of directories begin that go with a layer.
+const PREFIX: &str = "polytrie-qmdb-";
+
 /// The directories of the crate's files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) options: QmdbOptions,
     /// Used where no directory was named, or nothing there may change; made when it is needed.
-    temporary: OnceLock<TempDir>,
+    temporary: OnceLock<Temporary>,
+}
+
+/// A directory that goes with the layer.
+#[derive(Debug)]
+struct Temporary {
+    dir: TempDir,
+    /// Tells it from what a crash has left.
+    _lock: DirLock,
 }
 
 impl Files {
@@ -68,18 +83,32 @@ impl Files {
 
     /// Removes the files of a number, which must be closed.
     pub(super) fn remove(&self, number: u64) -> Result<(), StateError> {
-        remove(&self.path(number)?)
+        Ok(remove_dir(&self.path(number)?)?)
     }
 
-    /// A copy of the files in a directory, which is locked meanwhile. It goes with the layer.
-    pub(super) fn copy_of(&self, from: &Path) -> Result<PathBuf, StateError> {
-        let _lock = DirLock::acquire(from)?;
+    /// The directory to open in the place of this one, locked: the same, or a copy that goes with the layer where nothing
+    /// may change.
+    pub(super) fn locked(&self, origin: &Path) -> Result<(PathBuf, DirLock), StateError> {
+        let lock = DirLock::acquire(origin)?;
+        if let Some(dir) = &self.options.dir {
+            remove_left_over(dir);
+        }
+        if !self.are_only_read() {
+            return Ok((origin.to_owned(), lock));
+        }
         let to = self.temporary()?.join(NAME);
         // That of an earlier attempt.
-        remove(&to)?;
+        remove_dir(&to)?;
         fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
-        copy(from, &to)?;
-        Ok(to)
+        copy(origin, &to)?;
+        let lock = DirLock::acquire(&to)?;
+        Ok((to, lock))
+    }
+
+    /// Where directories are made that go with the layer: beside the files, if these are kept, as that disk has room for
+    /// such, and may share the blocks of a copy with what it is of.
+    pub(super) fn within(&self) -> &Path {
+        self.options.dir.as_deref().unwrap_or(&self.options.temporary)
     }
 
     fn dir(&self) -> Result<PathBuf, StateError> {
@@ -92,20 +121,32 @@ impl Files {
     /// A directory that goes with the layer.
     fn temporary(&self) -> Result<PathBuf, StateError> {
         if self.temporary.get().is_none() {
-            let within = &self.options.temporary;
-            let made = tempfile::Builder::new().prefix("polytrie-qmdb-").tempdir_in(within);
-            let made = made.map_err(|error| failed("create", within, error))?;
+            let within = self.within();
+            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
+            let dir = made.map_err(|error| failed("create", within, error))?;
+            let lock = DirLock::acquire(dir.path())?;
             // Another thread may have been quicker; then this one goes.
-            let _ = self.temporary.set(made);
+            let _ = self.temporary.set(Temporary { dir, _lock: lock });
         }
-        Ok(self.temporary.get().map_or_else(|| PathBuf::from(NAME), |dir| dir.path().to_owned()))
+        let made = self.temporary.get();
+        Ok(made.map_or_else(|| PathBuf::from(NAME), |made| made.dir.path().to_owned()))
     }
 }
 
-fn remove(dir: &Path) -> Result<(), StateError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", dir, error)),
-        _ => Ok(()),
+/// Removes the copies that a crash has left in a directory, as far as that goes: nothing depends on it.
+fn remove_left_over(dir: &Path) {
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    for copy in entries(dir) {
+        let (name, path) = (copy.file_name(), copy.path());
+        // One with nothing in it but a lock that does not say yet whose it is is just being made.
+        let has_content = |entry: DirEntry| entry.metadata().is_ok_and(|meta| meta.len() > 0);
+        if name.to_string_lossy().starts_with(PREFIX)
+            && entries(&path).any(has_content)
+            && let Ok(_lock) = DirLock::acquire(&path)
+            && let Err(error) = remove_dir(&path)
+        {
+            tracing::debug!(%error, "an old copy of the files of qmdb could not be removed");
+        }
     }
 }
 

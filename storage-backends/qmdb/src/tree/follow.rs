@@ -7,7 +7,7 @@ use super::{
     fill::append,
 };
 use crate::mark::{Log, Mark, Step};
-use polytrie_kv::{DirLock, Store};
+use polytrie_kv::Store;
 use polytrie_state::{Lacking, Mark as _, StateError, Trail};
 use std::sync::Arc;
 
@@ -21,8 +21,7 @@ impl State {
     ) -> Result<(), StateError> {
         let origin = files.path(number)?;
         // The crate writes to what it opens, even where nothing is lacking.
-        let path = if files.are_only_read() { files.copy_of(&origin)? } else { origin.clone() };
-        let lock = DirLock::acquire(&path)?;
+        let (path, lock) = files.locked(&origin)?;
         let (database, log) = Database::open(path, origin, &files.options, at_most)?;
         (self.open, self.at) = (Some((database, lock)), log);
         Ok(())

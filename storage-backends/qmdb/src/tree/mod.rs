@@ -97,8 +97,9 @@ struct Kept {
 /// The database.
 #[derive(Debug)]
 pub struct Tree {
-    files: Files,
+    // Fields drop in this order: it is closed before copies of its files go.
     state: Mutex<State>,
+    files: Files,
 }
 
 #[derive(Debug, Default)]
@@ -292,6 +293,7 @@ impl Foreign for Tree {
         self.opened(&mut state, trail, store)?;
         let options = QmdbOptions {
             dir: None,
+            temporary: self.files.within().to_owned(),
             cache_bytes: self.files.options.cache_bytes.min(FORK_CACHE),
             ..self.files.options.clone()
         };

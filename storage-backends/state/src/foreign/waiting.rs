@@ -149,8 +149,8 @@ impl<W> Waiting<W> {
     }
 }
 
-/// Makes a batch of the chain's store durable, if what is committed on top of it is to be kept, and cannot wait until the
-/// import flushes that by hand.
+/// Makes a batch of the chain's store durable, if what is committed on top of it is to be kept, and cannot wait until that is
+/// flushed by hand: after a way back. Who flushes by hand does what must come first before it goes to another branch.
 ///
 /// # Errors
 ///
