@@ -10,7 +10,7 @@ use revm::{
         Bytecode,
         opcode::{self as op, OpCode},
     },
-    context::{ContextError, ContextTr},
+    context::{Cfg, ContextError, ContextTr},
     context_interface::{cfg::GasParams, context::SStoreResult},
     interpreter::{
         InstructionResult, Interpreter,
@@ -19,7 +19,6 @@ use revm::{
     },
     primitives::{
         Address, KECCAK_EMPTY, U256,
-        eip3860::MAX_INITCODE_SIZE,
         hardfork::SpecId::{
             self, AMSTERDAM, BERLIN, BYZANTIUM, CANCUN, HOMESTEAD, ISTANBUL, LONDON, OSAKA,
             PETERSBURG, PRAGUE, SHANGHAI, SPURIOUS_DRAGON, TANGERINE,
@@ -264,7 +263,9 @@ impl Step {
                 let topics = self.opcode - op::LOG0;
                 memory + table(self.opcode) + prices.log_cost(topics, length(1)? as u64)
             }
-            op::CREATE | op::CREATE2 => memory + self.creation(&prices, length(2)?)?,
+            op::CREATE | op::CREATE2 => {
+                memory + self.creation(&prices, length(2)?, context.cfg().max_initcode_size())?
+            }
             op::CALL | op::CALLCODE | op::DELEGATECALL | op::STATICCALL => {
                 return self.call(context, &prices, memory, left);
             }
@@ -281,11 +282,10 @@ impl Step {
         Ok(cost(bytes).saturating_sub(cost(self.memory)))
     }
 
-    fn creation(&self, prices: &GasParams, length: usize) -> Result<u64, String> {
-        if self.is(SHANGHAI) && length > MAX_INITCODE_SIZE {
-            return Err(format!(
-                "max initcode size exceeded: code size {length} limit {MAX_INITCODE_SIZE}"
-            ));
+    /// `most` is how long the initial code may be from Shanghai on (EIP-3860, from Amsterdam on EIP-7954).
+    fn creation(&self, prices: &GasParams, length: usize, most: usize) -> Result<u64, String> {
+        if self.is(SHANGHAI) && length > most {
+            return Err(format!("max initcode size exceeded: code size {length} limit {most}"));
         }
         let code = if self.is(SHANGHAI) { prices.initcode_cost(length) } else { 0 };
         Ok(match self.opcode {
