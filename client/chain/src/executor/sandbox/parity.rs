@@ -7,7 +7,7 @@ use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, B256, map::HashSet};
 use alloy_rpc_types_eth::TransactionInfo;
 use alloy_rpc_types_trace::parity::{LocalizedTransactionTrace, TraceResults, TraceType};
-use revm::{DatabaseCommit, context_interface::result::ResultAndState};
+use revm::context_interface::result::ResultAndState;
 use revm_inspectors::tracing::{TraceLimits, TracingInspector, TracingInspectorConfig};
 
 /// What is to be traced of a call: its calls, its steps, what it changes of the state.
@@ -53,9 +53,7 @@ impl Replay<'_> {
         self.keep(ran);
         Ok(results)
     }
-}
 
-impl Replay<'_> {
     /// The calls of the next transaction, which is number `place.1` of the block with the hash `place.0`, as
     /// [`Self::parity_trace`] has them: what a transaction costs before its first step is not gas of its call. The trace
     /// may take about `bytes`; what it takes is subtracted from them.
@@ -82,7 +80,7 @@ impl Replay<'_> {
             ..TransactionInfo::default()
         };
         let traces = inspector.into_parity_builder().into_localized_transaction_traces(info);
-        self.sandbox().commit(ran.state);
+        self.keep(ran);
         Ok(traces)
     }
 }
