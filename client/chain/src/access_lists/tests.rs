@@ -225,6 +225,20 @@ fn wrong_lists_are_refused_and_change_nothing() {
     }
 }
 
+/// A header of Amsterdam has the gas of the kind of which its block used more, its receipts what was paid (EIP-8037).
+#[test]
+fn receipts_that_do_not_add_up_to_the_gas_of_the_header_are_no_damage() {
+    let kind = LAYERS.first().unwrap();
+    let mut chain = open(kind, ListUse::Check);
+    let built = build(&mut chain);
+    let paid = built.executed.receipts.last().unwrap().cumulative_gas_used();
+    assert_ne!(paid, built.header.gas_used);
+    chain.insert(candidate(&chain, &built.block, None)).unwrap();
+    chain.settle().unwrap();
+    let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
 /// The list against the other way in which a block's changes are known: what it gives to the layer.
 #[test]
 fn a_list_ends_with_what_its_block_leaves() {
