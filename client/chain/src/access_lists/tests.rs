@@ -5,7 +5,7 @@
 use super::mutations::{damage, mutate};
 use crate::{
     BuiltBlock, Candidate, Chain, ChainOptions, InsertError, Inserted, InvalidReason, ListUse,
-    NextBlock, testing,
+    NextBlock, executor::Amsterdam, testing,
 };
 use alloy_consensus::{Block, Signed, Transaction, TxEnvelope, TxLegacy};
 use alloy_eips::{
@@ -237,6 +237,22 @@ fn receipts_that_do_not_add_up_to_the_gas_of_the_header_are_no_damage() {
     chain.settle().unwrap();
     let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// A fork, and the chain that begins anew, follow the draft of Amsterdam that the chain follows.
+#[test]
+fn a_fork_follows_the_draft_of_its_chain() {
+    let kind = polytrie_layers::layer("mpt").unwrap();
+    let mut chain = open(kind, ListUse::Check).with_amsterdam(Amsterdam::Bal57);
+    let built = build(&mut chain);
+    let newest = build(&mut open(kind, ListUse::Check));
+    assert_ne!(built.header.hash(), newest.header.hash());
+    let mut fork = chain.fork().unwrap();
+    fork.insert(candidate(&fork, &built.block, None)).unwrap();
+    fork.settle().unwrap();
+    drop(fork);
+    chain.begin_anew(spec(true)).unwrap();
+    assert_eq!(build(&mut chain).header, built.header);
 }
 
 /// The list against the other way in which a block's changes are known: what it gives to the layer.

@@ -75,9 +75,10 @@ impl Executor {
         self
     }
 
-    /// Where it takes the system contracts to be.
-    pub const fn system_contracts(&self) -> SystemContracts {
-        self.system_contracts
+    /// From now on it has the system contracts where `other` has them, and follows the same Amsterdam.
+    pub const fn follow(&mut self, other: &Self) {
+        self.system_contracts = other.system_contracts;
+        self.amsterdam = other.amsterdam;
     }
 
     /// Executes a block on `session`, which stands at its parent.
