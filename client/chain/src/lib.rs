@@ -319,7 +319,9 @@ impl Chain {
         self.forget_proposed();
         genesis::end(&self.db)?;
         let store = self.db.store().clone();
-        *self = Self::open(spec, store, Arc::clone(&self.layer), self.options)?;
+        let mut anew = Self::open(spec, store, Arc::clone(&self.layer), self.options)?;
+        anew.executor.follow(&self.executor);
+        *self = anew;
         if self.options.index_transactions {
             self.index_transactions()?;
         }

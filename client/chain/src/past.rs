@@ -21,10 +21,7 @@ pub fn layer_at(
     if number > head {
         return Err(ChainError::AboveHead { asked: number, head });
     }
-    // Records are dropped from the oldest on: if the first one is there, all are.
-    if number < head && db.undo(number + 1)?.is_none() {
-        db.check_undo(number, head)?;
-    }
+    db.check_undo(number, head)?;
     for block in (number + 1..=head).rev() {
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(ChainError::TooLong { asked: number, head, reached: block });

@@ -156,8 +156,9 @@ impl Chain {
             log_slow_blocks: None,
             ..self.options
         };
-        let fork = Self::open_db(Arc::clone(&self.spec), ChainDb::new(store), layer, options)?;
-        Ok(fork.with_system_contracts(self.executor.system_contracts()))
+        let mut fork = Self::open_db(Arc::clone(&self.spec), ChainDb::new(store), layer, options)?;
+        fork.executor.follow(&self.executor);
+        Ok(fork)
     }
 
     /// The layer at the head, for what changes nothing of the chain.

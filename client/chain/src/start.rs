@@ -109,12 +109,15 @@ impl<R: Read> ChainDb<R> {
 mod tests {
     use super::*;
     use crate::{
-        Candidate, Chain, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state,
+        Candidate, Chain, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state, testing,
     };
     use polytrie_kv::Store;
-    use polytrie_mpt::{MptLayer, MptOptions};
-    use polytrie_state::TxWrites;
+    use polytrie_layers::LayerKind;
+    use polytrie_state::{StateLayer, TxWrites};
     use std::sync::Arc;
+
+    /// The block that chains begin with, unless they begin with the genesis block.
+    const START: u64 = 10;
 
     /// Every block calls the contract of EIP-4788, which here asks for the hash of the fifth block before it.
     fn spec() -> Arc<ChainSpec> {
@@ -139,19 +142,18 @@ mod tests {
         Arc::new(ChainSpec::parse("asking", genesis.as_bytes()).unwrap())
     }
 
-    fn store() -> (Store, Arc<MptLayer>) {
-        let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
-        let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    fn store(layer: &str) -> (Store, Arc<dyn StateLayer>) {
+        let kind: &LayerKind = polytrie_layers::layer(layer).unwrap();
+        let store = Store::memory(&[kind.tables, TABLES].concat()).unwrap();
+        let layer = testing::open_layer(kind, &store);
         (store, layer)
     }
 
-    #[test]
-    fn a_hash_from_before_the_start_is_known_or_asked_for_by_name() {
-        const START: u64 = 10;
-        let spec = spec();
-        let (from, layer) = store();
+    /// The chain from its genesis block on: the first headers, and the blocks after the genesis block.
+    fn made(spec: &Arc<ChainSpec>) -> (Vec<Head>, Vec<Bytes>) {
+        let (from, layer) = store("mpt");
         let mut chain =
-            Chain::open(Arc::clone(&spec), from, layer, ChainOptions::default()).unwrap();
+            Chain::open(Arc::clone(spec), from, layer, ChainOptions::default()).unwrap();
         let mut blocks = Vec::new();
         for _ in 0..START + 6 {
             let parent = &chain.head().header;
@@ -162,24 +164,42 @@ mod tests {
             chain.adopt(built).unwrap();
             blocks.push(chain.db().block_rlp(chain.head().number()).unwrap().unwrap());
         }
-        let headers: Vec<_> = (0..=START).map(|n| chain.db().block_head(n).unwrap()).collect();
+        let headers = (0..=START).map(|n| chain.db().block_head(n).unwrap()).collect();
+        (headers, blocks)
+    }
+
+    /// A chain that begins with block [`START`], of whose ancestors so many are known by their hashes alone.
+    fn begun(
+        spec: &Arc<ChainSpec>,
+        headers: &[Head],
+        known: u64,
+        layer: &str,
+        options: ChainOptions,
+    ) -> Chain {
+        let (into, layer) = store(layer);
         // No block changes the state.
+        load_genesis_state(spec, &into, &*layer).unwrap();
+        let ancestor = |number: u64| {
+            let hash = headers[number as usize].hash();
+            (number, StartAncestor { hash, header: None, block: None })
+        };
+        let ancestors = (START - known..START).map(ancestor).collect();
+        let start = Start { head: headers[START as usize].clone(), block: None, ancestors };
+        assert_eq!(start.known_hashes(), (known, START));
+        let db = ChainDb::new(into.clone());
+        db.begin_at(spec, &start).unwrap();
+        assert_eq!(db.start().unwrap(), Some(START));
+        let chain = Chain::open(Arc::clone(spec), into, layer, options).unwrap();
+        assert_eq!(chain.head().number(), START);
+        chain
+    }
+
+    #[test]
+    fn a_hash_from_before_the_start_is_known_or_asked_for_by_name() {
+        let spec = spec();
+        let (headers, blocks) = made(&spec);
         for known in [1, 3, 5] {
-            let (into, layer) = store();
-            load_genesis_state(&spec, &into, &*layer).unwrap();
-            let ancestor = |number: u64| {
-                let hash = headers[number as usize].hash();
-                (number, StartAncestor { hash, header: None, block: None })
-            };
-            let ancestors = (START - known..START).map(ancestor).collect();
-            let start = Start { head: headers[START as usize].clone(), block: None, ancestors };
-            assert_eq!(start.known_hashes(), (known, START));
-            let db = ChainDb::new(into.clone());
-            db.begin_at(&spec, &start).unwrap();
-            assert_eq!(db.start().unwrap(), Some(START));
-            let mut chain =
-                Chain::open(Arc::clone(&spec), into, layer, ChainOptions::default()).unwrap();
-            assert_eq!(chain.head().number(), START);
+            let mut chain = begun(&spec, &headers, known, "mpt", ChainOptions::default());
             for rlp in &blocks[START as usize..] {
                 let candidate = Candidate::prepare(&spec, rlp.clone()).unwrap();
                 let (number, inserted) = (candidate.number(), chain.insert(candidate));
@@ -198,5 +218,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Else it would be there without its witness, and not be executed again.
+    #[test]
+    fn a_block_whose_witness_lacks_a_header_is_not_written() {
+        let spec = spec();
+        let (headers, blocks) = made(&spec);
+        let options = ChainOptions { witness_levels: Some(0), ..ChainOptions::default() };
+        let mut chain = begun(&spec, &headers, 5, "rain", options);
+        let candidate = Candidate::prepare(&spec, blocks[START as usize].clone()).unwrap();
+        let text = chain.insert(candidate).unwrap_err().to_string();
+        assert!(text.contains("the header of block 9") && text.contains("--header"), "{text}");
+        assert_eq!(chain.db().head().unwrap(), Some(headers[START as usize].clone()));
+        assert!(chain.take_witnesses().is_empty());
     }
 }

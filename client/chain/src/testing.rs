@@ -6,6 +6,7 @@ use crate::{Chain, ChainOptions, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{MemoryEngine, Store, StoreOptions};
 use polytrie_layers::{LayerKind, LayerOptions};
+use polytrie_state::StateLayer;
 use std::sync::Arc;
 
 /// The chain of development in what the engine holds. What a chain before it has not flushed is lost, as in a crash.
@@ -22,8 +23,13 @@ pub(crate) fn open_spec(
 ) -> Chain {
     let tables = [kind.tables, TABLES].concat();
     let store = Store::open(engine.clone(), &tables, StoreOptions::default()).unwrap();
+    let layer = open_layer(kind, &store);
+    Chain::open(spec, store, layer, options).unwrap()
+}
+
+/// A layer in a store that has its tables.
+pub(crate) fn open_layer(kind: &LayerKind, store: &Store) -> Arc<dyn StateLayer> {
     let mut settings = LayerOptions::for_tests();
     kind.settle_parameters(&mut settings, None).unwrap();
-    let layer = (kind.open)(store.clone().into(), &settings).unwrap();
-    Chain::open(spec, store, layer, options).unwrap()
+    (kind.open)(store.clone().into(), &settings).unwrap()
 }

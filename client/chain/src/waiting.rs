@@ -163,14 +163,15 @@ impl Chain {
             oldest_hash,
         } = block;
         let number = candidate.header.number;
+        // Before the block is written: one that is there is not executed again, so it would never get its witness.
         let witness = outcome.witness.take();
+        let witness =
+            witness.map(|witness| self.witness_of(&candidate, oldest_hash, witness)).transpose()?;
         if self.options.keep_preimages {
             put_preimages(&mut outcome.batch, &writes);
         }
         self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
-        if let Some(witness) = witness {
-            self.keep_witness(&candidate, oldest_hash, witness)?;
-        }
+        self.witnesses.extend(witness);
         if self.options.keep_writes {
             self.written.push((number, writes));
         }

@@ -1,6 +1,6 @@
 //! Blocks with what it takes to execute them again without any state.
 
-use super::{Chain, candidate::Candidate, error::ChainError};
+use super::{Chain, candidate::Candidate, error::ChainError, recent::BLOCK_HASHES};
 use alloy_primitives::{B256, Bytes};
 use polytrie_state::{StateError, StateLayer, Stateless, Witness};
 
@@ -34,21 +34,28 @@ impl Chain {
         std::mem::take(&mut self.witnesses)
     }
 
-    /// Keeps the witness that the layer made of a block. `oldest` is the oldest block whose hash it asked for.
-    pub(super) fn keep_witness(
-        &mut self,
+    /// What the layer made of a block, with what else its witness has. `oldest` is the oldest block whose hash it asked for.
+    pub(super) fn witness_of(
+        &self,
         candidate: &Candidate,
         oldest: Option<u64>,
         witness: Witness,
-    ) -> Result<(), ChainError> {
+    ) -> Result<BlockWitness, ChainError> {
         let number = candidate.header.number;
         let mut ancestors = Vec::new();
         for before in (oldest.unwrap_or(number - 1)..number).rev() {
-            let header = self.db.block_head(before)?.header;
-            ancestors.push(alloy_rlp::encode(header.inner()).into());
+            let head = self.db.block_head(before).map_err(|error| match error {
+                ChainError::NotHere { start, .. } => {
+                    let what = format!(
+                        "the witness of block {number} has the header of block {before}, which is not known"
+                    );
+                    ChainError::BeforeStart { what, start, needed: BLOCK_HASHES + 1 }
+                }
+                other => other,
+            })?;
+            ancestors.push(alloy_rlp::encode(head.header.inner()).into());
         }
         let (hash, rlp) = (candidate.header.hash(), candidate.rlp.clone());
-        self.witnesses.push(BlockWitness { number, hash, rlp, ancestors, witness });
-        Ok(())
+        Ok(BlockWitness { number, hash, rlp, ancestors, witness })
     }
 }

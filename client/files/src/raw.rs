@@ -39,6 +39,15 @@ impl RawBlock {
         Place { index: self.index, offset: self.offset, number }
     }
 
+    /// Bytes of the block and of its receipts.
+    pub fn byte_len(&self) -> usize {
+        let receipts = match &self.receipts {
+            Some(EncodedReceipts::Full(rlp) | EncodedReceipts::Slim(rlp)) => rlp.len(),
+            None => 0,
+        };
+        self.rlp.len() + receipts
+    }
+
     /// Decodes the block.
     ///
     /// # Errors
@@ -60,5 +69,29 @@ impl RawBlock {
     fn malformed(&self, error: DecodeError) -> BlockFileError {
         let kind = BlockFileErrorKind::Decode { place: self.place(), error };
         BlockFileError::new(&self.file, kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of few bytes may hold receipts of many.
+    #[test]
+    fn receipts_count_as_the_block_does() {
+        let (rlp, receipts) = (Bytes::from(vec![0xc0; 30]), Bytes::from(vec![0xc0; 70]));
+        let mut raw = RawBlock {
+            rlp,
+            file: "test".into(),
+            offset: 0,
+            index: 0,
+            receipts: None,
+            total_difficulty: None,
+        };
+        assert_eq!(raw.byte_len(), 30);
+        for receipts in [EncodedReceipts::Full(receipts.clone()), EncodedReceipts::Slim(receipts)] {
+            raw.receipts = Some(receipts);
+            assert_eq!(raw.byte_len(), 100);
+        }
     }
 }

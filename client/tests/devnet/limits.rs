@@ -151,6 +151,28 @@ fn a_trace_is_bounded_while_it_grows() {
         assert_eq!(code, -32008, "{method} {params}: {message}");
         assert!(message.contains("--rpc.max-response"), "{method} {params}: {message}");
     }
+    // MCOPY of 1 MiB over itself, again and again: the trace of the virtual machine has what is written to memory.
+    let copies = json!({ "data": "0x5b621000005f5f5e5f56", "gas": "0x989680" });
+    // Calls of a contract of 24 kB that does nothing: the same trace has the code of each call.
+    let large = json!([{ "from": ALICE, "data": "0x6160005ff3", "gas": "0x989680" }]);
+    let large = node.call("eth_sendTransaction", large);
+    let large = node.call("eth_getTransactionReceipt", json!([large]))["contractAddress"].clone();
+    let large = large.as_str().unwrap();
+    let data = format!("0x5b5f5f5f5f5f73{}5af1505f56", &large[2..]);
+    let loads = json!({ "data": data, "gas": "0x124f8" });
+    // A contract of 600 kB, which is only looked at.
+    let code = format!("0x{}", "00".repeat(600_000));
+    let overrides = json!({ BOB.to_string(): { "code": code } });
+    let prestate = json!({ "tracer": "prestateTracer", "stateOverrides": overrides });
+    for (method, params) in [
+        ("trace_call", json!([copies, ["vmTrace"], "latest"])),
+        ("trace_call", json!([loads, ["vmTrace"], "latest"])),
+        ("debug_traceCall", json!([{ "to": BOB }, "latest", prestate])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert_eq!(code, -32008, "{method}: {message}");
+        assert!(message.contains("--rpc.max-response"), "{method}: {message}");
+    }
     let mut calls = calls;
     calls["from"] = json!(ALICE);
     let hash_of_calls = node.call("eth_sendTransaction", json!([calls]));

@@ -1,6 +1,9 @@
 //! Traces of every step, as geth gives them where no tracer is named, and what is counted of them.
 
-use crate::support::{ALICE, Devnet, args};
+use crate::{
+    amsterdam,
+    support::{ALICE, Devnet, args},
+};
 use serde_json::{Value, json};
 
 /// Gas that is gone before the first step of a creation with these bytes of code, none of them zero.
@@ -52,6 +55,28 @@ fn a_step_that_cannot_be_paid_says_its_whole_price() {
     let error = json!("out of gas: out of gas");
     let call = trace(&node, "0x5f5f5f5f5f61ffff5ff1", intrinsic(10) + 15 + 2_599, &json!({}));
     assert_eq!((&last(&call)["error"], &last(&call)["gasCost"]), (&error, &json!(100)));
+}
+
+/// How long initial code may be is another thing from Amsterdam on (EIP-7954).
+#[test]
+fn a_creation_that_cannot_be_paid_is_held_against_the_limit_of_its_fork() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    let contract = "0x00000000000000000000000000000000000000cc";
+    let too_long = "out of gas: max initcode size exceeded: code size 60000 limit 49152";
+    for (node, gas, error) in [
+        (Devnet::start("mpt", args![]), "9c40", too_long),
+        (Devnet::start("mpt", args!["--chain", &genesis]), "4e20", "out of gas"),
+    ] {
+        // PUSH2 60000, PUSH0, PUSH0, CREATE.
+        node.call("anvil_setCode", json!([contract, "0x61ea605f5ff0"]));
+        // PUSH0 x 5, PUSH20 the contract, PUSH2 the gas, CALL.
+        let data = format!("0x5f5f5f5f5f73{}61{gas}f1", &contract[2..]);
+        let found = trace(&node, &data, 10_000_000, &json!({}));
+        let steps = found["structLogs"].as_array().unwrap();
+        let create = steps.iter().find(|step| step["op"] == "CREATE").unwrap();
+        assert_eq!(create["error"], error, "{found}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::mutations::{damage, mutate};
 use crate::{
     BuiltBlock, Candidate, Chain, ChainOptions, InsertError, Inserted, InvalidReason, ListUse,
-    NextBlock, testing,
+    NextBlock, executor::Amsterdam, testing,
 };
 use alloy_consensus::{Block, Signed, Transaction, TxEnvelope, TxLegacy};
 use alloy_eips::{
@@ -223,6 +223,36 @@ fn wrong_lists_are_refused_and_change_nothing() {
         let kept = chain.take_access_lists();
         assert!(kept.iter().any(|kept| kept.hash == built.header.hash() && kept.list == list));
     }
+}
+
+/// A header of Amsterdam has the gas of the kind of which its block used more, its receipts what was paid (EIP-8037).
+#[test]
+fn receipts_that_do_not_add_up_to_the_gas_of_the_header_are_no_damage() {
+    let kind = LAYERS.first().unwrap();
+    let mut chain = open(kind, ListUse::Check);
+    let built = build(&mut chain);
+    let paid = built.executed.receipts.last().unwrap().cumulative_gas_used();
+    assert_ne!(paid, built.header.gas_used);
+    chain.insert(candidate(&chain, &built.block, None)).unwrap();
+    chain.settle().unwrap();
+    let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// A fork, and the chain that begins anew, follow the draft of Amsterdam that the chain follows.
+#[test]
+fn a_fork_follows_the_draft_of_its_chain() {
+    let kind = polytrie_layers::layer("mpt").unwrap();
+    let mut chain = open(kind, ListUse::Check).with_amsterdam(Amsterdam::Bal57);
+    let built = build(&mut chain);
+    let newest = build(&mut open(kind, ListUse::Check));
+    assert_ne!(built.header.hash(), newest.header.hash());
+    let mut fork = chain.fork().unwrap();
+    fork.insert(candidate(&fork, &built.block, None)).unwrap();
+    fork.settle().unwrap();
+    drop(fork);
+    chain.begin_anew(spec(true)).unwrap();
+    assert_eq!(build(&mut chain).header, built.header);
 }
 
 /// The list against the other way in which a block's changes are known: what it gives to the layer.

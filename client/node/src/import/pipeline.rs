@@ -23,7 +23,7 @@ use std::{
 
 /// Blocks that may be under way between the reader and execution.
 const BLOCKS_AHEAD: usize = 256;
-/// Bytes of RLP that may be under way; one larger block still passes.
+/// Bytes of blocks and receipts that may be under way; one larger block still passes.
 const BYTES_AHEAD: usize = 32 << 20;
 
 /// A block that left the workers.
@@ -270,7 +270,7 @@ fn read(
             }
             let sent = match block {
                 Ok(raw) => {
-                    let permit = Budget::take(&budget, raw.rlp.len());
+                    let permit = Budget::take(&budget, raw.byte_len());
                     to_workers.send(Job { raw, read: progress.read(), answer, permit }).is_ok()
                 }
                 Err(error) => answer.send(Err(error)).is_ok(),

@@ -125,7 +125,7 @@ pub enum ShadowError {
     },
     /// What it holds is no part of the chain it is to follow.
     #[error(
-        "the shadow in {dir} is at block {number} ({hash}), which is not a block of this chain or too far above its head to go back; remove that directory, it is made again"
+        "the shadow in {dir} is at block {number} ({hash}), from where it cannot go back to a block of this chain; remove that directory, it is made again"
     )]
     Apart {
         /// Its directory.
@@ -201,8 +201,8 @@ impl Shadow {
         Self { chain, blocks: 0, roots, _dir: None }
     }
 
-    /// Goes back to the chain's head if it is ahead, executes what it lacks if it is behind, and knows the same blocks
-    /// of other branches afterwards.
+    /// Goes back to the last block that the chain has too, executes what it lacks from there on, and knows the same blocks of
+    /// other branches afterwards.
     pub(super) fn catch_up(
         &mut self,
         main: &Chain,
@@ -211,17 +211,13 @@ impl Shadow {
     ) -> Result<(), ShadowError> {
         let target = main.head().number();
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
-        if number > target {
-            self.chain.unwind_to(target).map_err(|error| match error {
-                ChainError::NoUndo { .. } => ShadowError::Apart { dir: dir.clone(), number, hash },
-                error => self.broken(error),
-            })?;
-        }
-        let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
-        let expected = main.db().canonical(number).map_err(|e| self.broken(e))?;
-        if expected.is_none_or(|(expected, _)| expected != hash) {
-            return Err(ShadowError::Apart { dir, number, hash });
-        }
+        // A crash may leave it further on than the chain, or on a branch that the chain has left or not reached yet.
+        let shared = self.last_shared(main).map_err(|e| self.broken(e))?;
+        self.chain.unwind_to(shared).map_err(|error| match error {
+            ChainError::NoUndo { .. } => ShadowError::Apart { dir, number, hash },
+            error => self.broken(error),
+        })?;
+        let number = shared;
         if number < target {
             tracing::info!(from = number + 1, to = target, "the shadow catches up");
         }
@@ -241,6 +237,24 @@ impl Shadow {
         }
         // A branch may go on from there.
         main.db().copy_side_blocks(self.chain.db()).map_err(|e| self.broken(e))
+    }
+
+    /// The last block that both chains have.
+    fn last_shared(&self, main: &Chain) -> Result<u64, ChainError> {
+        let hash = |chain: &Chain, number| {
+            Ok::<_, ChainError>(chain.db().canonical(number)?.map(|(hash, _)| hash))
+        };
+        let mut shared = main.spec().genesis_header().number;
+        let mut highest = main.head().number().min(self.chain.head().number());
+        while shared < highest {
+            let middle = highest - (highest - shared) / 2;
+            if hash(main, middle)? == hash(&self.chain, middle)? {
+                shared = middle;
+            } else {
+                highest = middle - 1;
+            }
+        }
+        Ok(shared)
     }
 
     /// Takes in a block that the chain has just taken in, and compares what came of it.

@@ -3,14 +3,16 @@
 use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, TABLES};
+use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, NextBlock, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{SlowReads, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
-use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
+use polytrie_state::{
+    Account, BlockRef, LayerSession, StateError, StateLayer, StateReader, TxWrites,
+};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -230,6 +232,46 @@ fn a_shadow_catches_up_until_it_is_interrupted() {
     main.insert(next.clone()).unwrap();
     shadow.follow(next, &mut main).unwrap();
     assert_eq!(shadow.report().blocks, 1);
+}
+
+/// Adds empty blocks, which are others with another salt.
+fn extend(chain: &mut Chain, salt: u8, count: usize) {
+    for _ in 0..count {
+        let parent = &chain.head().header;
+        let next = NextBlock {
+            timestamp: parent.timestamp + 1,
+            gas_limit: parent.gas_limit,
+            prev_randao: B256::repeat_byte(salt),
+            ..NextBlock::default()
+        };
+        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
+        chain.adopt(built).unwrap();
+    }
+}
+
+/// After a crash the one may be on the branch that the other has left.
+#[test]
+fn a_shadow_on_another_branch_goes_back_to_the_fork_and_catches_up() {
+    for (ours, theirs) in [(3, 2), (2, 3), (0, 2), (2, 0)] {
+        let (mut main, mut other) = (chain(None), chain(None));
+        for candidate in candidates(&main, 3) {
+            main.insert(candidate.clone()).unwrap();
+            other.insert(candidate).unwrap();
+        }
+        extend(&mut main, 1, ours);
+        extend(&mut other, 2, theirs);
+        other.take_written();
+        let mut shadow = Shadow::of(other, true);
+        shadow.catch_up(&main, "memory".into(), &AtomicBool::new(false)).unwrap();
+        let mut longer = main.fork().unwrap();
+        extend(&mut longer, 3, 1);
+        let next = longer.db().block_rlp(longer.head().number()).unwrap().unwrap();
+        let next = Candidate::prepare(main.spec(), next).unwrap();
+        main.take_written();
+        main.insert(next.clone()).unwrap();
+        shadow.follow(next, &mut main).unwrap();
+        assert_eq!(shadow.report().blocks, 1, "{ours} {theirs}");
+    }
 }
 
 /// The sample chain without blocks. Every block is a write of the engine, and every read of the state reaches it.

@@ -132,9 +132,8 @@ impl ListedBlock {
                 let hashes = hashes.collect();
                 given.insert(address, hashes);
             }
-            // Where a contract comes into being, or the account goes, the EVM asks whether it has storage. To look for that
-            // everywhere would cost
-            // more than to run the few blocks without their list that ask elsewhere.
+            // Where a contract comes into being, or the account goes, the EVM asks whether it has storage. To look for
+            // that everywhere would cost more than to run the few blocks without their list that ask elsewhere.
             if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
                 && (!listed.code_changes.is_empty()
                     || listed.balance_changes.iter().any(|change| change.post_balance.is_zero()))

@@ -12,7 +12,8 @@ use revm::{
     context_interface::ContextTr,
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
-        interpreter::EthInterpreter, interpreter_types::Jumps,
+        interpreter::EthInterpreter,
+        interpreter_types::{Jumps, LegacyBytecode},
     },
     primitives::Log,
 };
@@ -46,7 +47,7 @@ impl Budget {
         Self { left, over: false, steps: None, preimages }
     }
 
-    /// `left` bytes for a trace of every step with its stack and slots.
+    /// `left` bytes for a trace of every step with its stack and slots, and the code of every call.
     pub(super) fn of_steps(left: usize) -> Self {
         Self { left, over: false, steps: Some(Slots::default()), preimages: false }
     }
@@ -82,6 +83,12 @@ fn step_size(slots: &mut Slots, interpreter: &Interpreter<EthInterpreter>) -> us
 }
 
 impl<C: ContextTr> Inspector<C> for Budget {
+    fn initialize_interp(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _: &mut C) {
+        if self.steps.is_some() {
+            self.take(interpreter.bytecode.bytecode_len() * 2);
+        }
+    }
+
     fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _: &mut C) {
         if let Some(slots) = &mut self.steps {
             let bytes = step_size(slots, interpreter);

@@ -7,8 +7,8 @@ use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, B256, map::HashSet};
 use alloy_rpc_types_eth::TransactionInfo;
 use alloy_rpc_types_trace::parity::{LocalizedTransactionTrace, TraceResults, TraceType};
-use revm::{DatabaseCommit, context_interface::result::ResultAndState};
-use revm_inspectors::tracing::{TracingInspector, TracingInspectorConfig};
+use revm::context_interface::result::ResultAndState;
+use revm_inspectors::tracing::{TraceLimits, TracingInspector, TracingInspectorConfig};
 
 /// What is to be traced of a call: its calls, its steps, what it changes of the state.
 pub type TraceTypes = HashSet<TraceType>;
@@ -26,9 +26,9 @@ pub fn parity_trace_call(
 ) -> Result<TraceResults, TraceError> {
     let rules = call.rules;
     let prepared = prepare_call(sandbox, call)?;
-    let observers = (budget(types, bytes), inspector(types));
+    let observers = (budget(types, bytes), inspector(types, bytes));
     let (ran, (budget, inspector)) = run(sandbox, &rules, prepared.env, prepared.tx, observers)?;
-    budget.left().ok_or(TraceError::TooLarge)?;
+    left(&budget, &inspector, types)?;
     results(inspector, &ran, types, sandbox)
 }
 
@@ -45,17 +45,15 @@ impl Replay<'_> {
         types: &TraceTypes,
         bytes: &mut usize,
     ) -> Result<TraceResults, TraceError> {
-        let observers = (budget(types, *bytes), inspector(types));
+        let observers = (budget(types, *bytes), inspector(types, *bytes));
         let (ran, (budget, inspector)) = self.run(tx, sender, observers)?;
-        *bytes = budget.left().ok_or(TraceError::TooLarge)?;
+        *bytes = left(&budget, &inspector, types)?;
         let sandbox = self.sandbox();
         let results = results(inspector, &ran, types, sandbox)?;
         self.keep(ran);
         Ok(results)
     }
-}
 
-impl Replay<'_> {
     /// The calls of the next transaction, which is number `place.1` of the block with the hash `place.0`, as
     /// [`Self::parity_trace`] has them: what a transaction costs before its first step is not gas of its call. The trace
     /// may take about `bytes`; what it takes is subtracted from them.
@@ -82,7 +80,7 @@ impl Replay<'_> {
             ..TransactionInfo::default()
         };
         let traces = inspector.into_parity_builder().into_localized_transaction_traces(info);
-        self.sandbox().commit(ran.state);
+        self.keep(ran);
         Ok(traces)
     }
 }
@@ -95,8 +93,24 @@ fn budget(types: &TraceTypes, bytes: usize) -> Budget {
     }
 }
 
-fn inspector(types: &TraceTypes) -> TracingInspector {
-    TracingInspector::new(TracingInspectorConfig::from_parity_config(types))
+/// What the steps write to memory only the inspector knows. Each byte of it takes two in the answer.
+fn inspector(types: &TraceTypes, bytes: usize) -> TracingInspector {
+    let limits = TraceLimits::default().set_max_recorded_bytes(Some(bytes / 2));
+    TracingInspector::new(TracingInspectorConfig::from_parity_config(types)).with_limits(limits)
+}
+
+/// The bytes that are left, if they sufficed.
+fn left(
+    budget: &Budget,
+    inspector: &TracingInspector,
+    types: &TraceTypes,
+) -> Result<usize, TraceError> {
+    let left = budget.left().filter(|_| !inspector.limit_exceeded()).ok_or(TraceError::TooLarge)?;
+    Ok(match types.contains(&TraceType::VmTrace) {
+        true => left.saturating_sub(2 * inspector.recorded_bytes()),
+        // It has recorded nothing but what the budget has counted.
+        false => left,
+    })
 }
 
 fn results(

@@ -84,7 +84,7 @@ pub(super) fn tracer(
     Ok(match name.as_deref() {
         Some("callTracer") => Box::new(Calls::new(settings(config)?, logs_before)),
         Some("flatCallTracer") => Box::new(Calls::flat(settings(config)?)),
-        Some("prestateTracer") => Box::new(Prestate::new(settings(config)?)?),
+        Some("prestateTracer") => Box::new(Prestate::new(settings(config)?, bytes)?),
         Some("erc7562Tracer") => Box::new(Erc7562::new(settings(config)?, logs_before)),
         Some("keccak256PreimageTracer") => Box::new(Preimages::default()),
         Some("muxTracer") => Box::new(Mux::new(settings(config)?, &options, logs_before, bytes)?),

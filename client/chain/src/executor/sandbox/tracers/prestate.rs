@@ -24,6 +24,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Bytes of an account in the answer, without its code and slots.
+const ACCOUNT: usize = 200;
+/// Bytes of a slot with its value.
+const SLOT: usize = 140;
+
 /// What is wanted of the accounts.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -44,6 +49,8 @@ pub(super) struct Prestate {
     depth: usize,
     /// What the step under way touches, unless it cannot be paid for.
     step: Option<(Address, Option<U256>)>,
+    /// Bytes that the answer may have.
+    most: usize,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -61,6 +68,14 @@ struct Shown {
     storage: BTreeMap<B256, B256>,
 }
 
+impl Shown {
+    /// Bytes that it takes as text, about.
+    fn size(&self) -> usize {
+        let code = self.code.as_ref().map_or(0, Bytes::len);
+        ACCOUNT + 2 * code + self.storage.len() * SLOT
+    }
+}
+
 type Accounts = BTreeMap<Address, Shown>;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -69,11 +84,12 @@ const fn is_zero(nonce: &u64) -> bool {
 }
 
 impl Prestate {
-    pub(super) fn new(config: PrestateConfig) -> Result<Self, TraceError> {
+    /// Takes about `most` bytes at most.
+    pub(super) fn new(config: PrestateConfig, most: usize) -> Result<Self, TraceError> {
         if config.diff_mode && config.include_empty {
             return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
         }
-        Ok(Self { config, ..Self::default() })
+        Ok(Self { config, most, ..Self::default() })
     }
 
     fn touch(&mut self, address: Address) {
@@ -87,7 +103,8 @@ impl Prestate {
         self.touch(ending.block.beneficiary());
         if let TxKind::Call(to) = tx.kind {
             self.touch(to);
-            if let Some(delegate) = delegate(&code(ending.before, &account(ending.before, to)?)?) {
+            let code_hash = account(ending.before, to)?.code_hash;
+            if let Some(delegate) = delegate(&code(ending.before, &code_hash)?) {
                 self.touch(delegate);
             }
         }
@@ -97,6 +114,7 @@ impl Prestate {
         Ok(())
     }
 
+    /// An account before the transaction, without its code; and whether it is empty.
     fn before(&self, sandbox: &Sandbox, address: Address) -> Result<(Shown, bool), InternalError> {
         let account = account(sandbox, address)?;
         let mut shown = Shown {
@@ -105,14 +123,24 @@ impl Prestate {
             nonce: account.nonce,
             ..Shown::default()
         };
-        if !self.config.disable_code {
-            shown.code = Some(code(sandbox, &account)?).filter(|code| !code.is_empty());
-        }
         for slot in self.touched.get(&address).into_iter().flatten() {
             let value = sandbox.slot(&address, slot)?;
             shown.storage.insert((*slot).into(), value.into());
         }
         Ok((shown, account.is_empty()))
+    }
+
+    /// Adds their code to the accounts that are shown, as long as these take no more than they may: to look at a large
+    /// contract costs little.
+    fn add_codes(&self, pre: &mut Accounts, sandbox: &Sandbox) -> Result<(), TraceError> {
+        let mut left = self.most;
+        for shown in pre.values_mut() {
+            if let Some(hash) = shown.code_hash.filter(|_| !self.config.disable_code) {
+                shown.code = Some(code(sandbox, &hash)?).filter(|code| !code.is_empty());
+            }
+            left = left.checked_sub(shown.size()).ok_or(TraceError::TooLarge)?;
+        }
+        Ok(())
     }
 
     /// Leaves in `pre` what the transaction changed; returns what it became.
@@ -159,10 +187,9 @@ impl Prestate {
             is_changed = true;
             after.code_hash = Some(info.code_hash);
             if !self.config.disable_code {
-                let kept = Account { code_hash: info.code_hash, ..Account::default() };
                 after.code = Some(match &info.code {
                     Some(code) => code.original_bytes(),
-                    None => code(ending.before, &kept)?,
+                    None => code(ending.before, &info.code_hash)?,
                 });
             }
         }
@@ -191,8 +218,8 @@ fn account(sandbox: &Sandbox, address: Address) -> Result<Account, InternalError
     Ok(sandbox.account(&address)?.unwrap_or_default())
 }
 
-fn code(sandbox: &Sandbox, account: &Account) -> Result<Bytes, InternalError> {
-    Ok(sandbox.code(&account.code_hash)?.unwrap_or_default())
+fn code(sandbox: &Sandbox, hash: &B256) -> Result<Bytes, InternalError> {
+    Ok(sandbox.code(hash)?.unwrap_or_default())
 }
 
 /// Whom code delegates to (EIP-7702).
@@ -283,6 +310,7 @@ impl Tracer for Prestate {
                 pre.remove(&address);
             }
         }
+        self.add_codes(&mut pre, ending.before)?;
         #[derive(Serialize)]
         struct Diff {
             post: Accounts,

@@ -1,15 +1,17 @@
 //! Running a block.
 
+mod executor;
+
+pub use executor::Executor;
+
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    thread,
     time::Duration,
 };
 
 use alloy_consensus::{
-    Eip658Value, Header, ReceiptEnvelope, Transaction as _, TxEnvelope, TxType,
-    transaction::Recovered,
+    Eip658Value, ReceiptEnvelope, Transaction as _, TxEnvelope, TxType, transaction::Recovered,
 };
 use alloy_eips::{eip7685::Requests, eip7928::AccountChanges};
 use alloy_evm::{
@@ -20,35 +22,19 @@ use alloy_evm::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes};
 use polytrie_chainspec::Rules;
-use polytrie_state::{Session, StateError};
+use polytrie_state::StateError;
 use revm::context_interface::{Cfg, result::HaltReason};
 use revm_state_hooks::HookedEvm;
 
-use polytrie_consensus::clique::coinbase;
-
 use super::{
-    Amsterdam, BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, Failed,
-    InternalError, SystemContracts,
+    Amsterdam, BlockInvalid, BlockToExecute, ExecuteError, Failed, InternalError, SystemContracts,
     access_list::AccessListBuilder,
     console::{CONSOLE, Console},
-    dao,
     database::SessionDatabase,
     deposits,
-    environment::{context, environment},
-    hints,
-    listed::{Listed, ListedBlock, Transactions},
+    listed::Transactions,
     schedule::Schedule,
 };
-
-/// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
-#[derive(Debug)]
-pub struct Executor {
-    codes: CodeCache,
-    system_contracts: SystemContracts,
-    pub(super) amsterdam: Amsterdam,
-    /// Whether access lists are also made of blocks that need none.
-    access_lists: bool,
-}
 
 /// What came of a block. The state changes are in the session.
 #[derive(Debug, Clone)]
@@ -107,219 +93,6 @@ pub struct BlockRun<'a> {
     console: bool,
     /// How long each transaction ran, as far as they ran by themselves.
     times: Vec<Duration>,
-}
-
-impl Executor {
-    /// An executor that keeps about `code_cache` bytes of contract code between blocks.
-    pub fn new(code_cache: usize) -> Self {
-        Self {
-            codes: CodeCache::new(code_cache),
-            system_contracts: SystemContracts::default(),
-            amsterdam: Amsterdam::default(),
-            access_lists: false,
-        }
-    }
-
-    /// This executor, for a chain whose Amsterdam is not the newest one.
-    #[must_use]
-    pub const fn with_amsterdam(mut self, amsterdam: Amsterdam) -> Self {
-        self.amsterdam = amsterdam;
-        self
-    }
-
-    /// This executor, making an access list of every block, whatever its fork.
-    #[must_use]
-    pub const fn with_access_lists(mut self) -> Self {
-        self.access_lists = true;
-        self
-    }
-
-    /// This executor, for a chain that has its system contracts at other addresses.
-    #[must_use]
-    pub const fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
-        self.system_contracts = contracts;
-        self
-    }
-
-    /// Where it takes the system contracts to be.
-    pub const fn system_contracts(&self) -> SystemContracts {
-        self.system_contracts
-    }
-
-    /// Executes a block on `session`, which stands at its parent.
-    ///
-    /// To have the receipts of a block before Byzantium compared, begin the session
-    /// [`with_intermediate_roots`](Session::with_intermediate_roots).
-    ///
-    /// # Errors
-    ///
-    /// If the block is invalid, or if we failed. Either way the session holds half a block and must
-    /// be dropped.
-    pub fn execute_block(
-        &mut self,
-        session: &mut Session,
-        rules: Rules<'_>,
-        hashes: &dyn BlockHashes,
-        block: BlockToExecute<'_>,
-    ) -> Result<Executed, ExecuteError> {
-        let (found, expected) = (block.senders.len(), block.transactions.len());
-        if found != expected {
-            return Err(InternalError::SenderCount { found, expected }.into());
-        }
-        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
-        if let Some(listed) = block.listed {
-            return self.execute_listed(session, rules, hashes, block, listed);
-        }
-        hints::announce(session, &block);
-        let mut run = self.begin(session, rules, hashes, block)?;
-        run.transact_all(&block)?;
-        run.finish()
-    }
-
-    /// Reads from `session`, which stands at the parent of a block and has no writes, all that the block needs according to
-    /// its access list. The list has the form that EIP-7928 asks for.
-    ///
-    /// # Errors
-    ///
-    /// If the layer fails.
-    pub fn read_listed(
-        &mut self,
-        session: &mut Session,
-        rules: &Rules<'_>,
-        coinbase: Address,
-        list: Arc<Vec<AccountChanges>>,
-    ) -> Result<ListedBlock, StateError> {
-        let delegations = rules.is(EthereumHardfork::Prague);
-        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
-    }
-
-    /// Executes a block on what its list says. `session` is that of the list.
-    fn execute_listed(
-        &mut self,
-        session: &mut Session,
-        rules: Rules<'_>,
-        hashes: &dyn BlockHashes,
-        block: BlockToExecute<'_>,
-        listed: Listed<'_>,
-    ) -> Result<Executed, ExecuteError> {
-        let transactions = Transactions::new(self, &rules, hashes, &block, listed.block);
-        let others = match listed.threads {
-            // One for what there is to do beside them.
-            None => 1,
-            Some(threads) => threads.min(block.transactions.len()).saturating_sub(1),
-        };
-        let other = || {
-            (listed.beside)();
-            if listed.threads.is_some() {
-                transactions.run();
-            }
-        };
-        thread::scope(|scope| {
-            for number in 0..others {
-                let name = format!("listed-{number}");
-                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, other) {
-                    tracing::debug!("transactions run on fewer threads than asked for: {error}");
-                    break;
-                }
-            }
-            let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
-                match listed.threads {
-                    None => run.transact_all(&block)?,
-                    Some(_) => run.include_all(&block, &transactions)?,
-                }
-                run.finish()
-            });
-            transactions.stop();
-            executed
-        })
-    }
-
-    /// Begins a block: everything that comes before its transactions. Those that `block` has are not run.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::execute_block`].
-    pub fn begin<'a>(
-        &'a mut self,
-        session: &'a mut Session,
-        rules: Rules<'a>,
-        hashes: &'a dyn BlockHashes,
-        block: BlockToExecute<'a>,
-    ) -> Result<BlockRun<'a>, ExecuteError> {
-        let BlockToExecute { header, ommers, .. } = block;
-        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
-        check_header(header, &rules)?;
-        check_ommers(header, ommers)?;
-        let drained = dao::drain(&rules, |address| session.account(address));
-        let drained = drained.map_err(InternalError::from)?;
-        if !drained.accounts.is_empty() {
-            session.apply(&drained).map_err(InternalError::from)?;
-        }
-        let mut run = self.run(session, rules, hashes, block);
-        run.inner
-            .apply_pre_execution_changes()
-            .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
-        run.check_failure()?;
-        Ok(run)
-    }
-
-    /// Begins with the transactions, as if nothing had to be done before them: for transactions that are no block's, as
-    /// the official state tests have them. Nor has such a run an end: what its transactions did is in the session.
-    ///
-    /// # Errors
-    ///
-    /// If the header has not what the EVM needs.
-    pub fn begin_without_block<'a>(
-        &'a mut self,
-        session: &'a mut Session,
-        rules: Rules<'a>,
-        hashes: &'a dyn BlockHashes,
-        header: &'a Header,
-    ) -> Result<BlockRun<'a>, BlockInvalid> {
-        check_header(header, &rules)?;
-        Ok(self.run(session, rules, hashes, BlockToExecute::to_fill(header, None)))
-    }
-
-    fn run<'a>(
-        &'a mut self,
-        session: &'a mut Session,
-        rules: Rules<'a>,
-        hashes: &'a dyn BlockHashes,
-        block: BlockToExecute<'a>,
-    ) -> BlockRun<'a> {
-        let BlockToExecute { header, coinbase, ommers, withdrawals, .. } = block;
-        let coinbase = coinbase.unwrap_or(header.beneficiary);
-        let failure = Arc::new(OnceLock::new());
-        let prague = rules.is(EthereumHardfork::Prague);
-        let mut database =
-            SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
-        let compared = block.listed.is_some_and(|listed| listed.threads.is_some());
-        if self.access_lists || compared || rules.is(EthereumHardfork::Amsterdam) {
-            database.access_list = Some(AccessListBuilder::default());
-        }
-        // The inspector looks on only where a transaction is run for it, see `BlockRun::transact`.
-        let environment = self.amsterdam.adapt(environment(header, coinbase, &rules));
-        let mut evm = HookedEvm::with_inspector(database, environment, Console::new(true));
-        evm.set_inspector_enabled(false);
-        evm = self.amsterdam.set_static_gas(self.system_contracts.announce(evm));
-        if rules.is_eip1283() {
-            evm = evm.with_eip1283();
-        }
-        let context = context(header, ommers, withdrawals);
-        let schedule = Schedule { rules, amsterdam: self.amsterdam };
-        let inner = EthBlockExecutor::new(evm, context, schedule, AlloyReceiptBuilder::default());
-        let (system_contracts, amsterdam) = (self.system_contracts, self.amsterdam);
-        BlockRun {
-            inner,
-            rules,
-            system_contracts,
-            amsterdam,
-            failure,
-            receipts_comparable: true,
-            console: false,
-            times: Vec::new(),
-        }
-    }
 }
 
 impl BlockRun<'_> {
@@ -529,30 +302,5 @@ impl fmt::Debug for BlockRun<'_> {
             .field("transactions", &self.inner.receipts.len())
             .field("gas_used", &self.gas_used())
             .finish_non_exhaustive()
-    }
-}
-
-/// Who is paid the fees of a block.
-fn block_coinbase(rules: &Rules<'_>, block: &BlockToExecute<'_>) -> Result<Address, BlockInvalid> {
-    block.coinbase.map_or_else(|| Ok(coinbase(rules, block.header)?), Ok)
-}
-
-/// The fields that the EVM cannot do without.
-fn check_header(header: &Header, rules: &Rules<'_>) -> Result<(), BlockInvalid> {
-    if rules.is(EthereumHardfork::Cancun) && header.excess_blob_gas.is_none() {
-        return Err(BlockInvalid::MissingField { field: "excess blob gas", fork: "Cancun" });
-    }
-    if rules.is(EthereumHardfork::London) && header.base_fee_per_gas.is_none() {
-        return Err(BlockInvalid::MissingField { field: "base fee", fork: "London" });
-    }
-    Ok(())
-}
-
-/// An ommer's reward shrinks with its age; beyond seven blocks there is none to speak of.
-fn check_ommers(header: &Header, ommers: &[Header]) -> Result<(), BlockInvalid> {
-    let number = header.number;
-    match ommers.iter().find(|o| o.number >= number || o.number.saturating_add(7) < number) {
-        Some(ommer) => Err(BlockInvalid::OmmerNumber { found: ommer.number, number }),
-        None => Ok(()),
     }
 }

@@ -1,18 +1,21 @@
 //! `db check`: what is kept of the chain, against itself.
 
+mod block;
+mod state;
+
+pub use state::check_state;
+
 use super::{
     db::ChainDb,
     error::ChainError,
     tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, SIGNERS, UNDO},
 };
-use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxReceipt, proofs};
-use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{B256, Bloom, U256};
+use alloy_primitives::{B256, U256};
+use block::{BlockCheck, follows};
 use polytrie_chainspec::ChainSpec;
-use polytrie_consensus::check_body_roots;
-use polytrie_consensus::decode::{decode_header, decode_sealed_block};
+use polytrie_consensus::decode::decode_header;
 use polytrie_kv::{KeyRange, Read, Table};
-use polytrie_state::{BlockRef, StateError, StateLayer};
+use polytrie_state::BlockRef;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
@@ -65,17 +68,6 @@ impl ChainReport {
 }
 
 type RowVisit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
-
-/// What was found out about one block by itself.
-#[derive(Debug, Default)]
-struct BlockCheck {
-    /// Hash and total difficulty in the index.
-    index: Option<(B256, U256)>,
-    header: Option<Header>,
-    transactions: u64,
-    receipts_not_comparable: bool,
-    problems: Vec<String>,
-}
 
 impl ChainDb {
     /// Checks every row of the chain: each block decodes, has the hash the index gives and follows its
@@ -178,71 +170,6 @@ impl ChainDb {
         Ok(())
     }
 
-    /// One block, without its neighbours.
-    fn check_block(&self, spec: &ChainSpec, number: u64) -> Result<BlockCheck, ChainError> {
-        let mut check = BlockCheck::default();
-        match self.canonical(number) {
-            Ok(None) => check.problems.push(format!("the index has no row of block {number}")),
-            Err(ChainError::Corrupt(text)) => check.problems.push(text),
-            index => check.index = index?,
-        }
-        let Some(rlp) = self.block_rlp(number)? else {
-            check.problems.push(format!("block {number} is missing"));
-            return Ok(check);
-        };
-        let (block, hash) = match decode_sealed_block(&rlp) {
-            Ok(sealed) => sealed.into_parts(),
-            Err(error) => {
-                check.problems.push(format!("block {number} does not decode: {error}"));
-                return Ok(check);
-            }
-        };
-        if let Some((expected, _)) = check.index.filter(|(expected, _)| *expected != hash) {
-            check
-                .problems
-                .push(format!("block {number} has hash {hash}, the index says {expected}"));
-        }
-        match self.block_head(number) {
-            Ok(head) if head.header.inner() == &block.header => {}
-            Ok(_) => check
-                .problems
-                .push(format!("the index has another header of block {number} than the block")),
-            Err(ChainError::Corrupt(text)) => check.problems.push(text),
-            Err(error) => return Err(error),
-        }
-        if block.header.number != number {
-            let found = block.header.number;
-            check.problems.push(format!("the row of block {number} holds block {found}"));
-        }
-        match self.number_of(&hash) {
-            Ok(Some(found)) if found == number => {}
-            Ok(Some(found)) => {
-                check.problems.push(format!("the hash of block {number} leads to block {found}"))
-            }
-            Ok(None) => check.problems.push(format!("the hash of block {number} leads nowhere")),
-            Err(ChainError::Corrupt(text)) => check.problems.push(text),
-            Err(error) => return Err(error),
-        }
-        check.transactions = block.body.transactions.len() as u64;
-        // The rules were judged when the block came in, and not all of them hold for the blocks of a development node.
-        if let Err(error) = check_body_roots(&block) {
-            check.problems.push(format!("block {number}: {error}"));
-        }
-        match self.receipts(number) {
-            Ok(Some(receipts)) => {
-                let merged = block.header.difficulty.is_zero();
-                let rules = spec.rules(number, block.header.timestamp, merged);
-                let has_roots = !rules.is(EthereumHardfork::Byzantium);
-                check.receipts(&block.header, &receipts, has_roots);
-            }
-            Ok(None) => check.problems.push(format!("the receipts of block {number} are missing")),
-            Err(ChainError::Corrupt(text)) => check.problems.push(text),
-            Err(error) => return Err(error),
-        }
-        check.header = Some(block.header);
-        Ok(check)
-    }
-
     /// Nothing lies at or above a block number.
     fn nothing_from(
         &self,
@@ -340,139 +267,7 @@ impl ChainDb {
     }
 }
 
-impl BlockCheck {
-    /// The receipts against the header. `has_roots` says whether receipts of this time hold state roots.
-    fn receipts(&mut self, header: &Header, receipts: &[ReceiptEnvelope], has_roots: bool) {
-        let number = header.number;
-        if receipts.len() as u64 != self.transactions {
-            self.problems.push(format!(
-                "block {number} has {} transactions, but {} receipts",
-                self.transactions,
-                receipts.len()
-            ));
-            return;
-        }
-        let gas = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used());
-        if number > 0 && gas != header.gas_used {
-            let used = header.gas_used;
-            self.problems.push(format!(
-                "the receipts of block {number} add up to {gas} gas, its header says {used}"
-            ));
-        }
-        let bloom = receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
-        if bloom != header.logs_bloom {
-            self.problems
-                .push(format!("the logs of block {number} make another bloom than its header has"));
-        }
-        let is_root = |receipt: &ReceiptEnvelope| {
-            matches!(receipt.status_or_post_state(), Eip658Value::PostState(_))
-        };
-        if has_roots && !receipts.iter().all(is_root) {
-            self.receipts_not_comparable = true;
-            return;
-        }
-        let root = proofs::calculate_receipt_root(receipts);
-        if root != header.receipts_root {
-            let expected = header.receipts_root;
-            self.problems.push(format!(
-                "the receipts of block {number} make the root {root}, its header has {expected}"
-            ));
-        }
-    }
-}
-
-/// A block against what the index says of its parent.
-fn follows(
-    header: &Header,
-    total_difficulty: U256,
-    parent: Option<(B256, U256)>,
-    report: &mut ChainReport,
-) {
-    let number = header.number;
-    let before = match parent {
-        Some((hash, total)) => {
-            if header.parent_hash != hash {
-                let found = header.parent_hash;
-                report.problem(format!(
-                    "block {number} has the parent {found}, the block before it is {hash}"
-                ));
-            }
-            total
-        }
-        None => total_difficulty.saturating_sub(header.difficulty),
-    };
-    let expected = before.saturating_add(header.difficulty);
-    if total_difficulty != expected {
-        report.problem(format!(
-            "block {number} has the total difficulty {total_difficulty}, expected {expected}"
-        ));
-    }
-}
-
 /// Keys of other lengths than eight bytes are no block numbers; they count as the last one.
 fn number_of_key(key: &[u8]) -> u64 {
     key.try_into().map_or(u64::MAX, u64::from_be_bytes)
-}
-
-/// Holds the state against the chain: the commitment against the header of the head, and what the undo
-/// record of the head leads to against the header before it. Nothing is changed. Returns what is wrong.
-///
-/// # Errors
-///
-/// If the store or the layer fails.
-pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, ChainError> {
-    let head = match db.head() {
-        Ok(Some(head)) => head,
-        // Said by the check of the chain.
-        Ok(None) | Err(ChainError::Corrupt(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let number = head.number();
-    let mut problems = Vec::new();
-    if db.way_back()?.is_some() {
-        // The state is that of no block, and will be that of the parent.
-        return Ok(problems);
-    }
-    if let Some(found) = layer.commitment().as_state_root()
-        && found != head.header.state_root
-    {
-        let expected = head.header.state_root;
-        problems
-            .push(format!("the state has root {found}, block {number} at the head has {expected}"));
-    }
-    let Some(record) = db.undo(number)? else { return Ok(problems) };
-    let parent = match db.block_head(number.saturating_sub(1)) {
-        Ok(parent) => parent,
-        Err(ChainError::Corrupt(_)) => return Ok(problems),
-        Err(error) => return Err(error),
-    };
-    // Of a way back in several steps it is only said whether all is there that they need: to take them would change what is
-    // stored.
-    let undone = layer.undo_records().steps(&record, db.store()).and_then(|mut steps| {
-        let first = steps.next(db.store())?.unwrap_or_default();
-        match steps.next(db.store())? {
-            Some(_) => Ok(None),
-            None => layer.undo(&first).map(Some),
-        }
-    });
-    match undone {
-        Ok(None) => return Ok(problems),
-        Ok(Some(outcome)) => {
-            let found = outcome.commitment.as_state_root();
-            outcome.discard()?;
-            if let Some(found) = found.filter(|found| *found != parent.header.state_root) {
-                let expected = parent.header.state_root;
-                problems.push(format!(
-                    "taking back block {number} leads to the state root {found}, block {} has {expected}",
-                    parent.number()
-                ));
-            }
-        }
-        Err(StateError::Corrupt(text)) => {
-            problems.push(format!("block {number} cannot be taken back: {text}"));
-            return Ok(problems);
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(problems)
 }

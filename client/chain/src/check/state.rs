@@ -1,0 +1,67 @@
+//! The state against the chain.
+
+use crate::{db::ChainDb, error::ChainError};
+use polytrie_state::{StateError, StateLayer};
+
+/// Holds the state against the chain: the commitment against the header of the head, and what the undo
+/// record of the head leads to against the header before it. Nothing is changed. Returns what is wrong.
+///
+/// # Errors
+///
+/// If the store or the layer fails.
+pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, ChainError> {
+    let head = match db.head() {
+        Ok(Some(head)) => head,
+        // Said by the check of the chain.
+        Ok(None) | Err(ChainError::Corrupt(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let number = head.number();
+    let mut problems = Vec::new();
+    if db.way_back()?.is_some() {
+        // The state is that of no block, and will be that of the parent.
+        return Ok(problems);
+    }
+    if let Some(found) = layer.commitment().as_state_root()
+        && found != head.header.state_root
+    {
+        let expected = head.header.state_root;
+        problems
+            .push(format!("the state has root {found}, block {number} at the head has {expected}"));
+    }
+    let Some(record) = db.undo(number)? else { return Ok(problems) };
+    let parent = match db.block_head(number.saturating_sub(1)) {
+        Ok(parent) => parent,
+        Err(ChainError::Corrupt(_)) => return Ok(problems),
+        Err(error) => return Err(error),
+    };
+    // Of a way back in several steps it is only said whether all is there that they need: to take them would change what is
+    // stored.
+    let undone = layer.undo_records().steps(&record, db.store()).and_then(|mut steps| {
+        let first = steps.next(db.store())?.unwrap_or_default();
+        match steps.next(db.store())? {
+            Some(_) => Ok(None),
+            None => layer.undo(&first).map(Some),
+        }
+    });
+    match undone {
+        Ok(None) => return Ok(problems),
+        Ok(Some(outcome)) => {
+            let found = outcome.commitment.as_state_root();
+            outcome.discard()?;
+            if let Some(found) = found.filter(|found| *found != parent.header.state_root) {
+                let expected = parent.header.state_root;
+                problems.push(format!(
+                    "taking back block {number} leads to the state root {found}, block {} has {expected}",
+                    parent.number()
+                ));
+            }
+        }
+        Err(StateError::Corrupt(text)) => {
+            problems.push(format!("block {number} cannot be taken back: {text}"));
+            return Ok(problems);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(problems)
+}
