@@ -16,6 +16,14 @@ use crate::{ChainSpecError, Clique, allocation::Builder};
 const OTHER_ENGINES: [&str; 8] =
     ["ibft", "ibft2", "qbft", "aura", "authorityRound", "bor", "parlia", "istanbul"];
 
+/// Settings of besu that change the rules of a chain and are not supported, with the value that changes nothing.
+const OTHER_RULES: [(&str, &str); 4] = [
+    ("zeroBaseFee", "false"),
+    ("fixedBaseFee", "false"),
+    ("ecCurve", "\"secp256k1\""),
+    ("evmStackSize", "1024"),
+];
+
 /// Refuses a file that begins like something else than a JSON object.
 pub(super) fn check_start(file: &str, start: &[u8]) -> Result<(), ChainSpecError> {
     other_kind(start).map_or(Ok(()), |found| Err(not_genesis(file, found)))
@@ -200,10 +208,17 @@ fn chain_config(object: &Object<'_, '_>) -> Result<ChainConfig, Flaw> {
     // A fork that is not known would be missed in silence, and the chain would split where it activates.
     let known = |key: &str| TIME_FORKS.iter().any(|field| field.name.eq_ignore_ascii_case(key));
     for (key, value) in object.members() {
-        if key.ends_with("Time") && !known(key) && object.get(key).is_some() {
+        let is_fork = key.to_ascii_lowercase().ends_with("time");
+        if is_fork && !known(key) && object.get(key).is_some() {
             return Err(
                 value.flaw("no fork of this name: the newest one that is known is Amsterdam")
             );
+        }
+    }
+    // Blocks would be called invalid, or made, by rules that are not those of the chain.
+    for (name, usual) in OTHER_RULES {
+        if let Some(value) = object.get(name).filter(|value| value.text() != usual) {
+            return Err(value.flaw(format!("{usual}: a chain with other rules is not supported")));
         }
     }
     config.dao_fork_support =

@@ -203,6 +203,8 @@ fn extensions_of_besu() {
     let spec = spec.unwrap();
     assert_eq!(spec.fixed_difficulty(), Some(U256::from(100)));
     assert_eq!(spec.contract_size_limit(), Some(0x7fff_ffff));
+    let usual = json!({ "zeroBaseFee": false, "ecCurve": "secp256k1", "evmStackSize": 1024 });
+    assert_eq!(config(usual), Ok(Forks::frontier()));
 }
 
 #[test]
@@ -236,6 +238,18 @@ fn wrong_fields_are_named() {
         (
             json!({ "config": { "verkleTime": 0 } }),
             "the field config.verkleTime is 0, expected no fork of this name",
+        ),
+        (
+            json!({ "config": { "experimentaleipstime": 7 } }),
+            "the field config.experimentaleipstime is 7, expected no fork of this name",
+        ),
+        (
+            json!({ "config": { "londonBlock": 0, "zeroBaseFee": true } }),
+            "the field config.zeroBaseFee is true, expected false: a chain with other rules is not supported",
+        ),
+        (
+            json!({ "config": { "ecCurve": "secp256r1" } }),
+            "the field config.ecCurve is \"secp256r1\", expected \"secp256k1\"",
         ),
         (
             json!({ "config": { "qbft": { "blockperiodseconds": 5 } } }),
