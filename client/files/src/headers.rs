@@ -13,6 +13,9 @@ use polytrie_consensus::decode::{decode_header, decode_lone_header};
 use serde_json::Value;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
+/// The longest JSON that is read, in bytes once unpacked: far more than the headers take that are of use.
+const MAX_JSON: usize = 256 << 20;
+
 /// A header out of a file, and what else the file has of the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownHeader {
@@ -94,7 +97,7 @@ pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHead
     };
     match BlockReader::open_any(path)? {
         Opened::Blocks(mut blocks) => blocks.try_for_each(|raw| add(of_rlp(raw?)?))?,
-        Opened::Json(json) => of_json(json, &file)?.into_iter().try_for_each(add)?,
+        Opened::Json(json) => of_json(json, MAX_JSON, &file)?.into_iter().try_for_each(add)?,
     }
     Ok(last.into())
 }
@@ -113,11 +116,19 @@ fn of_rlp(raw: RawBlock) -> Result<KnownHeader, BlockFileError> {
     Ok(KnownHeader { header, block, total_difficulty: raw.total_difficulty })
 }
 
-fn of_json(mut text: ChunkReader, file: &Arc<str>) -> Result<Vec<KnownHeader>, HeaderError> {
+fn of_json(
+    mut text: ChunkReader,
+    most: usize,
+    file: &Arc<str>,
+) -> Result<Vec<KnownHeader>, HeaderError> {
     let failed = |kind| BlockFileError::new(file, kind);
-    while text.fill(text.data().len() + 1).map_err(failed)? {}
-    let text = text.data().strip_prefix(MARK).unwrap_or(text.data());
     let wrong = |what: String| HeaderError::Json { file: Arc::clone(file), what };
+    while text.fill(text.data().len() + 1).map_err(failed)? {
+        if text.data().len() > most {
+            return Err(wrong(format!("the JSON goes on after {most} bytes")));
+        }
+    }
+    let text = text.data().strip_prefix(MARK).unwrap_or(text.data());
     let json: Value = serde_json::from_slice(text)
         .map_err(|error| wrong(format!("the JSON does not read: {error}")))?;
     let answers = match json {
@@ -153,4 +164,22 @@ fn of_answer(answer: Value) -> Result<KnownHeader, String> {
     }
     let total_difficulty = total.and_then(|total| total.parse().ok());
     Ok(KnownHeader { header, block: None, total_difficulty })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// As little gzip may unpack to.
+    #[test]
+    fn json_without_an_end_is_not_read_to_it() {
+        let endless = ChunkReader::new(Box::new(std::io::repeat(b' ')), false);
+        let error = of_json(endless, 1 << 20, &"test".into()).unwrap_err();
+        assert!(!error.is_io());
+        assert!(
+            error.to_string().starts_with("test: the JSON goes on after 1048576 bytes;"),
+            "{error}"
+        );
+    }
 }
