@@ -14,7 +14,8 @@ pub struct DaoFork {
     /// The block where the chain split.
     pub block: u64,
     /// Whether this chain moved the ether. If so, the balances are drained in `block`, and `block` and the nine blocks
-    /// after it carry the extra data `dao-hard-fork`; if not, these ten blocks must not carry it.
+    /// after it carry the extra data `dao-hard-fork`; if not, these ten blocks must not carry it. Past the merge their extra
+    /// data are free.
     pub support: bool,
 }
 

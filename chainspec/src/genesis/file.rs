@@ -16,6 +16,14 @@ use crate::{ChainSpecError, Clique, allocation::Builder};
 const OTHER_ENGINES: [&str; 8] =
     ["ibft", "ibft2", "qbft", "aura", "authorityRound", "bor", "parlia", "istanbul"];
 
+/// Settings of besu that change the rules of a chain and are not supported, with the value that changes nothing.
+const OTHER_RULES: [(&str, &str); 4] = [
+    ("zeroBaseFee", "false"),
+    ("fixedBaseFee", "false"),
+    ("ecCurve", "\"secp256k1\""),
+    ("evmStackSize", "1024"),
+];
+
 /// Refuses a file that begins like something else than a JSON object.
 pub(super) fn check_start(file: &str, start: &[u8]) -> Result<(), ChainSpecError> {
     other_kind(start).map_or(Ok(()), |found| Err(not_genesis(file, found)))
@@ -75,6 +83,7 @@ fn other_kind(bytes: &[u8]) -> Option<&'static str> {
         [b'{', ..] | [0xef, 0xbb, 0xbf, ..] => None,
         [0x1f, 0x8b, ..] => Some("gzip data (unpack it first if it is a genesis)"),
         [0x65, 0x32, 0, 0, 0, 0, 0, 0, ..] => Some("an era1 file of blocks"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16 text (save it as UTF-8)"),
         [0xf8..=0xff, ..] => Some("binary data that looks like RLP blocks"),
         [b'[', ..] => Some("a JSON array"),
         [b'0', b'x' | b'X', b'f', ..] | [b'f', b'8' | b'9' | b'a', ..] => {
@@ -88,7 +97,9 @@ fn other_kind(bytes: &[u8]) -> Option<&'static str> {
 /// What a JSON object without accounts and configuration seems to be.
 fn other_object(object: &Object<'_, '_>) -> &'static str {
     let has = |name| object.get(name).is_some();
-    if has("chainId") {
+    if has("engine") && has("params") {
+        "a chain specification of Nethermind or OpenEthereum, which is another format"
+    } else if has("chainId") {
         "a chain configuration without a genesis block"
     } else if has("jsonrpc") {
         "a JSON-RPC message"
@@ -188,13 +199,26 @@ fn chain_config(object: &Object<'_, '_>) -> Result<ChainConfig, Flaw> {
             *(field.slot)(&mut config) = Some(value.u64()?);
         }
     }
+    // The name that besu's older files have for Petersburg.
+    if let Some(value) = object.get("constantinopleFixBlock")
+        && config.petersburg_block.replace(value.u64()?).is_some()
+    {
+        return Err(value.flaw("no second name of a fork: petersburgBlock is there as well"));
+    }
     // A fork that is not known would be missed in silence, and the chain would split where it activates.
     let known = |key: &str| TIME_FORKS.iter().any(|field| field.name.eq_ignore_ascii_case(key));
     for (key, value) in object.members() {
-        if key.ends_with("Time") && !known(key) && object.get(key).is_some() {
+        let is_fork = key.to_ascii_lowercase().ends_with("time");
+        if is_fork && !known(key) && object.get(key).is_some() {
             return Err(
                 value.flaw("no fork of this name: the newest one that is known is Amsterdam")
             );
+        }
+    }
+    // Blocks would be called invalid, or made, by rules that are not those of the chain.
+    for (name, usual) in OTHER_RULES {
+        if let Some(value) = object.get(name).filter(|value| value.text() != usual) {
+            return Err(value.flaw(format!("{usual}: a chain with other rules is not supported")));
         }
     }
     config.dao_fork_support =

@@ -131,6 +131,24 @@ fn a_later_fork_contains_the_earlier_ones() {
 }
 
 #[test]
+fn petersburg_has_a_second_name_in_files_of_besu() {
+    // As besu's documentation has it for private networks.
+    let forks = config(json!({ "constantinoplefixblock": 0 })).unwrap();
+    for fork in [Fork::Homestead, Fork::Byzantium, Fork::Constantinople, Fork::Petersburg] {
+        assert_eq!(forks.activation(fork), ForkCondition::Block(0), "{fork}");
+    }
+    assert_eq!(forks.activation(Fork::Istanbul), ForkCondition::Never);
+    let forks = config(json!({ "constantinopleBlock": 3, "constantinopleFixBlock": 7 })).unwrap();
+    assert_eq!(forks.activation(Fork::Constantinople), ForkCondition::Block(3));
+    assert_eq!(forks.activation(Fork::Petersburg), ForkCondition::Block(7));
+    let both = json!({ "petersburgBlock": 0, "constantinopleFixBlock": 0 });
+    assert_eq!(
+        config(both).unwrap_err(),
+        "genesis g.json: the field config.constantinopleFixBlock is 0, expected no second name of a fork: petersburgBlock is there as well"
+    );
+}
+
+#[test]
 fn the_dao_fork_is_supported_or_opposed() {
     let forks = config(json!({ "daoForkBlock": 4, "daoForkSupport": true })).unwrap();
     assert_eq!(forks.dao(), Some(DaoFork { block: 4, support: true }));
@@ -185,6 +203,8 @@ fn extensions_of_besu() {
     let spec = spec.unwrap();
     assert_eq!(spec.fixed_difficulty(), Some(U256::from(100)));
     assert_eq!(spec.contract_size_limit(), Some(0x7fff_ffff));
+    let usual = json!({ "zeroBaseFee": false, "ecCurve": "secp256k1", "evmStackSize": 1024 });
+    assert_eq!(config(usual), Ok(Forks::frontier()));
 }
 
 #[test]
@@ -218,6 +238,18 @@ fn wrong_fields_are_named() {
         (
             json!({ "config": { "verkleTime": 0 } }),
             "the field config.verkleTime is 0, expected no fork of this name",
+        ),
+        (
+            json!({ "config": { "experimentaleipstime": 7 } }),
+            "the field config.experimentaleipstime is 7, expected no fork of this name",
+        ),
+        (
+            json!({ "config": { "londonBlock": 0, "zeroBaseFee": true } }),
+            "the field config.zeroBaseFee is true, expected false: a chain with other rules is not supported",
+        ),
+        (
+            json!({ "config": { "ecCurve": "secp256r1" } }),
+            "the field config.ecCurve is \"secp256r1\", expected \"secp256k1\"",
         ),
         (
             json!({ "config": { "qbft": { "blockperiodseconds": 5 } } }),
@@ -310,13 +342,14 @@ fn wrong_fields_are_named() {
 
 #[test]
 fn what_is_no_genesis_is_recognised() {
-    let found: [(&[u8], &str); 15] = [
+    let found: [(&[u8], &str); 17] = [
         (b"", "g.json is not a genesis file: found an empty file, expected a JSON object with"),
         (b" \n", "found nothing but white space"),
         (b"\x1f\x8b\x08\0", "found gzip data"),
         (b"\x65\x32\0\0\0\0\0\0\x03\0", "found an era1 file"),
         (b"\xf9\x02\x14\xf9", "found binary data that looks like RLP blocks"),
         (b"\x7fELF", "found binary data"),
+        (b"\xff\xfe{\0", "found UTF-16 text (save it as UTF-8)"),
         (b"0xf90214f9", "found hexadecimal text that looks like RLP blocks"),
         (b"chainId: 5", "found text that is not a JSON object"),
         (b"[]", "found a JSON array"),
@@ -325,6 +358,10 @@ fn what_is_no_genesis_is_recognised() {
             "found a chain configuration without a genesis block",
         ),
         (br#"{"jsonrpc":"2.0","id":1}"#, "found a JSON-RPC message"),
+        (
+            br#"{"name":"x","engine":{},"params":{"chainID":"0x1"},"genesis":{},"accounts":{}}"#,
+            "found a chain specification of Nethermind or OpenEthereum",
+        ),
         (br#"{"parentHash":"0x"}"#, "found a JSON block"),
         (br#"{"a_test":{"network":"London","blocks":[]}}"#, "found a blockchain test"),
         (br#"{"a":1}"#, "found a JSON object with other fields"),

@@ -73,7 +73,9 @@ fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusE
             max: MAXIMUM_EXTRA_DATA_SIZE,
         });
     }
-    let Some(dao) = rules.spec.dao_fork() else {
+    // The mark parts two chains of proof of work. A chain that starts merged may have the fork at block 0, as the genesis files
+    // of test tools do, and nobody marks its blocks.
+    let Some(dao) = rules.spec.dao_fork().filter(|_| !rules.merged) else {
         return Ok(());
     };
     if header.number.checked_sub(dao.block).is_none_or(|since| since >= DAO_EXTRA_DATA_RANGE) {

@@ -5,6 +5,9 @@ use super::{e2store::VERSION_MAGIC, error::BlockFileErrorKind};
 /// How many bytes are looked at. More than any magic number; enough to skip the blank lines before text.
 pub(super) const PEEK: usize = 512;
 
+/// The byte order mark of UTF-8.
+pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// How blocks are laid out in a (decompressed) file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -51,8 +54,8 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     if let Some((_, format)) = COMPRESSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(BlockFileErrorKind::Compressed { format });
     }
-    // A byte order mark would read as an RLP list of 47 bytes; it is text.
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    // The mark would read as an RLP list of 47 bytes; it is text.
+    let text = start.strip_prefix(MARK).unwrap_or(start);
     match text.trim_ascii_start().first() {
         Some(b'{' | b'[') => return Err(BlockFileErrorKind::Json),
         Some(digit) if digit.is_ascii_hexdigit() => return Ok(Content::Blocks(Format::Hex)),

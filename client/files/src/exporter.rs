@@ -16,7 +16,8 @@ use polytrie_consensus::decode::{encode_receipts, encode_slim_receipts};
 /// Writes blocks into a directory, one file per 8192 of them, each named as [`ArchiveSummary::file_name`] says, and
 /// `checksums.txt` with the SHA-256 of all files of their network there.
 ///
-/// A file gets its name when it is complete; what is dropped before leaves nothing behind.
+/// A file gets its name when it is complete, and the list of checksums is that of the files with names; what is dropped before
+/// leaves nothing behind.
 #[derive(Debug)]
 pub struct ArchiveExporter {
     format: ArchiveFormat,
@@ -95,7 +96,7 @@ impl ArchiveExporter {
         Ok(())
     }
 
-    /// Completes the last file and the checksums, and gives the paths of all files.
+    /// Completes the last file, and gives the paths of all files.
     ///
     /// # Errors
     ///
@@ -103,9 +104,6 @@ impl ArchiveExporter {
     pub fn finish(mut self) -> Result<Vec<PathBuf>, ExportError> {
         if let Some(writer) = self.current.take() {
             self.close(writer)?;
-        }
-        if let Some(checksums) = &self.checksums {
-            checksums.write(&self.directory, &self.network)?;
         }
         Ok(self.finished)
     }
@@ -136,8 +134,10 @@ impl ArchiveExporter {
         let path = self.directory.join(summary.file_name(&self.network));
         self.expect_no_other(&summary)?;
         out.finish_as(&path)?;
+        // After each file: what an export leaves that does not come to its end can be imported, too.
         if let Some(checksums) = &mut self.checksums {
             checksums.add(&path, hash);
+            checksums.write(&self.directory, &self.network)?;
         }
         self.finished.push(path);
         Ok(())

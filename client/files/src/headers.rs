@@ -1,20 +1,20 @@
 //! Headers out of a file: RLP of headers or blocks, in any form that blocks come in, or JSON as nodes answer with.
 
 use crate::{
-    BlockFileError, BlockFileErrorKind, BlockReader, RawBlock,
-    error::Place,
-    reader::{display_name, gunzip, open_counted},
+    BlockFileError, BlockReader, RawBlock,
+    chunk::ChunkReader,
+    detect::MARK,
+    error::{BlockFileErrorKind, Place},
+    reader::{Opened, input_name},
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_consensus::decode::{decode_header, decode_lone_header};
 use serde_json::Value;
-use std::{
-    collections::VecDeque,
-    io::{self, Read},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::VecDeque, path::Path, sync::Arc};
+
+/// The longest JSON that is read, in bytes once unpacked: far more than the headers take that are of use.
+const MAX_JSON: usize = 256 << 20;
 
 /// A header out of a file, and what else the file has of the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,17 +30,9 @@ pub struct KnownHeader {
 /// Why there are no headers in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
-    /// It cannot be read as blocks.
+    /// It cannot be read, or holds neither blocks nor JSON.
     #[error(transparent)]
     File(#[from] BlockFileError),
-    /// It cannot be read.
-    #[error("{file}: the file cannot be read ({error}); check the path and its permissions")]
-    Read {
-        /// The file.
-        file: Arc<str>,
-        /// What the operating system said.
-        error: io::Error,
-    },
     /// JSON that is no header.
     #[error(
         "{file}: {what}; expected is the header of a block, or the block, as RLP or as a node answers to eth_getBlockByNumber"
@@ -72,7 +64,6 @@ impl HeaderError {
     pub fn is_io(&self) -> bool {
         match self {
             Self::File(error) => error.is_io(),
-            Self::Read { .. } => true,
             Self::Json { .. } | Self::Gap { .. } => false,
         }
     }
@@ -85,7 +76,7 @@ impl HeaderError {
 /// If the file cannot be read, or holds something else.
 pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHeader>, HeaderError> {
     let path = path.as_ref();
-    let file = display_name(path);
+    let file = input_name(path);
     let mut last: VecDeque<KnownHeader> = VecDeque::new();
     let mut add = |known: KnownHeader| {
         if let Some(before) = last.back()
@@ -104,12 +95,9 @@ pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHead
         last.push_back(known);
         Ok(())
     };
-    match BlockReader::open(path) {
-        Ok(blocks) => blocks.into_iter().try_for_each(|raw| add(of_rlp(raw?)?))?,
-        Err(error) if matches!(*error.kind, BlockFileErrorKind::Json) => {
-            of_json(path, &file)?.into_iter().try_for_each(add)?;
-        }
-        Err(error) => return Err(error.into()),
+    match BlockReader::open_any(path)? {
+        Opened::Blocks(mut blocks) => blocks.try_for_each(|raw| add(of_rlp(raw?)?))?,
+        Opened::Json(json) => of_json(json, MAX_JSON, &file)?.into_iter().try_for_each(add)?,
     }
     Ok(last.into())
 }
@@ -128,20 +116,20 @@ fn of_rlp(raw: RawBlock) -> Result<KnownHeader, BlockFileError> {
     Ok(KnownHeader { header, block, total_difficulty: raw.total_difficulty })
 }
 
-fn of_json(path: &Path, file: &Arc<str>) -> Result<Vec<KnownHeader>, HeaderError> {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        open_counted(path)?.0.read_to_end(&mut bytes)?;
-        if !bytes.starts_with(&[0x1f, 0x8b]) {
-            return Ok(bytes);
-        }
-        let mut unpacked = Vec::new();
-        gunzip(bytes.into(), Box::new(io::empty())).read_to_end(&mut unpacked)?;
-        Ok(unpacked)
-    };
-    let bytes = read().map_err(|error| HeaderError::Read { file: Arc::clone(file), error })?;
+fn of_json(
+    mut text: ChunkReader,
+    most: usize,
+    file: &Arc<str>,
+) -> Result<Vec<KnownHeader>, HeaderError> {
+    let failed = |kind| BlockFileError::new(file, kind);
     let wrong = |what: String| HeaderError::Json { file: Arc::clone(file), what };
-    let json: Value = serde_json::from_slice(&bytes)
+    while text.fill(text.data().len() + 1).map_err(failed)? {
+        if text.data().len() > most {
+            return Err(wrong(format!("the JSON goes on after {most} bytes")));
+        }
+    }
+    let text = text.data().strip_prefix(MARK).unwrap_or(text.data());
+    let json: Value = serde_json::from_slice(text)
         .map_err(|error| wrong(format!("the JSON does not read: {error}")))?;
     let answers = match json {
         Value::Array(answers) => answers,
@@ -176,4 +164,22 @@ fn of_answer(answer: Value) -> Result<KnownHeader, String> {
     }
     let total_difficulty = total.and_then(|total| total.parse().ok());
     Ok(KnownHeader { header, block: None, total_difficulty })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// As little gzip may unpack to.
+    #[test]
+    fn json_without_an_end_is_not_read_to_it() {
+        let endless = ChunkReader::new(Box::new(std::io::repeat(b' ')), false);
+        let error = of_json(endless, 1 << 20, &"test".into()).unwrap_err();
+        assert!(!error.is_io());
+        assert!(
+            error.to_string().starts_with("test: the JSON goes on after 1048576 bytes;"),
+            "{error}"
+        );
+    }
 }

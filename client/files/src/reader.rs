@@ -83,18 +83,22 @@ impl BlockReader {
     /// If it is not there, cannot be read, is empty, or starts like nothing that is understood here.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BlockFileError> {
         let path = path.as_ref();
+        Self::open_any(path)?.blocks(&input_name(path))
+    }
+
+    /// As [`Self::open`], of what may hold JSON instead. It is opened once, so that it may come through a pipe.
+    pub(super) fn open_any(path: &Path) -> Result<Opened<Self>, BlockFileError> {
+        let file = input_name(path);
         if path.as_os_str() == "-" {
-            return Self::from_reader("standard input", io::stdin());
+            return Self::of_stream(file, io::stdin());
         }
-        let file = display_name(path);
         let meta = path.metadata().map_err(|error| open_error(&file, error))?;
         if meta.is_dir() {
-            return Self::open_directory(path, &file);
+            return Self::open_directory(path, &file).map(Opened::Blocks);
         }
         let progress =
             ReadProgress { total: meta.is_file().then_some(meta.len()), ..Default::default() };
-        let current = open_file(path, &progress)?;
-        Ok(Self { current, following: Vec::new().into_iter(), progress, failed: false })
+        Ok(open_file(path, &progress)?.map(|current| Self::of(current, progress)))
     }
 
     /// Reads blocks from anything; `name` stands in messages where a file name would.
@@ -106,10 +110,8 @@ impl BlockReader {
         name: &str,
         input: impl Read + Send + 'static,
     ) -> Result<Self, BlockFileError> {
-        let progress = ReadProgress::default();
-        let input = Counted { inner: input, read: Arc::clone(&progress.read) };
-        let current = Source::open(name.into(), Box::new(input))?;
-        Ok(Self { current, following: Vec::new().into_iter(), progress, failed: false })
+        let file: Arc<str> = name.into();
+        Self::of_stream(Arc::clone(&file), input)?.blocks(&file)
     }
 
     /// As [`Self::from_reader`] for a stream whose format is known: nothing is detected, and gzip is not
@@ -117,7 +119,21 @@ impl BlockReader {
     pub fn with_format(name: &str, input: impl Read + Send + 'static, format: Format) -> Self {
         let progress = ReadProgress::default();
         let input = Counted { inner: input, read: Arc::clone(&progress.read) };
-        let current = Source::new(name.into(), ChunkReader::new(Box::new(input), false), format);
+        let input = ChunkReader::new(Box::new(input), false);
+        Self::of(Source::new(name.into(), input, format), progress)
+    }
+
+    fn of_stream(
+        file: Arc<str>,
+        input: impl Read + Send + 'static,
+    ) -> Result<Opened<Self>, BlockFileError> {
+        let progress = ReadProgress::default();
+        let input = Counted { inner: input, read: Arc::clone(&progress.read) };
+        let current = Source::open(file, Box::new(input))?;
+        Ok(current.map(|current| Self::of(current, progress)))
+    }
+
+    fn of(current: Source, progress: ReadProgress) -> Self {
         Self { current, following: Vec::new().into_iter(), progress, failed: false }
     }
 
@@ -138,8 +154,8 @@ impl BlockReader {
         };
         let total = first.bytes + following.as_slice().iter().map(|entry| entry.bytes).sum::<u64>();
         let progress = ReadProgress { total: Some(total), ..Default::default() };
-        let current = open_file(&first.path, &progress)?;
-        Ok(Self { current, following, progress, failed: false })
+        let current = open_blocks(&first.path, &progress)?;
+        Ok(Self { following, ..Self::of(current, progress) })
     }
 
     fn advance(&mut self) -> Result<Option<RawBlock>, BlockFileError> {
@@ -150,7 +166,7 @@ impl BlockReader {
             let Some(entry) = self.following.next() else {
                 return Ok(None);
             };
-            self.current = open_file(&entry.path, &self.progress)?;
+            self.current = open_blocks(&entry.path, &self.progress)?;
         }
     }
 }
@@ -165,6 +181,30 @@ impl Iterator for BlockReader {
         let next = self.advance();
         self.failed = !matches!(next, Ok(Some(_)));
         next.transpose()
+    }
+}
+
+/// What was opened.
+pub(super) enum Opened<B> {
+    Blocks(B),
+    /// JSON, unpacked, of which nothing was taken yet.
+    Json(ChunkReader),
+}
+
+impl<B> Opened<B> {
+    fn map<C>(self, of: impl FnOnce(B) -> C) -> Opened<C> {
+        match self {
+            Self::Blocks(blocks) => Opened::Blocks(of(blocks)),
+            Self::Json(json) => Opened::Json(json),
+        }
+    }
+
+    /// The blocks, where nothing else will do.
+    fn blocks(self, file: &Arc<str>) -> Result<B, BlockFileError> {
+        match self {
+            Self::Blocks(blocks) => Ok(blocks),
+            Self::Json(_) => Err(BlockFileError::new(file, BlockFileErrorKind::Json)),
+        }
     }
 }
 
@@ -186,28 +226,30 @@ enum Splitter {
 
 impl Source {
     /// Looks at the start of `input`, through gzip if need be, to see what it holds.
-    fn open(file: Arc<str>, input: Box<dyn Read + Send>) -> Result<Self, BlockFileError> {
+    fn open(file: Arc<str>, input: Box<dyn Read + Send>) -> Result<Opened<Self>, BlockFileError> {
         let fail = |kind| BlockFileError::new(&file, kind);
         let mut chunks = ChunkReader::new(input, false);
         chunks.fill(detect::PEEK).map_err(fail)?;
-        let mut content = detect::detect(chunks.data()).map_err(fail)?;
-        if content == Content::Gzip {
+        let mut content = detect::detect(chunks.data());
+        if let Ok(Content::Gzip) = content {
             let (start, rest) = chunks.into_parts();
             chunks = ChunkReader::new(gunzip(start, rest), true);
             chunks.fill(detect::PEEK).map_err(fail)?;
-            content = detect::detect(chunks.data()).map_err(fail)?;
+            content = detect::detect(chunks.data());
         }
-        match content {
-            Content::Blocks(format) => Ok(Self::new(file, chunks, format)),
-            Content::E2Store => {
-                let format = format_of(|offset| head_in(&mut chunks, offset)).map_err(fail)?;
-                Ok(Self::new(file, chunks, format))
+        let format = match content {
+            Ok(Content::Blocks(format)) => format,
+            Ok(Content::E2Store) => {
+                format_of(|offset| head_in(&mut chunks, offset)).map_err(fail)?
             }
-            Content::Gzip => {
+            Ok(Content::Gzip) => {
                 let format = "compressed with gzip twice";
-                Err(fail(BlockFileErrorKind::Compressed { format }))
+                return Err(fail(BlockFileErrorKind::Compressed { format }));
             }
-        }
+            Err(BlockFileErrorKind::Json) => return Ok(Opened::Json(chunks)),
+            Err(kind) => return Err(fail(kind)),
+        };
+        Ok(Opened::Blocks(Self::new(file, chunks, format)))
     }
 
     fn new(file: Arc<str>, input: ChunkReader, format: Format) -> Self {
@@ -277,7 +319,11 @@ impl Source {
     }
 }
 
-fn open_file(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileError> {
+fn open_blocks(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileError> {
+    open_file(path, progress)?.blocks(&display_name(path))
+}
+
+fn open_file(path: &Path, progress: &ReadProgress) -> Result<Opened<Source>, BlockFileError> {
     let name = display_name(path);
     let mut inner = File::open(path).map_err(|error| open_error(&name, error))?;
     let meta = inner.metadata().map_err(|error| open_error(&name, error))?;
@@ -288,7 +334,7 @@ fn open_file(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileEr
         rewind(&name, &mut inner)?;
         if format == Format::Ere {
             let blocks = EreBlocks::of_file(inner, meta.len(), Arc::clone(&progress.read));
-            return Ok(Source::ere(name, blocks));
+            return Ok(Opened::Blocks(Source::ere(name, blocks)));
         }
     }
     Source::open(name, Box::new(Counted { inner, read: Arc::clone(&progress.read) }))
@@ -353,6 +399,14 @@ pub(super) fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read +
 
 pub(super) fn display_name(path: &Path) -> Arc<str> {
     path.display().to_string().into()
+}
+
+/// What messages call a file that is read, or standard input (`-`).
+pub(super) fn input_name(path: &Path) -> Arc<str> {
+    match path.as_os_str() == "-" {
+        true => "standard input".into(),
+        false => display_name(path),
+    }
 }
 
 pub(super) fn open_error(file: &Arc<str>, error: io::Error) -> BlockFileError {

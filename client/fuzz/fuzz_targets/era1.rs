@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use polytrie::blocks::Format;
 use polytrie_fuzz::e2store::file;
 
-/// The types of era1, and one of the consensus layer.
-const TYPES: [u16; 8] = [0x3265, 0x03, 0x04, 0x05, 0x06, 0x07, 0x3266, 0x01];
+/// The types of era1, one that nobody knows, and one of the consensus layer.
+const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x05, 0x06, 0x07, 0x3266, 0x4242, 0x01];
 
 fuzz_target!(|data: &[u8]| {
     polytrie_fuzz::read_all(data, Format::Era1);

@@ -4,15 +4,33 @@
 
 use alloy_genesis::Genesis;
 use libfuzzer_sys::fuzz_target;
-use polytrie_chainspec::ChainSpec;
+use polytrie_chainspec::{ChainSpec, ChainSpecError};
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(genesis) = serde_json::from_slice::<Genesis>(data) else { return };
-    match ChainSpec::from_genesis("fuzz", genesis) {
+    if let Some(spec) = check(ChainSpec::parse("fuzz", data)) {
+        // What a data directory keeps of the file is the same chain.
+        let outline = spec.outline().expect("it was read from a file");
+        let slim = ChainSpec::from_outline("fuzz", outline.as_bytes()).expect("it is an outline");
+        assert_eq!(slim.genesis_header(), spec.genesis_header());
+        assert_eq!(slim.forks(), spec.forks());
+        assert_eq!(slim.outline(), Some(outline));
+    }
+    // By the types that other programs read it with.
+    if let Ok(genesis) = serde_json::from_slice::<Genesis>(data) {
+        check(ChainSpec::from_genesis("fuzz", genesis));
+    }
+});
+
+fn check(read: Result<ChainSpec, ChainSpecError>) -> Option<ChainSpec> {
+    match read {
         Ok(spec) => {
             // The header and its hash are made from fields of the file.
             assert_eq!(spec.genesis_hash(), spec.genesis_header().hash_slow());
+            Some(spec)
         }
-        Err(error) => assert!(!error.to_string().is_empty()),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            None
+        }
     }
-});
+}

@@ -124,6 +124,20 @@ fn dao_fork_prescribes_extra_data_for_ten_blocks() {
 }
 
 #[test]
+fn after_the_merge_no_block_bears_the_mark_of_the_dao_fork() {
+    let mark = Bytes::from_static(b"dao-hard-fork");
+    for support in [true, false] {
+        let dao = Some(DaoFork { block: 0, support });
+        let spec = chain_with(Forks::up_to(EthereumHardfork::Cancun).with_dao(dao));
+        let parent = block_at(&spec, 0, 1_000_000);
+        for extra_data in [Bytes::new(), mark.clone()] {
+            let found = changed_on(&spec, &parent, |h| h.extra_data = extra_data);
+            assert_eq!(found, Ok(()), "{support}");
+        }
+    }
+}
+
+#[test]
 fn gas_limit_moves_by_less_than_a_1024th() {
     let bound = 8_000_000 / 1024;
     for limit in [8_000_000 - bound + 1, 8_000_000 + bound - 1] {

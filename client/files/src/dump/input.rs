@@ -4,8 +4,8 @@ use super::{DumpEnd, DumpError, DumpErrorKind};
 use crate::{
     ReadProgress,
     chunk::ChunkReader,
-    detect,
-    reader::{display_name, gunzip, open_counted},
+    detect::{self, MARK},
+    reader::{gunzip, input_name, open_counted},
 };
 use std::{
     fmt,
@@ -19,9 +19,6 @@ const BUFFER: usize = 256 << 10;
 
 /// What gzip begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-/// A byte order mark.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A stream of text that knows its line.
 pub(super) struct Input {
@@ -46,10 +43,7 @@ impl fmt::Debug for Input {
 impl Input {
     /// Opens a file or standard input, which must begin like JSON objects.
     pub(super) fn open(path: &Path) -> Result<(Self, ReadProgress), DumpError> {
-        let file: Arc<str> = match path.as_os_str() == "-" {
-            true => "standard input".into(),
-            false => display_name(path),
-        };
+        let file = input_name(path);
         let fail = |kind| DumpError { file: Arc::clone(&file), kind };
         let (stream, progress) =
             open_counted(path).map_err(|error| fail(DumpErrorKind::Open(error)))?;

@@ -4,7 +4,7 @@
 //! behind it, as `sha256sum` does. Both are read; the first is written, since clients ask for it when they import.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fs::File,
     io::{self, Read, Seek, Write},
     path::Path,
@@ -150,18 +150,19 @@ impl Checksums {
         self.known.insert(name, hash);
     }
 
-    /// Writes the list of all files that are there now; a hash that is not known is computed.
-    pub(crate) fn write(&self, directory: &Path, network: &str) -> Result<(), ExportError> {
+    /// Writes the list of all files that are there now; a hash that is not known is computed, once.
+    pub(crate) fn write(&mut self, directory: &Path, network: &str) -> Result<(), ExportError> {
         let path = directory.join(FILE_NAME);
         let mut out = OutputFile::create(&path)?;
         let io = |path: &Path, error| ExportError::io(&display_name(path), error);
         let names = names_of(directory, network).map_err(|e| io(directory, e))?;
         for (name, _) in names {
-            let hash = match self.known.get(&name) {
-                Some(hash) => *hash,
-                None => {
-                    let path = directory.join(name);
-                    File::open(&path).and_then(hash).map_err(|e| io(&path, e))?
+            let file = directory.join(&name);
+            let hash = match self.known.entry(name) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => {
+                    let hash = File::open(&file).and_then(hash).map_err(|e| io(&file, e))?;
+                    *unknown.insert(hash)
                 }
             };
             writeln!(out, "{hash}").map_err(|e| io(&path, e))?;

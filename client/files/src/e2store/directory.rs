@@ -84,7 +84,8 @@ fn parse(name: &str) -> Option<(&str, u64)> {
     let is_profile = |part: &&str| {
         extension == "ere" && !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase())
     };
-    stem.match_indices('-').find_map(|(at, _)| {
+    // From the end, since the name of a network may have numbers in it, and a hash may look like a profile.
+    stem.rmatch_indices('-').find_map(|(at, _)| {
         let (network, rest) = (stem.get(..at)?, stem.get(at + 1..)?);
         let mut parts = rest.split('-');
         let (epoch, hash) = (parts.next()?, parts.next()?);
@@ -107,6 +108,8 @@ mod tests {
             ("mainnet-00123-5ec1ffb8.ere", ("mainnet", 123)),
             ("mainnet-00123-12345678-noproofs.ere", ("mainnet", 123)),
             ("my-00002-net-00001-5ec1ffb8-noproofs-noreceipts.ere", ("my-00002-net", 1)),
+            ("devnet-5-00003-abcdefab-noproofs.ere", ("devnet-5", 3)),
+            ("devnet-5-00003-12345678-noproofs.ere", ("devnet-5", 3)),
         ] {
             assert_eq!(parse(name), Some(expected), "{name}");
         }

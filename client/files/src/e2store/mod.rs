@@ -35,7 +35,7 @@ pub(crate) use format::format_of;
 pub(crate) use index::Index;
 pub(crate) use lineage::{Lineage, join};
 pub(crate) use record::{
-    HEAD, Kind, RecordHead, VERSION_MAGIC, cut_off, missing, payload, required,
+    HEAD, Kind, RecordHead, VERSION_MAGIC, cut_off, in_pieces, missing, payload, required,
 };
 pub(crate) use snappy::Unframer;
 pub(crate) use write::{Place, RecordWriter};

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::{MAX_BLOCK_BYTES, chunk::ChunkReader, error::BlockFileErrorKind};
 
+/// How much is taken at once of a record that need not be in memory as a whole.
+const PIECE: usize = 1 << 20;
+
 /// The head of a record: type, length, reserved.
 pub(crate) const HEAD: usize = 8;
 
@@ -246,4 +249,26 @@ pub(crate) fn payload(
     }
     let (present, expected) = (input.data().len() as u64, u64::from(head.length));
     Err(head.error(block, E2StoreProblem::Truncated { present, expected }))
+}
+
+/// Hands out the bytes behind a head piece by piece: a record of a kind that is not known may be longer than memory.
+pub(crate) fn in_pieces(
+    input: &mut ChunkReader,
+    head: RecordHead,
+    mut take: impl FnMut(&[u8]) -> Result<(), BlockFileErrorKind>,
+) -> Result<(), BlockFileErrorKind> {
+    let length = head.length as usize;
+    let mut left = length;
+    while left > 0 {
+        let piece = left.min(PIECE);
+        if !input.fill(piece)? {
+            let present = (length - left + input.data().len()) as u64;
+            let expected = u64::from(head.length);
+            return Err(head.error(None, E2StoreProblem::Truncated { present, expected }));
+        }
+        take(&input.data()[..piece])?;
+        input.skip(piece);
+        left -= piece;
+    }
+    Ok(())
 }

@@ -3,12 +3,13 @@
 //! An era1 file is an [e2store](crate::e2store) file:
 //!
 //! ```text
-//! Version (CompressedHeader CompressedBody CompressedReceipts TotalDifficulty){1,8192} Accumulator BlockIndex
+//! Version (CompressedHeader CompressedBody CompressedReceipts TotalDifficulty){1,8192} other* Accumulator BlockIndex
 //! ```
 //!
 //! Files are read from front to back without seeking, so that they may come through a pipe or gzip, and several
 //! may follow each other in one stream. Everything the file says about itself is checked: structure,
-//! checksums, numbers, parent hashes, total difficulties, accumulator, and index.
+//! checksums, numbers, parent hashes, total difficulties, accumulator, and index. Records of kinds that are not known are
+//! passed over where they may stand.
 
 mod read;
 mod write;

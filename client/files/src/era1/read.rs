@@ -6,7 +6,7 @@ use crate::{
     chunk::ChunkReader,
     e2store::{
         BLOCKS_PER_ERA, E2StoreProblem, Index, Kind, Lineage, RecordHead, Unframer,
-        accumulator_root, header_record_root, join, payload, required,
+        accumulator_root, header_record_root, in_pieces, join, payload, required,
     },
     error::BlockFileErrorKind,
 };
@@ -59,9 +59,11 @@ impl Era1Blocks {
             };
             let expected: &[Kind] = match era.offsets.is_empty() {
                 true => &[Kind::Header],
-                false => &[Kind::Header, Kind::Accumulator],
+                false => &[Kind::Header, Kind::Other(0), Kind::Accumulator],
             };
-            let head = required(input, expected, era.lineage.next_number())?;
+            let next = era.lineage.next_number();
+            let head = required(input, expected, next)?;
+            let head = behind_others(input, head, next)?;
             if head.kind == Kind::Accumulator {
                 era.check_accumulator(input, head)?;
                 let head = required(input, &[Kind::BlockIndex], None)?;
@@ -121,6 +123,26 @@ impl Era1Blocks {
 
         Ok(Era1Block { rlp, receipts, total_difficulty, offset })
     }
+}
+
+/// Passes over records of kinds that are not known, which may stand before the accumulator and nowhere else.
+fn behind_others(
+    input: &mut ChunkReader,
+    mut head: RecordHead,
+    block: Option<u64>,
+) -> Result<RecordHead, BlockFileErrorKind> {
+    while let Kind::Other(code) = head.kind {
+        in_pieces(input, head, |_| Ok(()))?;
+        head = match required(input, &[Kind::Other(0), Kind::Accumulator], None) {
+            Err(BlockFileErrorKind::E2Store(error))
+                if matches!(error.problem, E2StoreProblem::Order { .. }) =>
+            {
+                return Err(head.error(block, E2StoreProblem::UnknownType(code)));
+            }
+            next => next?,
+        };
+    }
+    Ok(head)
 }
 
 impl Era {

@@ -14,14 +14,12 @@ use tempfile::spooled_tempfile;
 use super::layout::Layout;
 use crate::{
     chunk::ChunkReader,
-    e2store::{E2StoreProblem, HEAD, Kind, RecordHead, cut_off, missing},
+    e2store::{E2StoreProblem, HEAD, Kind, RecordHead, cut_off, in_pieces, missing},
     error::BlockFileErrorKind,
 };
 
 /// Up to this size, what comes through a pipe is kept in memory.
 const IN_MEMORY: usize = 32 << 20;
-/// How much is taken from a pipe at once.
-const PIECE: u32 = 1 << 20;
 
 trait Seekable: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Seekable for T {}
@@ -56,23 +54,13 @@ impl Medium {
             // What is passed over takes no room: a hole in the file.
             let is_kept = !matches!(head.kind, Kind::Other(_));
             spool.write_all(&RecordHead::encode(head.kind, head.length)).map_err(no_room)?;
-            let mut left = head.length;
-            while left > 0 {
-                let piece = left.min(PIECE) as usize;
-                if !input.fill(piece)? {
-                    let (present, expected) = (input.data().len(), u64::from(head.length));
-                    let present = u64::from(head.length - left) + present as u64;
-                    let problem = E2StoreProblem::Truncated { present, expected };
-                    return Err(head.error(None, problem));
-                }
+            in_pieces(input, head, |piece| {
                 let kept = match is_kept {
-                    true => spool.write_all(&input.data()[..piece]),
-                    false => spool.seek(SeekFrom::Current(piece as i64)).map(drop),
+                    true => spool.write_all(piece),
+                    false => spool.seek(SeekFrom::Current(piece.len() as i64)).map(drop),
                 };
-                kept.map_err(no_room)?;
-                input.skip(piece);
-                left -= piece as u32;
-            }
+                kept.map_err(no_room)
+            })?;
             layout.push(head)?;
         }
         Ok(Some((layout, Self { bytes: Box::new(spool), start, read: None })))

@@ -67,6 +67,32 @@ fn an_export_writes_a_list_of_all_files_that_are_there() {
 }
 
 #[test]
+fn an_export_that_breaks_off_leaves_a_list_of_the_files_it_has_made() {
+    let era = e2store::BLOCKS_PER_ERA as usize;
+    let chain = made_up_chain(2 * era as u64 + 5);
+    let blocks = encode(&chain);
+    for format in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        // A list of the first file alone: that of an earlier export.
+        let names = export(path, format, 0, era);
+        let before = fs::read_to_string(path.join("checksums.txt")).unwrap();
+        let mut out = ArchiveExporter::new(format, path, "dev", era as u64).unwrap();
+        let mut sum: U256 = chain[..era].iter().map(|block| block.header.difficulty).sum();
+        for (block, rlp) in chain.iter().zip(&blocks).skip(era) {
+            sum += block.header.difficulty;
+            out.push(rlp, &[], sum).unwrap();
+        }
+        drop(out);
+        // The second file is there, of the third nothing.
+        assert_eq!(path.read_dir().unwrap().count(), 3);
+        let list = fs::read_to_string(path.join("checksums.txt")).unwrap();
+        assert!(list.starts_with(&before) && list.lines().count() == 2, "{list}, {names:?}");
+        assert_eq!(all(BlockReader::open(path)).unwrap().len(), 2 * era);
+    }
+}
+
+#[test]
 fn a_file_that_is_not_as_listed_is_refused() {
     for format in FORMATS {
         let directory = tempfile::tempdir().unwrap();

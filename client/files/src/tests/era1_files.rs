@@ -264,6 +264,31 @@ fn structure_is_checked() {
 }
 
 #[test]
+fn records_of_other_kinds_may_stand_before_the_accumulator() {
+    let original = read(small_file(3)).unwrap();
+    let other = [&[0x42, 0x42, 100, 0, 0, 0, 0, 0][..], &[7; 100]].concat();
+    for count in [1, 2] {
+        let others = other.repeat(count);
+        let mut file = small_file(3);
+        // The places in the index are relative to it.
+        let index = record_at(&file, 14) + 8;
+        for place in file[index + 8..index + 32].as_chunks_mut::<8>().0 {
+            let moved = i64::from_le_bytes(*place) - others.len() as i64;
+            *place = moved.to_le_bytes();
+        }
+        let at = record_at(&file, 13);
+        file.splice(at..at, others);
+        assert_eq!(read(file.clone()).unwrap(), original);
+        // Cut off within, and without an accumulator behind.
+        let cut = problem(file[..at + 50].to_vec());
+        assert_eq!(cut, E2StoreProblem::Truncated { present: 42, expected: 100 });
+        let accumulator = record_at(&file, 13 + count);
+        file.drain(accumulator..accumulator + 40);
+        assert_eq!(problem(file), E2StoreProblem::UnknownType(0x4242));
+    }
+}
+
+#[test]
 fn the_writer_takes_only_the_next_block() {
     let chain = encode(&made_up_chain(3));
     let error = Era1Writer::new("test", Vec::new(), 8193).unwrap_err();

@@ -4,6 +4,7 @@ mod checksums;
 mod era1_files;
 mod ere_files;
 mod formats;
+mod headers;
 #[path = "../../../consensus/src/tests/made_up.rs"]
 mod made_up;
 mod mistakes;

@@ -1,0 +1,56 @@
+//! Headers as nodes answer with.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, io::Write};
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::json;
+
+use super::{super::read_headers, made_up_chain};
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What comes through a pipe is there once.
+#[cfg(target_os = "linux")]
+#[test]
+fn they_come_through_a_pipe() {
+    use std::os::fd::AsRawFd;
+
+    let chain = made_up_chain(3);
+    let block = &chain[2];
+    let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": block.header }).to_string();
+    for bytes in [
+        answer.clone().into_bytes(),
+        format!("\u{feff}{answer}").into_bytes(),
+        gzip(&answer),
+        alloy_rlp::encode(block),
+    ] {
+        // The pipe has room for all of it.
+        let (read, mut write) = std::io::pipe().unwrap();
+        write.write_all(&bytes).unwrap();
+        drop(write);
+        let path = format!("/proc/self/fd/{}", read.as_raw_fd());
+        let headers = read_headers(path, 1).unwrap();
+        assert_eq!(headers.len(), 1);
+        assert_eq!(*headers[0].header.inner(), block.header);
+    }
+}
+
+#[test]
+fn json_that_is_cut_off_is_no_failure_of_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("header.json.gz");
+    let answer = json!({ "result": made_up_chain(3)[2].header }).to_string();
+    let whole = gzip(&answer);
+    for cut in [gzip(&answer[..answer.len() / 2]), whole[..whole.len() - 9].to_vec()] {
+        fs::write(&path, cut).unwrap();
+        let error = read_headers(&path, 1).unwrap_err();
+        assert!(!error.is_io(), "{error}");
+        assert!(error.to_string().contains("header.json.gz: the "), "{error}");
+    }
+}
