@@ -86,13 +86,13 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         .map(|chain| GivenChain::open(&args.blocks, chain, None, &comparison.cache).map(Arc::new));
     let given = given.transpose().map_err(BenchError::from)?;
     let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
-    let (all, ended) = replicate(&experiments, &comparison, args.quick, &budget)?;
-    for replication in &all {
-        if !output::takes_stdout(args.json.as_deref()) {
-            output::line(&format!("{}\n", replication.text().trim_end()))?;
-        }
-        write(args, replication)?;
-    }
+    let (all, ended) =
+        replicate::<Failure>(&experiments, &comparison, args.quick, &budget, &mut |replication| {
+            if !output::takes_stdout(args.json.as_deref()) {
+                output::line(&format!("{}\n", replication.text().trim_end()))?;
+            }
+            write(args, replication)
+        })?;
     if let (Some(file), Some(plots)) = (markdown, &args.svg) {
         write_text(file, &page(&all, &link(plots, args)?))?;
     }
