@@ -487,7 +487,7 @@ mod tests {
     use super::*;
     use crate::{
         Subject,
-        paper::{find, testing::comparison},
+        paper::{find, roles::Counted, testing::comparison},
     };
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
@@ -641,6 +641,22 @@ mod tests {
         // Small points have a pace of their own.
         let small = Place { small: true, ..other };
         assert!((estimate(&run, small) - expected(&run, small)).abs() < 1e-6);
+    }
+
+    /// A chain without transactions gives a client nothing to foresee. A run that goes on later takes that as it was.
+    #[test]
+    fn what_has_no_value_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (experiments, base) = (find("rainblock-4.3"), comparison(dir.path(), 1));
+        let (run, points) = (run(None, &experiments), dir.path().join("points"));
+        let kept = Kept::open(&points, &base, false, None).unwrap();
+        let place = run.points(false)[0];
+        let counted = Counted { variant: "payments".to_owned(), values: vec![f64::NAN, 0.5] };
+        let point = MeasuredPoint { counted: vec![counted], ..measured(1.0) };
+        kept.write(&run, place, &point).unwrap();
+        let found = kept.read(&run, place).unwrap().unwrap();
+        let values = &found.counted[0].values;
+        assert!(values[0].is_nan() && values[1] == 0.5, "{values:?}");
     }
 
     #[test]
