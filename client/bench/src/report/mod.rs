@@ -182,16 +182,7 @@ impl Report {
 
     /// How many runs others disturbed, and how much, if any.
     pub fn disturbed(&self) -> Option<String> {
-        let others = || self.results.iter().filter_map(|entry| entry.result.others);
-        let count = others().filter(|others| *others >= DISTURBED).count();
-        let most = others().fold(0.0, f64::max);
-        (count > 0).then(|| {
-            format!(
-                "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
-                self.results.len(),
-                most * 100.0
-            )
-        })
+        disturbed(&self.results.iter().map(|entry| entry.result.others).collect::<Vec<_>>())
     }
 
     /// Whether what the papers measured against was measured, too.
@@ -229,6 +220,27 @@ impl Report {
             _ => "op",
         }
     }
+}
+
+/// What bounded runs, a line each.
+pub(crate) fn bounds(memory: Option<&MemoryLimit>, cores: Option<&str>) -> Vec<String> {
+    let memory = memory.map(|limit| format!("memory of each run: {limit}"));
+    let cores = cores.map(|cores| format!("runs bound to cores {cores}"));
+    memory.into_iter().chain(cores).collect()
+}
+
+/// How many runs others disturbed, and how much, if any; given what part of the machine they took in each run, where that
+/// is known.
+pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
+    let count = others.iter().flatten().filter(|others| **others >= DISTURBED).count();
+    let most = others.iter().flatten().copied().fold(0.0, f64::max);
+    (count > 0).then(|| {
+        format!(
+            "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
+            others.len(),
+            most * 100.0
+        )
+    })
 }
 
 /// How this program was called, without the path of it.

@@ -16,7 +16,7 @@ use crate::{
         store::prepared,
     },
     measure::{BlockFigures, Measured},
-    report::EMPTY_BLOCKS,
+    report::{EMPTY_BLOCKS, bounds, disturbed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
@@ -219,16 +219,19 @@ impl Comparison {
         let tests = worst::prepare(spec, cases, gas, merge, &base, &self.cache)?;
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
-        let mut results = Vec::new();
+        let (mut results, mut others) = (Vec::new(), Vec::new());
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let (tests, _) = self.run_one(&base, subject, &work, run, 0)?;
+                let (tests, of_others) = self.run_one(&base, subject, &work, run, 0)?;
+                others.push(of_others);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
                 results.push(WorstRun { subject: subject.clone(), run, tests });
             }
         }
-        let notes = self.notes.clone();
+        let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
+        notes.extend(self.notes.iter().cloned());
+        notes.extend(disturbed(&others));
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
@@ -242,16 +245,6 @@ impl Comparison {
     }
 
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {
-        if let Some(subject) = self.subjects.iter().find(|subject| subject.is_elsewhere()) {
-            return Err(BenchError::Usage(format!(
-                "{subject} cannot be measured here: a cluster is not copied for each run; import a chain that `bench generate` makes, with `polytrie import --kv cassandra --json FILE`"
-            )));
-        }
-        if let Some(subject) = self.subjects.iter().find(|s| self.cold && s.is_in_memory()) {
-            return Err(BenchError::Usage(format!(
-                "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"
-            )));
-        }
         self.prepare_stores(base)?;
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {

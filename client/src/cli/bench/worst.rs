@@ -78,6 +78,7 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
         let lines = cases.iter().map(|case| format!("{:<24} {}", case.name, case.about));
         return output::line(&lines.collect::<Vec<_>>().join("\n"));
     }
+    args.measure.expect_not_slowed()?;
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;

@@ -67,6 +67,12 @@ fn what_cannot_be_measured() {
         2,
         &["rocksdb", "--features"],
     );
+    // Before anything is prepared.
+    #[cfg(feature = "cassandra")]
+    for command in ["store", "chain", "worst", "paper lmpt-10"] {
+        let args = format!("{command} --states mpt --kv cassandra");
+        assert_fails(&bench(&cache, &args), 2, &["a cluster is not copied for each run"]);
+    }
     let job = run(&["bench".as_ref(), "run-job".as_ref()], b"nonsense\n");
     assert_fails(&job, 2, &["is not a job"]);
 }
