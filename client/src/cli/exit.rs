@@ -376,6 +376,7 @@ impl From<ImportError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{GenerateError, ProduceError};
 
     #[test]
     fn what_a_user_can_mend_is_no_failure_of_the_machine() {
@@ -388,5 +389,7 @@ mod tests {
             assert_eq!(code(error), USAGE);
         }
         assert_eq!(code(ChainError::Corrupt("a row".to_owned())), MACHINE);
+        let too_large = ProduceError::TooLarge { number: 1, found: 9, max: 8 };
+        assert_eq!(Failure::from(GenerateError::from(too_large)).code(), USAGE);
     }
 }

@@ -81,6 +81,9 @@ impl From<GenerateError> for Failure {
             GenerateError::Fixture(error) => error.into(),
             GenerateError::Genesis(error) => Self::Machine(error.to_string()),
             GenerateError::Produce(ProduceError::Broken(error)) => error.into(),
+            GenerateError::Produce(error @ ProduceError::TooLarge { .. }) => {
+                Self::Usage(error.to_string())
+            }
             GenerateError::Produce(error) => Self::Machine(error.to_string()),
             GenerateError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
