@@ -5,7 +5,7 @@ use crate::{
     run::{polytrie, run},
     support::Data,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{ffi::OsStr, fs};
 
 /// What two reports say alike stands on their page once, wherever in each of them it is.
@@ -24,6 +24,42 @@ fn a_page_says_nothing_twice() {
     for note in ["the first note", "the second note"] {
         assert_eq!(page.matches(note).count(), 1, "{note}");
     }
+}
+
+/// What a page says of the runs is what they did.
+#[test]
+fn a_page_tells_what_was_run() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let measured: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let html = data.file("html");
+    let page = |bench: &str, parameters: Value| {
+        let mut value = measured.clone();
+        value["bench"] = bench.into();
+        value["parameters"] = parameters;
+        let file = data.write("changed.json", value.to_string());
+        polytrie!["bench", "page", file, "--html", html].ok();
+        fs::read_to_string(html.join("index.html")).unwrap()
+    };
+    let keys = "20 random keys of those that are there";
+    for (mode, said) in [
+        (None, format!("each of 2 blocks read {keys} and wrote each right after")),
+        (Some("read"), format!("each of 2 blocks read {keys}, and was on disk")),
+        (Some("write"), format!("each of 2 blocks wrote {keys}, and was on disk")),
+    ] {
+        let mut parameters = json!({ "keys": 9, "blocks": 2, "ops": 20 });
+        if let Some(mode) = mode {
+            parameters["mode"] = mode.into();
+        }
+        let page = page("store", parameters);
+        assert!(page.contains(&said), "no `{said}` in {page}");
+    }
+    for (recover, said) in [(false, "the senders known"), (true, "recovered on other threads")] {
+        let page = page("chain", json!({ "workload": "erc20", "txs": 9, "recover": recover }));
+        assert!(page.contains(said), "no `{said}` in {page}");
+    }
+    let page = page("trace", json!({ "transactions": 3, "operations": 5, "rounds": 4 }));
+    assert!(page.contains("5 of them in each of 4 rounds"), "{page}");
 }
 
 #[test]
