@@ -219,12 +219,14 @@ impl Comparison {
         let tests = worst::prepare(spec, cases, gas, merge, &base, &self.cache)?;
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
-        let (mut results, mut others) = (Vec::new(), Vec::new());
+        let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let (tests, of_others) = self.run_one(&base, subject, &work, run, 0)?;
+                let ((tests, peak), of_others): ((_, u64), _) =
+                    self.run_one(&base, subject, &work, run, most)?;
                 others.push(of_others);
+                most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
                 results.push(WorstRun { subject: subject.clone(), run, tests });
             }
