@@ -117,12 +117,11 @@ impl Long {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let long = Self { child, cache, json, data };
+        let mut long = Self { child, cache, json, data };
         while long.runs().is_empty() {
+            assert!(long.child.try_wait().unwrap().is_none(), "it has ended before it measured");
             thread::sleep(Duration::from_millis(5));
         }
-        // Until it has its job.
-        thread::sleep(Duration::from_millis(300));
         long
     }
 
