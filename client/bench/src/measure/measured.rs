@@ -39,7 +39,8 @@ pub struct Measured {
     pub device: Option<DeviceIo>,
     /// How these relate.
     pub amplification: Amplification,
-    /// Bytes on disk before the first block, and after the last one was durable.
+    /// Bytes on disk before the first block, and after the last one was durable: of the engine, and of the files that the
+    /// layer has beside it.
     pub disk_bytes_before: u64,
     /// See above.
     pub disk_bytes: u64,
