@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
 /// Below the table.
-pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited.";
 
 /// What came out, in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
