@@ -11,7 +11,7 @@ use crate::{
     Base, BaseSpec, Cache, GivenChain, PreparedChain, Report, Settings, Subject, Trace,
     WorkloadSpec,
     fixture::{
-        copy::{copy_tree, forget_tree},
+        copy::{copy_tree, forget_tree, recall_tree},
         kinds,
         store::prepared,
     },
@@ -310,6 +310,8 @@ impl Comparison {
             let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
             if self.cold || bounded {
                 forget_tree(&store)?;
+            } else if !matches!(work, Work::Worst(_)) {
+                recall_tree(&store)?;
             }
             job.store = Some(store);
         }
