@@ -243,11 +243,34 @@ pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
     })
 }
 
-/// How this program was called, without the path of it.
+/// How this program was called, without the path of it, as a shell takes it.
 pub(crate) fn command() -> String {
-    let args = std::env::args().skip(1).map(|arg| match arg.contains([' ', '\'', '"', '$']) {
-        true => format!("'{}'", arg.replace('\'', "'\\''")),
-        false => arg,
-    });
+    // A path need not be text.
+    let args = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("polytrie".to_owned()).chain(args).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument, in quotes where a shell would make something else of it.
+fn quoted(arg: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%".contains(c);
+    match !arg.is_empty() && arg.chars().all(is_plain) {
+        true => arg.to_owned(),
+        false => format!("'{}'", arg.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_command_can_be_given_again() {
+        for arg in ["--states", "mpt,raw", "lmpt=10", "dir/a.json", "90/10", "1G"] {
+            assert_eq!(quoted(arg), arg);
+        }
+        assert_eq!(
+            ["", "a b", "^s|t", "it's"].map(quoted),
+            ["''", "'a b'", "'^s|t'", "'it'\\''s'"]
+        );
+    }
 }
