@@ -204,8 +204,8 @@ const UNSYNCED: Setting = ("/engine/unsynced", "true");
 const MPT_HASH: Variant = variant(BASELINE);
 /// As OpenEthereum's family of clients keeps the trie: of its nodes, those of the last commits are in memory (its
 /// `OverlayRecent`). So many bytes hold what 100,000 operations touch.
-const MPT_HASH_OVERLAY: Variant =
-    Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "64000000")] };
+const MPT_HASH_OVERLAY: Variant = Variant { name: BASELINE, state: BASELINE, set: &[OVERLAY] };
+const OVERLAY: Setting = ("/layer/mpt_hash/cache", "64000000");
 /// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
@@ -214,7 +214,8 @@ const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {
     name: "replica as printed",
     state: "replica",
-    set: &[("/layer/replica/mode", r#""paper""#)],
+    // Its trie has the cache of `mpt-hash`: of the size that `MPT_HASH_OVERLAY`, which it is held against, gives that.
+    set: &[("/layer/replica/mode", r#""paper""#), OVERLAY],
 };
 const LMPT: Variant = variant("lmpt");
 const SWITCHED: Variant = Variant {
