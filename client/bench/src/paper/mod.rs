@@ -206,7 +206,8 @@ const MPT_HASH: Variant = variant(BASELINE);
 /// `OverlayRecent`). So many bytes hold what 100,000 operations touch.
 const MPT_HASH_OVERLAY: Variant = Variant { name: BASELINE, state: BASELINE, set: &[OVERLAY] };
 const OVERLAY: Setting = ("/layer/mpt_hash/cache", "64000000");
-/// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it.
+/// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it; and as much as `rain` and `mpt` have,
+/// where RainBlock's authors kept both trees in memory.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
 const RAW: Variant = variant("raw");
