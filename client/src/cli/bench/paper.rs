@@ -93,13 +93,15 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
             }
             write(args, replication)
         })?;
-    if let (Some(file), Some(plots)) = (markdown, &args.svg) {
-        write_text(file, &page(&all, &link(plots, args)?))?;
-    }
-    if let Some(file) = json {
-        write_json(file, &all)?;
-    }
-    ended.map_or(Ok(()), |error| Err(error.into()))
+    let ended = ended.map_or(Ok(()), |error| Err(error.into()));
+    let page = match (markdown, &args.svg) {
+        (Some(file), Some(plots)) => {
+            link(plots, args).and_then(|link| write_text(file, &page(&all, &link)))
+        }
+        _ => Ok(()),
+    };
+    let json = json.map_or(Ok(()), |file| write_json(file, &all));
+    [ended, page, json].into_iter().fold(Ok(()), Failure::decide)
 }
 
 /// Those of these names, each once.

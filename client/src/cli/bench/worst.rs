@@ -83,16 +83,13 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;
     let report = comparison.worst(&spec, &cases, &args.gas, args.merge)?;
-    if let Some(file) = svg {
-        write_text(file, &report.heat_map())?;
-    }
-    if let Some(file) = json {
-        write_json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    output::line(report.table().trim_end())
+    let svg = svg.map_or(Ok(()), |file| write_text(file, &report.heat_map()));
+    let json = json.map_or(Ok(()), |file| write_json(file, &report));
+    let table = match output::takes_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::line(report.table().trim_end()),
+    };
+    [svg, json, table].into_iter().fold(Ok(()), Failure::decide)
 }
 
 /// A number of millions, as in 60M or 60.

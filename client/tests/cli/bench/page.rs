@@ -3,7 +3,7 @@
 use super::{bench, report};
 use crate::{
     run::{polytrie, run},
-    support::Data,
+    support::{Data, assert_fails},
 };
 use serde_json::{Value, json};
 use std::{ffi::OsStr, fs};
@@ -24,6 +24,23 @@ fn a_page_says_nothing_twice() {
     for note in ["the first note", "the second note"] {
         assert_eq!(page.matches(note).count(), 1, "{note}");
     }
+}
+
+/// What one place does not take goes to the others.
+#[test]
+fn a_result_is_written_wherever_it_can_be() {
+    let data = Data::new();
+    let (csv, json) = (data.file("csv"), data.file("result.json"));
+    // A directory stands where a file is to be.
+    fs::create_dir_all(csv.join("raw-memory-1.csv")).unwrap();
+    let args = format!(
+        "store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1 --csv {} --json {}",
+        csv.display(),
+        json.display()
+    );
+    let run = bench(&data.file("cache"), &args);
+    assert_fails(&run, 3, &["raw-memory-1.csv"]);
+    assert!(run.text().contains("raw/memory") && json.exists(), "{}", run.text());
 }
 
 /// What a page says of the runs is what they did.
