@@ -52,14 +52,14 @@ struct Place {
 ///
 /// # Errors
 ///
-/// If there is no result, and as `show`. What was measured before is in the directory of the budget.
-pub fn replicate<E: From<BenchError>>(
+/// If there is no result. What was measured before is in the directory of the budget.
+pub fn replicate(
     experiments: &[&'static Experiment],
     base: &Comparison,
     quick: bool,
     budget: &Budget,
-    show: &mut dyn FnMut(&Replication) -> Result<(), E>,
-) -> Result<(Vec<Replication>, Option<BenchError>), E> {
+    show: &mut dyn FnMut(&Replication),
+) -> Result<(Vec<Replication>, Option<BenchError>), BenchError> {
     let given = budget.given.as_deref();
     let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick, given)).transpose()?;
     let mut run = Run {
@@ -81,7 +81,7 @@ pub fn replicate<E: From<BenchError>>(
         if run.has_result() {
             while run.is_decided(results.len(), &places[number + 1..]) {
                 let result = run.result(results.len(), base);
-                show(&result)?;
+                show(&result);
                 results.push(result);
             }
         }
@@ -89,11 +89,11 @@ pub fn replicate<E: From<BenchError>>(
     if !run.has_result()
         && let Some(error) = run.ended.take().or(run.failed.take())
     {
-        return Err(error.into());
+        return Err(error);
     }
     while results.len() < experiments.len() {
         let result = run.result(results.len(), base);
-        show(&result)?;
+        show(&result);
         results.push(result);
     }
     Ok((results, run.ended))
@@ -566,12 +566,10 @@ mod tests {
         let file = |id: &str| points.join(format!("{id}-1-1.json"));
         let mut shown = Vec::new();
         let budget = Budget { kept: Some(points.clone()), ..Budget::default() };
-        let (all, ended) =
-            replicate::<BenchError>(&experiments, &base, true, &budget, &mut |one| {
-                shown.push((one.id, file(one.id).exists(), file("lmpt-10").exists()));
-                Ok(())
-            })
-            .unwrap();
+        let (all, ended) = replicate(&experiments, &base, true, &budget, &mut |one| {
+            shown.push((one.id, file(one.id).exists(), file("lmpt-10").exists()));
+        })
+        .unwrap();
         assert!(ended.is_none());
         assert_eq!(shown, [("lmpt-11", true, false), ("lmpt-10", true, true)]);
         assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), ["lmpt-11", "lmpt-10"]);
