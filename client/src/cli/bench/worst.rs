@@ -79,6 +79,13 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
         return output::line(&lines.collect::<Vec<_>>().join("\n"));
     }
     args.measure.expect_not_slowed()?;
+    let twice = |(at, gas): &(usize, &u64)| args.gas[..*at].contains(gas);
+    if let Some((_, gas)) = args.gas.iter().enumerate().find(twice) {
+        return Err(Failure::Usage(format!(
+            "--gas has {}M twice, and tests are told apart by it; name it once",
+            gas / 1_000_000
+        )));
+    }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;

@@ -87,6 +87,7 @@ fn blocks_are_merged_and_cases_chosen() {
     assert!(notes.contains("memory of each run: "), "{notes}");
     for (args, word) in [
         ("worst --filter nothing --states raw", "--list"),
+        ("worst --filter ^same --states raw --gas 30M,60M,30", "--gas has 30M twice"),
         // The note that a layer was made slower on purpose would not be true.
         (
             "worst --filter ^same --states raw --slow-down raw=10",
