@@ -116,6 +116,10 @@ fn a_page_and_lines_for_each_block() {
     let larger = data.file("larger.json");
     let args = args.replace("--accounts 60", "--accounts 80");
     bench(&cache, &format!("{args} --json {}", larger.display())).ok();
+    // As if it had been measured elsewhere.
+    let mut elsewhere: Value = serde_json::from_slice(&fs::read(&larger).unwrap()).unwrap();
+    elsewhere["threads"] = 4321.into();
+    fs::write(&larger, elsewhere.to_string()).unwrap();
     run(
         &[
             OsStr::new("bench"),
@@ -130,6 +134,7 @@ fn a_page_and_lines_for_each_block() {
     .ok();
     let page = fs::read_to_string(second.join("index.html")).unwrap();
     assert!(page.contains("Over the size of the state"));
+    assert!(page.contains("mixed, 80 accounts: threads is 4321, not "), "{page}");
 
     // The picture is a file of its own, the fastest layer first, for light and dark.
     let svg = data.file("fast.svg");
