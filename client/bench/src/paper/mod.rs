@@ -11,6 +11,7 @@ mod claim;
 #[cfg(feature = "lvmt")]
 mod curve;
 mod drawing;
+mod kept;
 mod lmpt;
 mod lvmt;
 mod page;

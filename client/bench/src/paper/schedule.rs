@@ -1,4 +1,4 @@
-//! Which points are measured, in what order, and where they are kept for a run that goes on later.
+//! Which points are measured, and in what order.
 //!
 //! Without `--hours` every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
 //! known for, and of these the shorter points before the longer ones. Unless there is time for one large point of every
@@ -6,15 +6,12 @@
 //! measured here, is left out, and the result says so. Of a part with a large point the small ones are not shown. What two
 //! figures have in common is measured once. A figure is shown when no point of it, nor of those before it, is left.
 
-use super::{Experiment, Part, PointWork, Variant, replicate::MeasuredPoint, result::Replication};
-use crate::{BenchError, Comparison, GivenChain, measure::Machine};
-use alloy_primitives::keccak256;
-use polytrie_files::OutputFile;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use super::{
+    Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
+};
+use crate::{BenchError, Comparison, GivenChain};
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -174,7 +171,8 @@ impl Run<'_> {
         let points = (part.points)(place.small);
         let point = &points[place.point];
         let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
-        if let Some(measured) = kept.map(|kept| kept.read(self, place)).transpose()?.flatten() {
+        let (file, of) = (self.file(place), self.description(place));
+        if let Some(measured) = kept.map(|kept| kept.read(&file, &of)).transpose()?.flatten() {
             tracing::info!("{name}: measured before");
             // What figures have in common took its time once.
             if self.measured_elsewhere(place).is_none() {
@@ -210,7 +208,7 @@ impl Run<'_> {
             }
         };
         if let Some(kept) = kept {
-            kept.write(self, place, &measured)?;
+            kept.write(&file, of, &measured)?;
         }
         Ok(Ok(measured))
     }
@@ -265,6 +263,14 @@ impl Run<'_> {
         let (_, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
         format!("{:?} with {:?} of {:?}", point.work, point.set, part.variants)
+    }
+
+    /// The name under which it is kept.
+    fn file(&self, place: Place) -> String {
+        let id = self.part(place).0.id;
+        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
+        let small = if place.small && !self.quick { "small-" } else { "" };
+        format!("{id}-{small}{}-{}", place.part + 1, place.point + 1)
     }
 
     fn work(&self, place: Place) -> PointWork {
@@ -378,117 +384,15 @@ impl Run<'_> {
     }
 }
 
-/// A directory of measured points.
-struct Kept<'a>(&'a Path);
-
-impl<'a> Kept<'a> {
-    /// Opens it, if what it has was measured under the conditions of this comparison.
-    fn open(
-        dir: &'a Path,
-        base: &Comparison,
-        quick: bool,
-        given: Option<&GivenChain>,
-    ) -> Result<Self, BenchError> {
-        fs::create_dir_all(dir).map_err(|error| wrong(dir, &error))?;
-        let kept = Self(dir);
-        let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
-        let mut conditions = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            // Where a program cannot read itself, its version has to do.
-            "build": build.ok(),
-            "machine": Machine::this(),
-            "quick": quick,
-            "subjects": base.subjects,
-            "runs": base.runs,
-            "settings": base.settings,
-            "cold": base.cold,
-            "threads": base.threads,
-            "pinned": base.pinned,
-            "memory_limit": base.memory_limit,
-            "slowed": base.slowed,
-        });
-        if let Some(given) = given {
-            conditions["given"] = given.parameters();
-        }
-        let file = dir.join("conditions.json");
-        match read::<Value>(&file)? {
-            Some(found) if found == conditions => {}
-            Some(found) => {
-                return Err(BenchError::Usage(other_conditions(dir, &found, &conditions)));
-            }
-            None => write(&file, &conditions)?,
-        }
-        Ok(kept)
-    }
-
-    fn file(&self, run: &Run<'_>, place: Place) -> PathBuf {
-        let id = run.part(place).0.id;
-        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
-        let small = if place.small && !run.quick { "small-" } else { "" };
-        self.0.join(format!("{id}-{small}{}-{}.json", place.part + 1, place.point + 1))
-    }
-
-    /// What was measured there, if that was this.
-    fn read(&self, run: &Run<'_>, place: Place) -> Result<Option<MeasuredPoint>, BenchError> {
-        let kept: Option<KeptPoint> = read(&self.file(run, place))?;
-        Ok(kept.filter(|kept| kept.of == run.description(place)).map(|kept| kept.measured))
-    }
-
-    fn write(&self, run: &Run<'_>, place: Place, of: &MeasuredPoint) -> Result<(), BenchError> {
-        let kept = KeptPoint { of: run.description(place), measured: of.clone() };
-        write(&self.file(run, place), &kept)
-    }
-}
-
-/// A point in its file.
-#[derive(Serialize, Deserialize)]
-struct KeptPoint {
-    /// [`Run::description`] of it.
-    of: String,
-    #[serde(flatten)]
-    measured: MeasuredPoint,
-}
-
-/// Why points are not taken: the first condition that differs.
-fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
-    let all = found.as_object().into_iter().chain(expected.as_object()).flat_map(|o| o.keys());
-    let different = all.into_iter().find(|key| found.get(key) != expected.get(key));
-    let key = different.map_or("conditions", String::as_str);
-    format!(
-        "the points in {} were measured under other conditions: `{key}` was {} there and is {} here; name another --resume directory",
-        dir.display(),
-        found[key],
-        expected[key]
-    )
-}
-
-fn wrong(file: &Path, error: &dyn std::fmt::Display) -> BenchError {
-    BenchError::Usage(format!("--resume: {}: {error}", file.display()))
-}
-
-fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
-    match fs::read(file) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(file, &error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(file, &error)),
-    }
-}
-
-/// Writes a file that is there whole or not at all.
-fn write(file: &Path, value: &impl serde::Serialize) -> Result<(), BenchError> {
-    let mut output = OutputFile::create(file).map_err(|error| wrong(file, &error))?;
-    serde_json::to_writer(&mut output, value).map_err(|error| wrong(file, &error))?;
-    output.finish().map_err(|error| wrong(file, &error))
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::{
         Subject,
-        paper::{find, roles::Counted, testing::comparison},
+        paper::{find, testing::comparison},
     };
+    use std::path::Path;
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
         Run {
@@ -641,48 +545,15 @@ mod tests {
         assert!((estimate(&run, small) - expected(&run, small)).abs() < 1e-6);
     }
 
-    /// A chain without transactions gives a client nothing to foresee. A run that goes on later takes that as it was.
     #[test]
-    fn what_has_no_value_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("rainblock-4.3"), comparison(dir.path(), 1));
-        let (run, points) = (run(None, &experiments), dir.path().join("points"));
-        let kept = Kept::open(&points, &base, false, None).unwrap();
-        let place = run.points(false)[0];
-        let counted = Counted { variant: "payments".to_owned(), values: vec![f64::NAN, 0.5] };
-        let point = MeasuredPoint { counted: vec![counted], ..measured(1.0) };
-        kept.write(&run, place, &point).unwrap();
-        let found = kept.read(&run, place).unwrap().unwrap();
-        let values = &found.counted[0].values;
-        assert!(values[0].is_nan() && values[1] == 0.5, "{values:?}");
-    }
-
-    #[test]
-    fn a_point_is_kept_for_its_conditions() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt-10"), comparison(dir.path(), 3));
-        let (run, points) = (run(None, &experiments), dir.path().join("points"));
-        let kept = Kept::open(&points, &base, false, None).unwrap();
+    fn small_points_are_kept_beside_large_ones() {
+        let experiments = find("lmpt-10");
+        let mut run = run(None, &experiments);
         let place = run.points(false)[1];
-        assert!(kept.read(&run, place).unwrap().is_none());
-        kept.write(&run, place, &measured(7.0)).unwrap();
-        let again = Kept::open(&points, &base, false, None).unwrap();
-        assert_eq!(again.read(&run, place).unwrap().unwrap().seconds, 7.0);
         let small = Place { small: true, ..place };
-        assert!(again.read(&run, small).unwrap().is_none());
-        for error in [
-            Kept::open(&points, &base, true, None).err(),
-            Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
-        ] {
-            let error = error.unwrap().to_string();
-            assert!(error.contains("name another --resume directory"), "{error}");
-            assert!(
-                error.contains("`quick` was false") || error.contains("`runs` was 3"),
-                "{error}"
-            );
-        }
-        // A file that was damaged is named, and nothing is measured over it.
-        fs::write(kept.file(&run, place), "{").unwrap();
-        assert!(kept.read(&run, place).unwrap_err().to_string().contains("lmpt-10-1-2.json"));
+        assert_eq!([place, small].map(|p| run.file(p)), ["lmpt-10-1-2", "lmpt-10-small-1-2"]);
+        assert_ne!(run.description(place), run.description(small));
+        run.quick = true;
+        assert_eq!(run.file(small), "lmpt-10-1-2");
     }
 }

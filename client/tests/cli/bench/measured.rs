@@ -259,5 +259,8 @@ fn papers_take_the_time_that_there_is() {
         assert!(page.contains(text), "no `{text}` in {page}");
     }
     assert_fails(&bench(&cache, &format!("{none} --runs 2")), 2, &["--resume", "runs"]);
+    let file = data.write("file", "");
+    let args = format!("paper rainblock-7 --quick --hours 0 --resume {}", file.display());
+    assert_fails(&bench(&cache, &args), 3, &["cannot keep points in", "--resume"]);
     assert_eq!(bench(&cache, "paper all --hours many").code, Some(2));
 }
