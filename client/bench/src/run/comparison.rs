@@ -20,7 +20,7 @@ use crate::{
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
-use polytrie_node::process::ProcessorTime;
+use polytrie_node::process::{ProcessorTime, available_bytes};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -311,7 +311,12 @@ impl Comparison {
             if self.cold || bounded {
                 forget_tree(&store)?;
             } else if !matches!(work, Work::Worst(_)) {
-                recall_tree(&store)?;
+                // What does not fit would only drive out what does. Where the system does not tell, that is 0.
+                let most = match available_bytes() {
+                    0 => u64::MAX,
+                    bytes => bytes,
+                };
+                recall_tree(&store, most)?;
             }
             job.store = Some(store);
         }

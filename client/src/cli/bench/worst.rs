@@ -34,7 +34,7 @@ pub(super) struct WorstArgs {
     /// Bytes of the state of mainnet's shape around the contracts of the cases (k, M, G may follow).
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     size: usize,
-    /// Slots of the largest contract; there is one of each power of ten up to it.
+    /// Slots of the largest contract, less what is above a power of ten; there is one of each power of ten up to it.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     slots: u64,
     /// Contracts with 24 KiB of code.
