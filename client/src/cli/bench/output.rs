@@ -71,13 +71,13 @@ impl<'a> Outputs<'a> {
             let Some(dir) = &args.csv else { return Ok(()) };
             Ok(write_csv(dir, report.results.iter().map(|entry| &entry.result))?)
         };
-        let page = || {
+        let page = || -> Result<(), Failure> {
             let Some((page, data)) = page else { return Ok(()) };
             write_text(page, &html::page(std::slice::from_ref(report)))?;
             write_json(data, report)
         };
         let json = || json.map_or(Ok(()), |file| write_json(file, report));
-        let table = || {
+        let table = || -> Result<(), Failure> {
             if output::takes_stdout(args.json.as_deref()) {
                 return Ok(());
             }
