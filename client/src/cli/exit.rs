@@ -390,6 +390,7 @@ impl From<ImportError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{GenerateError, ProduceError};
 
     #[test]
     fn what_is_stored_fails_with_the_name_of_its_directory() {
@@ -424,5 +425,7 @@ mod tests {
             assert_eq!(code(error), USAGE);
         }
         assert_eq!(code(ChainError::Corrupt("a row".to_owned())), MACHINE);
+        let too_large = ProduceError::TooLarge { number: 1, found: 9, max: 8 };
+        assert_eq!(Failure::from(GenerateError::from(too_large)).code(), USAGE);
     }
 }

@@ -3,14 +3,10 @@
 use crate::transactions::{deploy, word};
 use crate::{
     run::polytrie,
-    support::{ALICE, BOB, Devnet, args, layers, quantity},
+    support::{ALICE, BOB, Devnet, args, layers, quantity, wait_until},
 };
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 
@@ -179,11 +175,9 @@ fn a_nonce_by_hand_lets_others_go_on() {
     let hash = node.call("eth_sendTransaction", json!([late]));
     assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x0", "queued": "0x1" }));
     node.call("anvil_setNonce", json!([ALICE, "0x5"]));
-    let until = Instant::now() + Duration::from_secs(60);
-    while node.call("eth_getTransactionReceipt", json!([hash])) == Value::Null {
-        assert!(Instant::now() < until, "it still waits");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("it still waits", || {
+        node.call("eth_getTransactionReceipt", json!([hash])) != Value::Null
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{ALICE, Devnet, args, layers, quantity},
+    support::{ALICE, Devnet, args, layers, quantity, wait_until},
 };
 use alloy_primitives::U256;
 use serde_json::{Value, json};
@@ -177,18 +177,11 @@ fn mistakes_are_explained() {
 #[test]
 fn a_clock_makes_blocks_too() {
     let node = Devnet::start("mpt", args!["--block-time", "0.1"]);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while node.head() < 2 {
-        assert!(std::time::Instant::now() < until, "no blocks come");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_until("no blocks come", || node.head() >= 2);
     // What ends is that transactions are mined at once, as in anvil, and they never were.
     node.call("evm_setAutomine", json!([false]));
     let head = node.head();
-    while node.head() < head + 2 {
-        assert!(std::time::Instant::now() < until, "the clock stands still");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_until("the clock stands still", || node.head() >= head + 2);
 }
 
 /// Hardhat counts milliseconds, anvil seconds.

@@ -1,6 +1,7 @@
 //! Requests that take much: other clients do not wait for them, and memory is bounded.
 
 use crate::{
+    sending::wait_for_pending,
     subscriptions::Socket,
     support::{ALICE, Devnet, args, layers},
 };
@@ -93,9 +94,7 @@ fn who_waits_for_a_block_may_ask_for_it() {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         socket.send(&request);
     }
-    while node.call("txpool_status", json!([]))["pending"] != "0x32" {
-        std::thread::yield_now();
-    }
+    wait_for_pending(&node, 50);
     socket.send(&json!({ "jsonrpc": "2.0", "id": 99, "method": "evm_mine", "params": [] }));
     for _ in 0..51 {
         let answer = socket.receive();

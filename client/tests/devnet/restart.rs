@@ -3,11 +3,11 @@
 use crate::{
     mount::Mount,
     run::polytrie,
-    support::{ALICE, BOB, Devnet, args, layers, quantity},
+    support::{ALICE, BOB, Devnet, args, layers, quantity, wait_until},
 };
 use serde_json::json;
 use std::{
-    fs, thread,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -94,9 +94,9 @@ fn kill_9_loses_nothing_that_was_durable() {
             node.send(ALICE, BOB, value);
         }
         // The node says when nothing is left to be made durable.
-        while node.call("polytrie_metrics", json!([]))["unflushed"]["blocks"] != 0 {
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("something is left for ever", || {
+            node.call("polytrie_metrics", json!([]))["unflushed"]["blocks"] == 0
+        });
         let durable = node.head();
         for value in 1..=20 {
             node.send(ALICE, BOB, value);
@@ -157,9 +157,9 @@ fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
     let until = Instant::now() + Duration::from_secs(120);
     node.answer("evm_mine", json!([]));
     // Else the disk may be full before anything is on it.
-    while node.call("eth_getBlockByNumber", json!(["finalized", false]))["number"] != "0x1" {
-        assert!(Instant::now() < until, "block 1 is not durable");
-    }
+    wait_until("block 1 is not durable", || {
+        node.call("eth_getBlockByNumber", json!(["finalized", false]))["number"] == "0x1"
+    });
     let (status, health) = loop {
         node.answer("eth_sendTransaction", large.clone());
         node.answer("evm_mine", json!([]));

@@ -1,19 +1,14 @@
 //! Transactions from many at once, and waiting for their blocks.
 
-use crate::support::{ALICE, BOB, Devnet, args, quantity};
+use crate::support::{ALICE, BOB, Devnet, args, quantity, wait_until};
 use serde_json::{Value, json};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::thread;
 
 /// Waits until so many transactions can go into the next block.
-fn wait_for_pending(node: &Devnet, count: u64) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while node.call("txpool_status", json!([]))["pending"] != format!("{count:#x}") {
-        assert!(Instant::now() < until, "there are never {count} transactions");
-        thread::sleep(Duration::from_millis(20));
-    }
+pub(crate) fn wait_for_pending(node: &Devnet, count: u64) {
+    wait_until(&format!("there are never {count} transactions"), || {
+        node.call("txpool_status", json!([]))["pending"] == format!("{count:#x}")
+    });
 }
 
 #[test]

@@ -236,6 +236,17 @@ impl Drop for Devnet {
     }
 }
 
+/// Waits until something `holds` that comes by itself and soon; `what` says what does not come, if it is not there in two
+/// minutes.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A number as the node writes it.
 #[track_caller]
 pub(crate) fn quantity(value: &Value) -> U256 {

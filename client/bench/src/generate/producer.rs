@@ -43,6 +43,18 @@ pub enum ProduceError {
         /// Why.
         reason: String,
     },
+    /// So many transactions make no block.
+    #[error(
+        "block {number} of the workload would have {found} bytes, and no block may have more than {max} (EIP-7934); choose fewer transactions a block (--block-txs, or a smaller --gas or --merge)"
+    )]
+    TooLarge {
+        /// The block.
+        number: u64,
+        /// Bytes of its encoding.
+        found: usize,
+        /// The most that there may be.
+        max: usize,
+    },
     /// The chain failed for a reason that no plan can cause.
     #[error(transparent)]
     Broken(#[from] ChainError),
@@ -84,7 +96,6 @@ impl Producer {
         let parent = self.parent().clone();
         let number = parent.number + 1;
         let rules = spec.rules(number, plan.timestamp, true);
-        let invalid = |reason: String| ProduceError::Plan { number, reason };
         let senders: Vec<Address> =
             plan.transactions.iter().map(|planned| wallet.address(planned.from)).collect();
         let mut transactions: Vec<TxEnvelope> = plan
@@ -110,10 +121,10 @@ impl Producer {
             Ok(std::mem::take(&mut transactions))
         });
         let new_head = built.map_err(|error| match error {
-            BuildError::Refused(reason) => invalid(reason),
+            BuildError::Refused(reason) => ProduceError::Plan { number, reason },
             BuildError::Broken(error) => error.into(),
         })?;
-        check(&rules, &parent, &new_head).map_err(|e| invalid(e.to_string()))?;
+        check(&rules, &parent, &new_head).map_err(|error| refused(number, &error))?;
         let (header, rlp) = (new_head.header.clone(), new_head.rlp.clone());
         let (executed, _) = self.chain.adopt(new_head)?;
         Ok(Produced { header, rlp, senders, executed })
@@ -128,4 +139,26 @@ fn check(
 ) -> Result<(), ConsensusError> {
     check_header(rules, parent, &built.header)?;
     check_body(rules, &built.block)
+}
+
+/// Why a plan makes no block.
+fn refused(number: u64, error: &ConsensusError) -> ProduceError {
+    match *error {
+        ConsensusError::BlockTooLarge { found, max } => {
+            ProduceError::TooLarge { number, found, max }
+        }
+        _ => ProduceError::Plan { number, reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_told_to_choose_smaller_blocks() {
+        let error = refused(7, &ConsensusError::BlockTooLarge { found: 9, max: 8 });
+        assert!(matches!(error, ProduceError::TooLarge { number: 7, found: 9, max: 8 }), "{error}");
+        assert!(error.to_string().contains("--block-txs"), "{error}");
+    }
 }

@@ -39,7 +39,8 @@ pub struct Measured {
     pub device: Option<DeviceIo>,
     /// How these relate.
     pub amplification: Amplification,
-    /// Bytes on disk before the first block, and after the last one was durable.
+    /// Bytes on disk before the first block, and after the last one was durable: of the engine, and of the files that the
+    /// layer has beside it.
     pub disk_bytes_before: u64,
     /// See above.
     pub disk_bytes: u64,
@@ -100,9 +101,10 @@ pub struct Commitment {
 pub struct TimeSplit {
     /// The EVM and what is around it. `bench store`: handing over keys and values.
     pub execution: f64,
-    /// In the layer, without waiting for the engine: account reads, SLOAD, SSTORE and commit less gets.
+    /// In the layer, without waiting for the engine: account reads, SLOAD, SSTORE and commit less gets. The least that it
+    /// can be where threads of the layer read beside it.
     pub structure: f64,
-    /// Waiting for the engine: gets, writes, flushes.
+    /// Waiting for the engine: gets, of whichever thread and at most as long as the layer took, writes, flushes.
     pub engine: f64,
     /// Waiting for senders; zero unless recovery is included.
     pub recover: f64,

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Parts that the run is shown in over time.
 const PARTS: usize = 50;
+/// The figure of a layer for the bytes of files that it has beside the store.
+const FILE_BYTES: &str = "file_bytes";
 
 /// The phases of one block.
 #[derive(Debug, Default, Clone, Copy)]
@@ -61,7 +63,7 @@ impl Recorder {
         open.store.flush()?;
         Ok(Self {
             rss_before,
-            disk_before: open.store.disk_bytes()?,
+            disk_before: open.store.disk_bytes()? + beside_store(&open.layer.figures()),
             blocks: Vec::new(),
             each_block: Vec::new(),
             gas: None,
@@ -127,6 +129,7 @@ impl Recorder {
         let operations = self.blocks.iter().map(|(operations, _)| operations).sum();
         let block_seconds: Vec<f64> = self.blocks.iter().map(|(_, seconds)| *seconds).collect();
         let commitment = open.layer.commitment();
+        let layer = open.layer.figures();
         let (times, threads) = &self.transactions;
         let schedule = Schedule::of(times, *threads, operations, seconds);
         Ok(Measured {
@@ -144,11 +147,11 @@ impl Recorder {
             device,
             amplification: Amplification::of(&self.session, &counters),
             disk_bytes_before: self.disk_before,
-            disk_bytes: open.store.disk_bytes()?,
+            disk_bytes: open.store.disk_bytes()? + beside_store(&layer),
             rss_before_bytes: self.rss_before,
             peak_rss_bytes: peak_rss_bytes(),
             own_rss_bytes: own_rss_bytes(),
-            layer: open.layer.figures().into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+            layer: layer.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
             by_list: self.by_list,
             schedule,
             commitment: Commitment {
@@ -191,6 +194,11 @@ impl Recorder {
     }
 }
 
+/// Bytes on disk that the engine knows nothing of.
+fn beside_store(layer: &[(&str, u64)]) -> u64 {
+    layer.iter().filter(|(name, _)| *name == FILE_BYTES).map(|(_, bytes)| bytes).sum()
+}
+
 /// Lets so much time pass, and returns it.
 fn waste(time: Duration) -> Duration {
     let start = Instant::now();
@@ -214,6 +222,12 @@ fn over_time(blocks: &[(u64, f64)]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_beside_the_store_are_on_disk_too() {
+        assert_eq!(beside_store(&[("pages", 7), ("file_bytes", 4096)]), 4096);
+        assert_eq!(beside_store(&[("merges", 3)]), 0);
+    }
 
     #[test]
     fn a_slope_shows() {

@@ -167,7 +167,7 @@ impl Claim {
         }
     }
 
-    /// The least and the greatest that the paper says of a point, if that is the last one measured.
+    /// The least and the greatest that the paper says of a point, if it says anything of it.
     fn says(&self, x: f64) -> Option<(f64, f64)> {
         if self.at.is_empty() {
             return Some(self.range);

@@ -11,6 +11,7 @@ mod claim;
 #[cfg(feature = "lvmt")]
 mod curve;
 mod drawing;
+mod kept;
 mod lmpt;
 mod lvmt;
 mod page;
@@ -207,9 +208,11 @@ const MPT_HASH: Variant = variant(BASELINE);
 const MPT_HASH_OVERLAY: Variant = Variant {
     name: BASELINE,
     state: BASELINE,
-    set: &[("/layer/mpt_hash/cache", "64000000"), ("/layer/mpt_hash/cached", r#""written""#)],
+    set: &[OVERLAY, ("/layer/mpt_hash/cached", r#""written""#)],
 };
-/// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it.
+const OVERLAY: Setting = ("/layer/mpt_hash/cache", "64000000");
+/// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it; and as much as `rain` and `mpt` have,
+/// where RainBlock's authors kept both trees in memory.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
 const RAW: Variant = variant("raw");
@@ -217,7 +220,8 @@ const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {
     name: "replica as printed",
     state: "replica",
-    set: &[("/layer/replica/mode", r#""paper""#)],
+    // Its trie has the cache of `mpt-hash`: of the size that `MPT_HASH_OVERLAY`, which it is held against, gives that.
+    set: &[("/layer/replica/mode", r#""paper""#), OVERLAY],
 };
 const LMPT: Variant = variant("lmpt");
 const SWITCHED: Variant = Variant {

@@ -2,9 +2,12 @@
 
 use super::{
     claim::Verdict,
-    result::{PartResult, markdown_table},
+    result::{Grid, PartResult, Row, markdown_table},
 };
-use crate::report::{LayerSummary, plot::short};
+use crate::{
+    Subject,
+    report::{LayerSummary, plot::short},
+};
 
 /// What one operation or transaction took under each layer at the point by which a ratio was judged that is not found again,
 /// in Markdown, with what that ratio is of; `None` if all that could be judged is found again, or nothing is timed there.
@@ -48,8 +51,7 @@ pub(super) fn profile(part: &PartResult) -> Option<String> {
         ];
         let of_claims = tables.iter().map(|table| {
             let column = table.measured.columns.iter().position(|(_, name)| *name == at)?;
-            let row = table.measured.rows.iter().find(|row| row.like == layer.subject.label())?;
-            row.values[column]
+            row_of(&table.measured, &layer.subject)?.values[column]
         });
         let of_claims = of_claims.map(|value| value.map_or_else(|| "-".to_owned(), short));
         std::iter::once(layer.name()).chain(cells.map(short)).chain(of_claims).collect()
@@ -57,7 +59,31 @@ pub(super) fn profile(part: &PartResult) -> Option<String> {
     let rows: Vec<Vec<String>> =
         std::iter::once(heads.collect()).chain(report.layers.iter().map(row)).collect();
     Some(format!(
-        "What one operation or transaction took at {at}, of the run with the median throughput:\n\n{}",
+        "What one operation or transaction took at {at}, of the run with the median throughput (where threads of a layer read \
+         beside it, the engine's part is the most that it can be):\n\n{}",
         markdown_table(&rows)
     ))
+}
+
+/// The row of a layer on its engine, which is in the row's name where there are several.
+fn row_of<'g>(grid: &'g Grid, subject: &Subject) -> Option<&'g Row> {
+    let (label, kv) = (subject.label(), &subject.kv);
+    grid.rows.iter().find(|row| row.name == label || row.name == format!("{label}/{kv}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_has_the_row_of_its_engine() {
+        let row = |name: &str| Row { name: name.into(), like: "mpt".into(), values: Vec::new() };
+        let found = |names: &[&str], kv: &str| {
+            let grid = Grid { columns: Vec::new(), rows: names.iter().map(|n| row(n)).collect() };
+            row_of(&grid, &Subject::new("mpt", kv)).map(|row| row.name.clone())
+        };
+        assert_eq!(found(&["mpt-hash", "mpt"], "mdbx").as_deref(), Some("mpt"));
+        assert_eq!(found(&["mpt/mdbx", "mpt/rocksdb"], "rocksdb").as_deref(), Some("mpt/rocksdb"));
+        assert_eq!(found(&["mpt/mdbx"], "rocksdb"), None);
+    }
 }

@@ -122,6 +122,12 @@ impl Part {
             }
             reports.push(ReportAt { at: point.name.clone(), report });
         }
+        if let Some(first) = base.subjects.first()
+            && base.subjects.iter().any(|subject| subject.kv != first.kv)
+            && !self.claims.is_empty()
+        {
+            push(&mut notes, format!("ratios are of {}, the first of the engines", first.kv));
+        }
         let judges = if quick { Judged::No } else { Judged::Yes };
         PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports, judges) }
     }

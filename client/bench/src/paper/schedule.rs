@@ -1,20 +1,17 @@
-//! Which points are measured, in what order, and where they are kept for a run that goes on later.
+//! Which points are measured, and in what order.
 //!
 //! Without `--hours` every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
 //! known for, and of these the shorter points before the longer ones. Unless there is time for one large point of every
 //! figure, the points of `--quick` come before all of these. A point that does not fit into what is left of the time, or that cannot be
 //! measured here, is left out, and the result says so. Of a part with a large point the small ones are not shown. What two
-//! figures have in common is measured once.
+//! figures have in common is measured once. A figure is shown when no point of it, nor of those before it, is left.
 
-use super::{Experiment, Part, PointWork, Variant, replicate::MeasuredPoint, result::Replication};
-use crate::{BenchError, Comparison, GivenChain, measure::Machine};
-use alloy_primitives::keccak256;
-use polytrie_files::OutputFile;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use super::{
+    Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
+};
+use crate::{BenchError, Comparison, GivenChain};
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -46,8 +43,9 @@ struct Place {
 }
 
 /// Measures experiments within a budget. `base` says on which engines, how often and within which limits; of its layers,
-/// those that an experiment knows are measured. After an interrupt, and after an error that is not of one point alone, there
-/// is what was measured before, and the error.
+/// those that an experiment knows are measured. Each experiment is handed to `show` as soon as it and those before it have
+/// nothing left to be measured. After an interrupt, and after an error that is not of one point alone, there is what was
+/// measured before, and the error.
 ///
 /// # Errors
 ///
@@ -57,6 +55,7 @@ pub fn replicate(
     base: &Comparison,
     quick: bool,
     budget: &Budget,
+    show: &mut dyn FnMut(&Replication),
 ) -> Result<(Vec<Replication>, Option<BenchError>), BenchError> {
     let given = budget.given.as_deref();
     let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick, given)).transpose()?;
@@ -67,69 +66,34 @@ pub fn replicate(
         before: Duration::ZERO,
         time: budget.time,
         found: Vec::new(),
+        failed: None,
+        ended: None,
     };
-    let (mut failed, mut ended) = (None, None);
-    for place in run.places(base) {
-        let (experiment, part) = run.part(place);
-        let points = (part.points)(place.small);
-        let point = &points[place.point];
-        let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
-        if let Some(measured) =
-            kept.as_ref().map(|kept| kept.read(&run, place)).transpose()?.flatten()
-        {
-            tracing::info!("{name}: measured before");
-            // What figures have in common took its time once.
-            if run.measured_elsewhere(place).is_none() {
-                run.before += Duration::from_secs_f64(measured.seconds);
+    let mut results = Vec::new();
+    let places = run.places(base);
+    for (number, place) in places.iter().enumerate() {
+        let found = run.find(*place, base, given, kept.as_ref())?;
+        run.found.push((*place, found));
+        // Whether there will be a result at all is known with the first point that was measured.
+        if run.has_result() {
+            while run.is_decided(results.len(), &places[number + 1..]) {
+                let result = run.result(results.len(), base);
+                show(&result);
+                results.push(result);
             }
-            run.found.push((place, Ok(measured)));
-            continue;
         }
-        if ended.is_some() {
-            run.found.push((place, Err(NOT_REACHED.to_owned())));
-            continue;
-        }
-        if let Some(measured) = run.measured_elsewhere(place) {
-            tracing::info!("{name}: measured for another figure");
-            if let Some(kept) = &kept {
-                kept.write(&run, place, &measured)?;
-            }
-            run.found.push((place, Ok(measured)));
-            continue;
-        }
-        if let Some(reason) = run.reason_to_leave_out(place, base) {
-            tracing::info!("{name}: {reason}");
-            run.found.push((place, Err(reason)));
-            continue;
-        }
-        tracing::info!("{name}");
-        let measured = match part.measure(base, point, place.small, given) {
-            Ok(measured) => measured,
-            // What one figure lacks, such as contracts or a disk that is large enough, does not end hours of others.
-            Err(error) if is_of_one(&error, base) => {
-                let reason = format!("left out: {error}");
-                tracing::warn!("{name}: {reason}");
-                run.found.push((place, Err(reason)));
-                failed = Some(error);
-                continue;
-            }
-            Err(error) => {
-                run.found.push((place, Err(NOT_REACHED.to_owned())));
-                ended = Some(error);
-                continue;
-            }
-        };
-        if let Some(kept) = &kept {
-            kept.write(&run, place, &measured)?;
-        }
-        run.found.push((place, Ok(measured)));
     }
-    if run.found.iter().all(|(_, found)| found.is_err())
-        && let Some(error) = ended.take().or(failed)
+    if !run.has_result()
+        && let Some(error) = run.ended.take().or(run.failed.take())
     {
         return Err(error);
     }
-    Ok((run.results(base), ended))
+    while results.len() < experiments.len() {
+        let result = run.result(results.len(), base);
+        show(&result);
+        results.push(result);
+    }
+    Ok((results, run.ended))
 }
 
 /// Why a point is left out after what ended the measuring.
@@ -147,6 +111,9 @@ fn is_of_one(error: &BenchError, base: &Comparison) -> bool {
     !stops && !base.interrupt.load(Ordering::Relaxed)
 }
 
+/// What was measured at a point, or why it was not.
+type Found = Result<MeasuredPoint, String>;
+
 /// Experiments under way.
 struct Run<'a> {
     experiments: &'a [&'static Experiment],
@@ -155,8 +122,12 @@ struct Run<'a> {
     /// How long points took that were measured before.
     before: Duration,
     time: Option<Duration>,
-    /// What was measured, or why it was not.
-    found: Vec<(Place, Result<MeasuredPoint, String>)>,
+    /// The points that were looked at, in that order.
+    found: Vec<(Place, Found)>,
+    /// The last error that was of one point alone.
+    failed: Option<BenchError>,
+    /// What ended the measuring.
+    ended: Option<BenchError>,
 }
 
 impl Run<'_> {
@@ -184,6 +155,75 @@ impl Run<'_> {
         ordered
     }
 
+    /// What there is of a point: from before, or of another figure, or measured now.
+    ///
+    /// # Errors
+    ///
+    /// If what is kept cannot be read or written. Errors of measuring are kept here.
+    fn find(
+        &mut self,
+        place: Place,
+        base: &Comparison,
+        given: Option<&GivenChain>,
+        kept: Option<&Kept<'_>>,
+    ) -> Result<Found, BenchError> {
+        let (experiment, part) = self.part(place);
+        let points = (part.points)(place.small);
+        let point = &points[place.point];
+        let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
+        let (file, of) = (self.file(place), self.description(place));
+        if let Some(measured) = kept.map(|kept| kept.read(&file, &of)).transpose()?.flatten() {
+            tracing::info!("{name}: measured before");
+            // What figures have in common took its time once.
+            if self.measured_elsewhere(place).is_none() {
+                self.before += Duration::from_secs_f64(measured.seconds);
+            }
+            return Ok(Ok(measured));
+        }
+        if self.ended.is_some() {
+            return Ok(Err(NOT_REACHED.to_owned()));
+        }
+        let measured = if let Some(measured) = self.measured_elsewhere(place) {
+            tracing::info!("{name}: measured for another figure");
+            measured
+        } else {
+            if let Some(reason) = self.reason_to_leave_out(place, base) {
+                tracing::info!("{name}: {reason}");
+                return Ok(Err(reason));
+            }
+            tracing::info!("{name}");
+            match part.measure(base, point, place.small, given) {
+                Ok(measured) => measured,
+                // What one figure lacks, such as contracts or a disk that is large enough, does not end hours of others.
+                Err(error) if is_of_one(&error, base) => {
+                    let reason = format!("left out: {error}");
+                    tracing::warn!("{name}: {reason}");
+                    self.failed = Some(error);
+                    return Ok(Err(reason));
+                }
+                Err(error) => {
+                    self.ended = Some(error);
+                    return Ok(Err(NOT_REACHED.to_owned()));
+                }
+            }
+        };
+        if let Some(kept) = kept {
+            kept.write(&file, of, &measured)?;
+        }
+        Ok(Ok(measured))
+    }
+
+    /// Whether anything was measured.
+    fn has_result(&self) -> bool {
+        self.found.iter().any(|(_, found)| found.is_ok())
+    }
+
+    /// Whether there is such an experiment, and none of its points among those that are left.
+    fn is_decided(&self, experiment: usize, left: &[Place]) -> bool {
+        experiment < self.experiments.len()
+            && left.iter().all(|place| place.experiment != experiment)
+    }
+
     /// What was measured for another figure, where all of this one's variants were.
     fn measured_elsewhere(&self, place: Place) -> Option<MeasuredPoint> {
         let (_, part) = self.part(place);
@@ -191,7 +231,7 @@ impl Run<'_> {
         if point.work.is_done_once() {
             return None;
         }
-        let has_all = |(of, found): &(Place, Result<MeasuredPoint, String>)| {
+        let has_all = |(of, found): &(Place, Found)| {
             let (_, other) = self.part(*of);
             let same = &(other.points)(of.small)[of.point];
             found.is_ok()
@@ -223,6 +263,14 @@ impl Run<'_> {
         let (_, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
         format!("{:?} with {:?} of {:?}", point.work, point.set, part.variants)
+    }
+
+    /// The name under which it is kept.
+    fn file(&self, place: Place) -> String {
+        let id = self.part(place).0.id;
+        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
+        let small = if place.small && !self.quick { "small-" } else { "" };
+        format!("{id}-{small}{}-{}", place.part + 1, place.point + 1)
     }
 
     fn work(&self, place: Place) -> PointWork {
@@ -290,30 +338,27 @@ impl Run<'_> {
         Duration::from_secs_f64(f64::from(needs.minutes) * 60.0 * work.size() / whole * runs)
     }
 
-    fn results(mut self, base: &Comparison) -> Vec<Replication> {
-        let mut results = Vec::new();
-        for (index, experiment) in self.experiments.iter().enumerate() {
-            let mut parts = Vec::new();
-            for (number, part) in experiment.parts.iter().enumerate() {
-                let (small, measured, notes) = self.take(index, number, part);
-                parts.push(part.result(base, small, measured, notes));
-            }
-            results.push(Replication::new(experiment, base, self.quick, parts));
-        }
-        results
+    /// What an experiment came to.
+    fn result(&self, number: usize, base: &Comparison) -> Replication {
+        let experiment = self.experiments[number];
+        let parts = experiment.parts.iter().enumerate().map(|(of, part)| {
+            let (small, measured, notes) = self.of_part(number, of, part);
+            part.result(base, small, measured, notes)
+        });
+        Replication::new(experiment, base, self.quick, parts.collect())
     }
 
     /// What there is of a part: whether these are the small points, each in its place, and what was left out.
-    fn take(
-        &mut self,
+    fn of_part(
+        &self,
         experiment: usize,
         number: usize,
         part: &Part,
     ) -> (bool, Vec<Option<MeasuredPoint>>, Vec<String>) {
         let is_of_part = |place: &Place| (place.experiment, place.part) == (experiment, number);
-        let found = self.found.extract_if(.., |(place, _)| is_of_part(place));
+        let found = self.found.iter().filter(|(place, _)| is_of_part(place)).cloned();
         let (small, large): (Vec<_>, Vec<_>) = found.partition(|(place, _)| place.small);
-        let is_measured = |(_, found): &(Place, Result<MeasuredPoint, String>)| found.is_ok();
+        let is_measured = |(_, found): &(Place, Found)| found.is_ok();
         let shows_small = self.quick || !large.iter().any(is_measured) && !small.is_empty();
         let mut notes = Vec::new();
         if shows_small && !self.quick {
@@ -339,109 +384,6 @@ impl Run<'_> {
     }
 }
 
-/// A directory of measured points.
-struct Kept<'a>(&'a Path);
-
-impl<'a> Kept<'a> {
-    /// Opens it, if what it has was measured under the conditions of this comparison.
-    fn open(
-        dir: &'a Path,
-        base: &Comparison,
-        quick: bool,
-        given: Option<&GivenChain>,
-    ) -> Result<Self, BenchError> {
-        fs::create_dir_all(dir).map_err(|error| wrong(dir, &error))?;
-        let kept = Self(dir);
-        let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
-        let mut conditions = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            // Where a program cannot read itself, its version has to do.
-            "build": build.ok(),
-            "machine": Machine::this(),
-            "quick": quick,
-            "subjects": base.subjects,
-            "runs": base.runs,
-            "settings": base.settings,
-            "cold": base.cold,
-            "threads": base.threads,
-            "pinned": base.pinned,
-            "memory_limit": base.memory_limit,
-            "slowed": base.slowed,
-        });
-        if let Some(given) = given {
-            conditions["given"] = given.parameters();
-        }
-        let file = dir.join("conditions.json");
-        match read::<Value>(&file)? {
-            Some(found) if found == conditions => {}
-            Some(found) => {
-                return Err(BenchError::Usage(other_conditions(dir, &found, &conditions)));
-            }
-            None => write(&file, &conditions)?,
-        }
-        Ok(kept)
-    }
-
-    fn file(&self, run: &Run<'_>, place: Place) -> PathBuf {
-        let id = run.part(place).0.id;
-        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
-        let small = if place.small && !run.quick { "small-" } else { "" };
-        self.0.join(format!("{id}-{small}{}-{}.json", place.part + 1, place.point + 1))
-    }
-
-    /// What was measured there, if that was this.
-    fn read(&self, run: &Run<'_>, place: Place) -> Result<Option<MeasuredPoint>, BenchError> {
-        let kept: Option<KeptPoint> = read(&self.file(run, place))?;
-        Ok(kept.filter(|kept| kept.of == run.description(place)).map(|kept| kept.measured))
-    }
-
-    fn write(&self, run: &Run<'_>, place: Place, of: &MeasuredPoint) -> Result<(), BenchError> {
-        let kept = KeptPoint { of: run.description(place), measured: of.clone() };
-        write(&self.file(run, place), &kept)
-    }
-}
-
-/// A point in its file.
-#[derive(Serialize, Deserialize)]
-struct KeptPoint {
-    /// [`Run::description`] of it.
-    of: String,
-    #[serde(flatten)]
-    measured: MeasuredPoint,
-}
-
-/// Why points are not taken: the first condition that differs.
-fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
-    let all = found.as_object().into_iter().chain(expected.as_object()).flat_map(|o| o.keys());
-    let different = all.into_iter().find(|key| found.get(key) != expected.get(key));
-    let key = different.map_or("conditions", String::as_str);
-    format!(
-        "the points in {} were measured under other conditions: `{key}` was {} there and is {} here; name another --resume directory",
-        dir.display(),
-        found[key],
-        expected[key]
-    )
-}
-
-fn wrong(file: &Path, error: &dyn std::fmt::Display) -> BenchError {
-    BenchError::Usage(format!("--resume: {}: {error}", file.display()))
-}
-
-fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
-    match fs::read(file) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(file, &error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(file, &error)),
-    }
-}
-
-/// Writes a file that is there whole or not at all.
-fn write(file: &Path, value: &impl serde::Serialize) -> Result<(), BenchError> {
-    let mut output = OutputFile::create(file).map_err(|error| wrong(file, &error))?;
-    serde_json::to_writer(&mut output, value).map_err(|error| wrong(file, &error))?;
-    output.finish().map_err(|error| wrong(file, &error))
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -450,6 +392,7 @@ mod tests {
         Subject,
         paper::{find, testing::comparison},
     };
+    use std::path::Path;
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
         Run {
@@ -459,6 +402,8 @@ mod tests {
             before: Duration::ZERO,
             time,
             found: Vec::new(),
+            failed: None,
+            ended: None,
         }
     }
 
@@ -515,6 +460,36 @@ mod tests {
         assert!(run.measured_elsewhere(place("lvmt-8", 1)).is_none());
     }
 
+    /// A figure is shown as soon as its points are measured, not at the end of all, and in the order of the request.
+    #[test]
+    fn a_figure_is_shown_when_its_points_are_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = comparison(dir.path(), 1);
+        let points = dir.path().join("points");
+        let experiments = [find("lmpt-11"), find("lmpt-10")].concat();
+        let file = |id: &str| points.join(format!("{id}-1-1.json"));
+        let mut shown = Vec::new();
+        let budget = Budget { kept: Some(points.clone()), ..Budget::default() };
+        let (all, ended) = replicate(&experiments, &base, true, &budget, &mut |one| {
+            shown.push((one.id, file(one.id).exists(), file("lmpt-10").exists()));
+        })
+        .unwrap();
+        assert!(ended.is_none());
+        assert_eq!(shown, [("lmpt-11", true, false), ("lmpt-10", true, true)]);
+        assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), ["lmpt-11", "lmpt-10"]);
+    }
+
+    /// Within a time small points come before large ones of every figure, and no figure before its last.
+    #[test]
+    fn a_figure_with_points_left_is_not_shown() {
+        let experiments = find("lmpt");
+        let run = run(None, &experiments);
+        let place = |experiment, small| Place { experiment, part: 0, point: 0, small };
+        assert!(run.is_decided(0, &[place(1, true), place(1, false)]));
+        assert!(!run.is_decided(1, &[place(2, true), place(1, false)]));
+        assert!(!run.is_decided(experiments.len(), &[]));
+    }
+
     /// Small points are shown where there is nothing else.
     #[test]
     fn large_points_take_the_place_of_small_ones() {
@@ -526,13 +501,11 @@ mod tests {
         run.found.push((place(0, true), Ok(measured(1.0))));
         run.found.push((place(1, true), left_out()));
         run.found.push((place(1, false), left_out()));
-        let (small, points, notes) = run.take(0, 0, part);
+        let (small, points, notes) = run.of_part(0, 0, part);
         assert!(small && points.len() == (part.points)(true).len() && points[0].is_some());
         assert_eq!(notes[1..], ["100k: left out", "3M: left out"]);
-        run.found.push((place(0, true), Ok(measured(1.0))));
         run.found.push((place(2, false), Ok(measured(2.0))));
-        run.found.push((place(1, false), left_out()));
-        let (small, points, notes) = run.take(0, 0, part);
+        let (small, points, notes) = run.of_part(0, 0, part);
         assert!(!small && points[..2].iter().all(Option::is_none) && points[2].is_some());
         assert_eq!(notes, ["3M: left out"]);
     }
@@ -573,31 +546,14 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_kept_for_its_conditions() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt-10"), comparison(dir.path(), 3));
-        let (run, points) = (run(None, &experiments), dir.path().join("points"));
-        let kept = Kept::open(&points, &base, false, None).unwrap();
+    fn small_points_are_kept_beside_large_ones() {
+        let experiments = find("lmpt-10");
+        let mut run = run(None, &experiments);
         let place = run.points(false)[1];
-        assert!(kept.read(&run, place).unwrap().is_none());
-        kept.write(&run, place, &measured(7.0)).unwrap();
-        let again = Kept::open(&points, &base, false, None).unwrap();
-        assert_eq!(again.read(&run, place).unwrap().unwrap().seconds, 7.0);
         let small = Place { small: true, ..place };
-        assert!(again.read(&run, small).unwrap().is_none());
-        for error in [
-            Kept::open(&points, &base, true, None).err(),
-            Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
-        ] {
-            let error = error.unwrap().to_string();
-            assert!(error.contains("name another --resume directory"), "{error}");
-            assert!(
-                error.contains("`quick` was false") || error.contains("`runs` was 3"),
-                "{error}"
-            );
-        }
-        // A file that was damaged is named, and nothing is measured over it.
-        fs::write(kept.file(&run, place), "{").unwrap();
-        assert!(kept.read(&run, place).unwrap_err().to_string().contains("lmpt-10-1-2.json"));
+        assert_eq!([place, small].map(|p| run.file(p)), ["lmpt-10-1-2", "lmpt-10-small-1-2"]);
+        assert_ne!(run.description(place), run.description(small));
+        run.quick = true;
+        assert_eq!(run.file(small), "lmpt-10-1-2");
     }
 }

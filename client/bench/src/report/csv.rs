@@ -1,11 +1,8 @@
 //! One line a block, in the columns that other clients' statistics use.
 
-use crate::{CacheError, run::RunResult};
-use std::{
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use crate::run::RunResult;
+use polytrie_files::{ExportError, OutputFile};
+use std::{fmt::Write as _, fs, io::Write as _, path::Path, sync::Arc};
 
 /// Writes one file for every run to `dir`, which is made if it is not there: `mpt-mdbx-1.csv` for the first run of
 /// `mpt` on `mdbx`. The columns are those of `import --csv`: `block_number,blocks,slot,txs,gas,time`. `slot` is left
@@ -17,9 +14,9 @@ use std::{
 pub fn write_csv<'a>(
     dir: &Path,
     runs: impl IntoIterator<Item = &'a RunResult>,
-) -> Result<Vec<PathBuf>, CacheError> {
-    fs::create_dir_all(dir).map_err(CacheError::at("create", dir))?;
-    let mut files = Vec::new();
+) -> Result<(), ExportError> {
+    let failed = |error| ExportError::Io { file: dir.display().to_string().into(), error };
+    fs::create_dir_all(dir).map_err(failed)?;
     for result in runs {
         let mut text = "block_number,blocks,slot,txs,gas,time\n".to_owned();
         for block in &result.blocks {
@@ -32,9 +29,11 @@ pub fn write_csv<'a>(
             );
         }
         let subject = &result.subject;
-        let file = dir.join(format!("{}-{}-{}.csv", subject.label(), subject.kv, result.run));
-        fs::write(&file, text).map_err(CacheError::at("write", &file))?;
-        files.push(file);
+        let name = format!("{}-{}-{}.csv", subject.label(), subject.kv, result.run);
+        let mut file = OutputFile::create(dir.join(name))?;
+        let name = Arc::clone(file.name());
+        file.write_all(text.as_bytes()).map_err(|error| ExportError::Io { file: name, error })?;
+        file.finish()?;
     }
-    Ok(files)
+    Ok(())
 }

@@ -195,6 +195,12 @@ fn different(a: &Value, b: &Value) -> Vec<(String, String, String)> {
 
 /// Conditions that may explain a difference.
 fn conditions(a: &Report, b: &Report) -> Vec<String> {
+    let changes = other_conditions(a, b).into_iter();
+    changes.map(|(name, a, b)| format!("{name} was {a}, is {b}")).collect()
+}
+
+/// Names of conditions that differ, with both values.
+pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     let of = |report: &Report| {
         serde_json::json!({
             "version": report.version,
@@ -209,8 +215,7 @@ fn conditions(a: &Report, b: &Report) -> Vec<String> {
             "cold": report.cold,
         })
     };
-    let changes = different(&of(a), &of(b)).into_iter();
-    changes.map(|(name, a, b)| format!("{name} was {a}, is {b}")).collect()
+    different(&of(a), &of(b))
 }
 
 fn left_out(a: &Report, b: &Report, which: &str) -> Vec<String> {

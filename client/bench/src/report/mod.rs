@@ -182,16 +182,7 @@ impl Report {
 
     /// How many runs others disturbed, and how much, if any.
     pub fn disturbed(&self) -> Option<String> {
-        let others = || self.results.iter().filter_map(|entry| entry.result.others);
-        let count = others().filter(|others| *others >= DISTURBED).count();
-        let most = others().fold(0.0, f64::max);
-        (count > 0).then(|| {
-            format!(
-                "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
-                self.results.len(),
-                most * 100.0
-            )
-        })
+        disturbed(&self.results.iter().map(|entry| entry.result.others).collect::<Vec<_>>())
     }
 
     /// Whether what the papers measured against was measured, too.
@@ -231,11 +222,55 @@ impl Report {
     }
 }
 
-/// How this program was called, without the path of it.
+/// What bounded runs, a line each.
+pub(crate) fn bounds(memory: Option<&MemoryLimit>, cores: Option<&str>) -> Vec<String> {
+    let memory = memory.map(|limit| format!("memory of each run: {limit}"));
+    let cores = cores.map(|cores| format!("runs bound to cores {cores}"));
+    memory.into_iter().chain(cores).collect()
+}
+
+/// How many runs others disturbed, and how much, if any; given what part of the machine they took in each run, where that
+/// is known.
+pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
+    let count = others.iter().flatten().filter(|others| **others >= DISTURBED).count();
+    let most = others.iter().flatten().copied().fold(0.0, f64::max);
+    (count > 0).then(|| {
+        format!(
+            "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
+            others.len(),
+            most * 100.0
+        )
+    })
+}
+
+/// How this program was called, without the path of it, as a shell takes it.
 pub(crate) fn command() -> String {
-    let args = std::env::args().skip(1).map(|arg| match arg.contains([' ', '\'', '"', '$']) {
-        true => format!("'{}'", arg.replace('\'', "'\\''")),
-        false => arg,
-    });
+    // A path need not be text.
+    let args = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("polytrie".to_owned()).chain(args).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument, in quotes where a shell would make something else of it.
+fn quoted(arg: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%".contains(c);
+    match !arg.is_empty() && arg.chars().all(is_plain) {
+        true => arg.to_owned(),
+        false => format!("'{}'", arg.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_command_can_be_given_again() {
+        for arg in ["--states", "mpt,raw", "lmpt=10", "dir/a.json", "90/10", "1G"] {
+            assert_eq!(quoted(arg), arg);
+        }
+        assert_eq!(
+            ["", "a b", "^s|t", "it's"].map(quoted),
+            ["''", "'a b'", "'^s|t'", "'it'\\''s'"]
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! Tables for the terminal.
 
-use super::Report;
+use super::{Report, bounds};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -65,13 +65,7 @@ fn schedule(report: &Report) -> Option<String> {
 
 /// What else bounded the runs.
 fn conditions(report: &Report) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(limit) = &report.memory_limit {
-        lines.push(format!("memory of each run: {limit}"));
-    }
-    if let Some(cores) = &report.pinned {
-        lines.push(format!("runs bound to cores {cores}"));
-    }
+    let mut lines = bounds(report.memory_limit.as_ref(), report.pinned.as_deref());
     lines.extend(report.notes.iter().cloned());
     lines
 }

@@ -11,16 +11,16 @@ use crate::{
     Base, BaseSpec, Cache, GivenChain, PreparedChain, Report, Settings, Subject, Trace,
     WorkloadSpec,
     fixture::{
-        copy::{copy_tree, forget_tree},
+        copy::{copy_tree, forget_tree, recall_tree},
         kinds,
         store::prepared,
     },
     measure::{BlockFigures, Measured},
-    report::EMPTY_BLOCKS,
+    report::{EMPTY_BLOCKS, bounds, disturbed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
-use polytrie_node::process::ProcessorTime;
+use polytrie_node::process::{ProcessorTime, available_bytes};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -219,16 +219,21 @@ impl Comparison {
         let tests = worst::prepare(spec, cases, gas, merge, &base, &self.cache)?;
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
-        let mut results = Vec::new();
+        let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let (tests, _) = self.run_one(&base, subject, &work, run, 0)?;
+                let ((tests, peak), of_others): ((_, u64), _) =
+                    self.run_one(&base, subject, &work, run, most)?;
+                others.push(of_others);
+                most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
                 results.push(WorstRun { subject: subject.clone(), run, tests });
             }
         }
-        let notes = self.notes.clone();
+        let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
+        notes.extend(self.notes.iter().cloned());
+        notes.extend(disturbed(&others));
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
@@ -242,16 +247,6 @@ impl Comparison {
     }
 
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {
-        if let Some(subject) = self.subjects.iter().find(|subject| subject.is_elsewhere()) {
-            return Err(BenchError::Usage(format!(
-                "{subject} cannot be measured here: a cluster is not copied for each run; import a chain that `bench generate` makes, with `polytrie import --kv cassandra --json FILE`"
-            )));
-        }
-        if let Some(subject) = self.subjects.iter().find(|s| self.cold && s.is_in_memory()) {
-            return Err(BenchError::Usage(format!(
-                "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"
-            )));
-        }
         self.prepare_stores(base)?;
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {
@@ -315,6 +310,13 @@ impl Comparison {
             let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
             if self.cold || bounded {
                 forget_tree(&store)?;
+            } else if !matches!(work, Work::Worst(_)) {
+                // What does not fit would only drive out what does. Where the system does not tell, that is 0.
+                let most = match available_bytes() {
+                    0 => u64::MAX,
+                    bytes => bytes,
+                };
+                recall_tree(&store, most)?;
             }
             job.store = Some(store);
         }

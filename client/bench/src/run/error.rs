@@ -5,7 +5,7 @@ use polytrie_chain::ChainError;
 use polytrie_kv::KvError;
 use polytrie_node::import::ImportError;
 use polytrie_state::StateError;
-use std::io;
+use std::{io, path::PathBuf};
 use thiserror::Error;
 
 /// A benchmark came to no result. Nothing was written that looks like one.
@@ -44,6 +44,14 @@ pub enum BenchError {
     /// A run is not what it was to be.
     #[error("{0}")]
     Refused(String),
+    /// The directory of `--resume` failed.
+    #[error("cannot keep points in {}: {source}; check the path of --resume, its permissions and the free space", path.display())]
+    Kept {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's words.
+        source: io::Error,
+    },
     /// A process could not be started or understood.
     #[error("cannot {action}: {source}")]
     Process {

@@ -5,7 +5,7 @@ use crate::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, worst::WorstBench,
 };
 use polytrie_kv::{Durability, StoreOptions};
-use polytrie_node::process::rss_bytes;
+use polytrie_node::process::{peak_rss_bytes, rss_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -68,7 +68,8 @@ impl Work {
 
 impl Job {
     /// Does it, in this process. Returns what was measured: of worst cases the
-    /// [`WorstFigures`](crate::worst::WorstFigures) of each test, else [`Measured`](crate::measure::Measured).
+    /// [`WorstFigures`](crate::worst::WorstFigures) of each test and the most memory that the process held, in bytes, else
+    /// [`Measured`](crate::measure::Measured).
     ///
     /// # Errors
     ///
@@ -87,7 +88,9 @@ impl Job {
                 json(&bench.run(&self.open(durable)?, rss)?)
             }
             Work::Worst(bench) => {
-                json(&bench.run(self.store.as_deref(), &mut || self.open(options.clone()))?)
+                let mut open = || self.open(options.clone());
+                let figures = bench.run(self.store.as_deref(), &mut open)?;
+                json(&(figures, peak_rss_bytes()))
             }
             Work::Chain { bench, chain, lists } => {
                 let chain = PreparedChain::at(chain.clone());

@@ -52,7 +52,9 @@ impl MemoryLimit {
         let by = match Group::create(bytes) {
             Ok(_) => Keeper::Cgroup,
             Err(error) => {
-                tracing::warn!("no control group can be made ({error}); caches are sized instead");
+                tracing::warn!(
+                    "no control group can be made ({error}); only the sizes of caches keep the limit"
+                );
                 Keeper::Budgets
             }
         };

@@ -50,8 +50,8 @@ pub(super) struct MeasureArgs {
     /// Bind runs to the first cores of this process, one for each of --threads (takes `taskset` of util-linux).
     #[arg(long)]
     pin: bool,
-    /// Memory that a run may use (k, M, G may follow), pages of files included: a control group where this user may make
-    /// one, otherwise the caches of layer and engine are sized for it. The report says which.
+    /// Memory that a run may use (k, M, G may follow), pages of files included. The caches of layer and engine are sized for
+    /// it, and a control group enforces it where this user may make one. The report says whether.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<usize>,
     /// Measure with nothing in memory: RocksDB past the page cache and with a cache of 64 MiB, MDBX with its pages
@@ -139,6 +139,17 @@ impl MeasureArgs {
         Ok(())
     }
 
+    /// Refuses --slow-down where it would have no effect.
+    pub(super) fn expect_not_slowed(&self) -> Result<(), Failure> {
+        match self.slow_down {
+            None => Ok(()),
+            Some(_) => Err(Failure::Usage(
+                "--slow-down is for `bench compare` to find, which compares reports of `bench store` and `bench chain`; leave it out"
+                    .into(),
+            )),
+        }
+    }
+
     /// Every layer on every engine.
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
         let all: Vec<String> = LAYERS.iter().map(|kind| kind.name.to_owned()).collect();
@@ -148,6 +159,16 @@ impl MeasureArgs {
             for state in states {
                 let subject = Subject::new(&**state, &**kv);
                 subject.check()?;
+                if subject.is_elsewhere() {
+                    return Err(Failure::Usage(format!(
+                        "{subject} cannot be measured here: a cluster is not copied for each run; import a chain that `bench generate` makes, with `polytrie import --kv cassandra --json FILE`"
+                    )));
+                }
+                if self.cold && subject.is_in_memory() {
+                    return Err(Failure::Usage(format!(
+                        "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"
+                    )));
+                }
                 if subjects.contains(&subject) {
                     return Err(Failure::Usage(format!("{subject} is named twice; name it once")));
                 }

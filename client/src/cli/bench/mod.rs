@@ -81,6 +81,9 @@ impl From<GenerateError> for Failure {
             GenerateError::Fixture(error) => error.into(),
             GenerateError::Genesis(error) => Self::Machine(error.to_string()),
             GenerateError::Produce(ProduceError::Broken(error)) => error.into(),
+            GenerateError::Produce(error @ ProduceError::TooLarge { .. }) => {
+                Self::Usage(error.to_string())
+            }
             GenerateError::Produce(error) => Self::Machine(error.to_string()),
             GenerateError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
@@ -115,7 +118,7 @@ impl From<BenchError> for Failure {
             BenchError::Wrong(text) | BenchError::Refused(text) => Self::Invalid(text),
             BenchError::Child { code: Some(1), .. } => Self::Invalid(error.to_string()),
             BenchError::Child { code: Some(2), .. } => Self::Usage(error.to_string()),
-            BenchError::Child { .. } | BenchError::Process { .. } => {
+            BenchError::Child { .. } | BenchError::Process { .. } | BenchError::Kept { .. } => {
                 Self::Machine(error.to_string())
             }
             BenchError::Interrupted(_) => Self::Interrupted(error.to_string()),

@@ -63,26 +63,31 @@ impl<'a> Outputs<'a> {
         Ok(Self { args, json, page: args.html.as_ref().map(page).transpose()? })
     }
 
-    /// Writes everything, and the tables to standard output if nothing else goes there.
+    /// Writes everything, and the tables to standard output if nothing else goes there. Hours may have gone into it, so what
+    /// one place does not take still goes to the others.
     pub(super) fn write(self, report: &Report) -> Result<(), Failure> {
-        if let Some(dir) = &self.args.csv {
-            write_csv(dir, report.results.iter().map(|entry| &entry.result))?;
-        }
-        if let Some((page, data)) = self.page {
+        let Self { args, json, page } = self;
+        let csv = || -> Result<(), Failure> {
+            let Some(dir) = &args.csv else { return Ok(()) };
+            Ok(write_csv(dir, report.results.iter().map(|entry| &entry.result))?)
+        };
+        let page = || -> Result<(), Failure> {
+            let Some((page, data)) = page else { return Ok(()) };
             write_text(page, &html::page(std::slice::from_ref(report)))?;
-            write_json(data, report)?;
-        }
-        if let Some(file) = self.json {
-            write_json(file, report)?;
-        }
-        if output::takes_stdout(self.args.json.as_deref()) {
-            return Ok(());
-        }
-        output::line(report.table().trim_end())?;
-        match &self.args.html {
-            Some(dir) => output::line(&format!("\nthe page is {}", dir.join(PAGE).display())),
-            None => Ok(()),
-        }
+            write_json(data, report)
+        };
+        let json = || json.map_or(Ok(()), |file| write_json(file, report));
+        let table = || -> Result<(), Failure> {
+            if output::takes_stdout(args.json.as_deref()) {
+                return Ok(());
+            }
+            output::line(report.table().trim_end())?;
+            match &args.html {
+                Some(dir) => output::line(&format!("\nthe page is {}", dir.join(PAGE).display())),
+                None => Ok(()),
+            }
+        };
+        [csv(), page(), json(), table()].into_iter().fold(Ok(()), Failure::decide)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
 };
 use clap::Args;
 use std::{
+    mem,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -86,20 +87,20 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         .map(|chain| GivenChain::open(&args.blocks, chain, None, &comparison.cache).map(Arc::new));
     let given = given.transpose().map_err(BenchError::from)?;
     let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
-    let (all, ended) = replicate(&experiments, &comparison, args.quick, &budget)?;
-    for replication in &all {
-        if !output::takes_stdout(args.json.as_deref()) {
-            output::line(&format!("{}\n", replication.text().trim_end()))?;
+    // What one figure's output does not take is no reason to measure no other.
+    let mut shown = Ok(());
+    let (all, ended) = replicate(&experiments, &comparison, args.quick, &budget, &mut |one| {
+        shown = Failure::decide(mem::replace(&mut shown, Ok(())), show(args, one));
+    })?;
+    let ended: Result<(), Failure> = ended.map_or(Ok(()), |error| Err(error.into()));
+    let page = match (markdown, &args.svg) {
+        (Some(file), Some(plots)) => {
+            link(plots, args).and_then(|link| write_text(file, &page(&all, &link)))
         }
-        write(args, replication)?;
-    }
-    if let (Some(file), Some(plots)) = (markdown, &args.svg) {
-        write_text(file, &page(&all, &link(plots, args)?))?;
-    }
-    if let Some(file) = json {
-        write_json(file, &all)?;
-    }
-    ended.map_or(Ok(()), |error| Err(error.into()))
+        _ => Ok(()),
+    };
+    let json = json.map_or(Ok(()), |file| write_json(file, &all));
+    [ended, shown, page, json].into_iter().fold(Ok(()), Failure::decide)
 }
 
 /// Those of these names, each once.
@@ -119,6 +120,15 @@ fn experiments(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
         experiments.extend(found);
     }
     Ok(experiments)
+}
+
+/// Prints a figure, unless standard output takes all as JSON, and writes its files.
+fn show(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
+    let printed = match output::takes_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::line(&format!("{}\n", replication.text().trim_end())),
+    };
+    Failure::decide(printed, write(args, replication))
 }
 
 fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {

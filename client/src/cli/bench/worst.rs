@@ -34,7 +34,7 @@ pub(super) struct WorstArgs {
     /// Bytes of the state of mainnet's shape around the contracts of the cases (k, M, G may follow).
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     size: usize,
-    /// Slots of the largest contract; there is one of each power of ten up to it.
+    /// Slots of the largest contract, less what is above a power of ten; there is one of each power of ten up to it.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     slots: u64,
     /// Contracts with 24 KiB of code.
@@ -78,20 +78,25 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
         let lines = cases.iter().map(|case| format!("{:<24} {}", case.name, case.about));
         return output::line(&lines.collect::<Vec<_>>().join("\n"));
     }
+    args.measure.expect_not_slowed()?;
+    let twice = |(at, gas): &(usize, &u64)| args.gas[..*at].contains(gas);
+    if let Some((_, gas)) = args.gas.iter().enumerate().find(twice) {
+        return Err(Failure::Usage(format!(
+            "--gas has {}M twice, and tests are told apart by it; name it once",
+            gas / 1_000_000
+        )));
+    }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;
     let report = comparison.worst(&spec, &cases, &args.gas, args.merge)?;
-    if let Some(file) = svg {
-        write_text(file, &report.heat_map())?;
-    }
-    if let Some(file) = json {
-        write_json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    output::line(report.table().trim_end())
+    let svg = svg.map_or(Ok(()), |file| write_text(file, &report.heat_map()));
+    let json = json.map_or(Ok(()), |file| write_json(file, &report));
+    let table = match output::takes_stdout(args.json.as_deref()) {
+        true => Ok(()),
+        false => output::line(report.table().trim_end()),
+    };
+    [svg, json, table].into_iter().fold(Ok(()), Failure::decide)
 }
 
 /// A number of millions, as in 60M or 60.

@@ -195,6 +195,23 @@ fn limits_are_recorded() {
     assert_fails(&bench(&data.file("cache"), small), 2, &["--memory-limit"]);
 }
 
+/// A path that is no text is one like any other, in the command that the report tells, too.
+#[cfg(unix)]
+#[test]
+fn a_report_goes_to_any_path() {
+    use std::os::unix::ffi::OsStrExt;
+    let data = Data::new();
+    let (cache, file) =
+        (data.file("cache"), data.file("").join(OsStr::from_bytes(b"report-\xff.json")));
+    let args = "bench store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1";
+    let mut args: Vec<&OsStr> = args.split(' ').map(OsStr::new).collect();
+    args.extend([OsStr::new("--cache"), cache.as_os_str(), OsStr::new("--json"), file.as_os_str()]);
+    run(&args, &[]).ok();
+    let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let command = report["command"].as_str().unwrap();
+    assert!(command.contains("--ops 5") && command.contains("report-\u{fffd}.json"), "{command}");
+}
+
 #[test]
 fn papers_are_listed() {
     let data = Data::new();
@@ -242,5 +259,8 @@ fn papers_take_the_time_that_there_is() {
         assert!(page.contains(text), "no `{text}` in {page}");
     }
     assert_fails(&bench(&cache, &format!("{none} --runs 2")), 2, &["--resume", "runs"]);
+    let file = data.write("file", "");
+    let args = format!("paper rainblock-7 --quick --hours 0 --resume {}", file.display());
+    assert_fails(&bench(&cache, &args), 3, &["cannot keep points in", "--resume"]);
     assert_eq!(bench(&cache, "paper all --hours many").code, Some(2));
 }

@@ -3,9 +3,9 @@
 use super::{bench, report};
 use crate::{
     run::{polytrie, run},
-    support::Data,
+    support::{Data, assert_fails},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{ffi::OsStr, fs};
 
 /// What two reports say alike stands on their page once, wherever in each of them it is.
@@ -24,6 +24,59 @@ fn a_page_says_nothing_twice() {
     for note in ["the first note", "the second note"] {
         assert_eq!(page.matches(note).count(), 1, "{note}");
     }
+}
+
+/// What one place does not take goes to the others.
+#[test]
+fn a_result_is_written_wherever_it_can_be() {
+    let data = Data::new();
+    let (csv, json) = (data.file("csv"), data.file("result.json"));
+    // A directory stands where a file is to be.
+    fs::create_dir_all(csv.join("raw-memory-1.csv")).unwrap();
+    let args = format!(
+        "store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1 --csv {} --json {}",
+        csv.display(),
+        json.display()
+    );
+    let run = bench(&data.file("cache"), &args);
+    assert_fails(&run, 3, &["raw-memory-1.csv"]);
+    assert!(run.text().contains("raw/memory") && json.exists(), "{}", run.text());
+}
+
+/// What a page says of the runs is what they did.
+#[test]
+fn a_page_tells_what_was_run() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let measured: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let html = data.file("html");
+    let page = |bench: &str, parameters: Value| {
+        let mut value = measured.clone();
+        value["bench"] = bench.into();
+        value["parameters"] = parameters;
+        let file = data.write("changed.json", value.to_string());
+        polytrie!["bench", "page", file, "--html", html].ok();
+        fs::read_to_string(html.join("index.html")).unwrap()
+    };
+    let keys = "20 random keys of those that are there";
+    for (mode, said) in [
+        (None, format!("each of 2 blocks read {keys} and wrote each right after")),
+        (Some("read"), format!("each of 2 blocks read {keys}, and was on disk")),
+        (Some("write"), format!("each of 2 blocks wrote {keys}, and was on disk")),
+    ] {
+        let mut parameters = json!({ "keys": 9, "blocks": 2, "ops": 20 });
+        if let Some(mode) = mode {
+            parameters["mode"] = mode.into();
+        }
+        let page = page("store", parameters);
+        assert!(page.contains(&said), "no `{said}` in {page}");
+    }
+    for (recover, said) in [(false, "the senders known"), (true, "recovered on other threads")] {
+        let page = page("chain", json!({ "workload": "erc20", "txs": 9, "recover": recover }));
+        assert!(page.contains(said), "no `{said}` in {page}");
+    }
+    let page = page("trace", json!({ "transactions": 3, "operations": 5, "rounds": 4 }));
+    assert!(page.contains("5 of them in each of 4 rounds"), "{page}");
 }
 
 #[test]
@@ -63,6 +116,10 @@ fn a_page_and_lines_for_each_block() {
     let larger = data.file("larger.json");
     let args = args.replace("--accounts 60", "--accounts 80");
     bench(&cache, &format!("{args} --json {}", larger.display())).ok();
+    // As if it had been measured elsewhere.
+    let mut elsewhere: Value = serde_json::from_slice(&fs::read(&larger).unwrap()).unwrap();
+    elsewhere["threads"] = 4321.into();
+    fs::write(&larger, elsewhere.to_string()).unwrap();
     run(
         &[
             OsStr::new("bench"),
@@ -77,6 +134,7 @@ fn a_page_and_lines_for_each_block() {
     .ok();
     let page = fs::read_to_string(second.join("index.html")).unwrap();
     assert!(page.contains("Over the size of the state"));
+    assert!(page.contains("mixed, 80 accounts: threads is 4321, not "), "{page}");
 
     // The picture is a file of its own, the fastest layer first, for light and dark.
     let svg = data.file("fast.svg");

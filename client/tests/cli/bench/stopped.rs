@@ -67,6 +67,12 @@ fn what_cannot_be_measured() {
         2,
         &["rocksdb", "--features"],
     );
+    // Before anything is prepared.
+    #[cfg(feature = "cassandra")]
+    for command in ["store", "chain", "worst", "paper lmpt-10"] {
+        let args = format!("{command} --states mpt --kv cassandra");
+        assert_fails(&bench(&cache, &args), 2, &["a cluster is not copied for each run"]);
+    }
     let job = run(&["bench".as_ref(), "run-job".as_ref()], b"nonsense\n");
     assert_fails(&job, 2, &["is not a job"]);
 }
@@ -111,12 +117,11 @@ impl Long {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let long = Self { child, cache, json, data };
+        let mut long = Self { child, cache, json, data };
         while long.runs().is_empty() {
+            assert!(long.child.try_wait().unwrap().is_none(), "it has ended before it measured");
             thread::sleep(Duration::from_millis(5));
         }
-        // Until it has its job.
-        thread::sleep(Duration::from_millis(300));
         long
     }
 

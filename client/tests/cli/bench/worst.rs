@@ -71,7 +71,7 @@ fn blocks_are_merged_and_cases_chosen() {
     let (data, cache) = (Data::new(), Data::new());
     let json = data.file("worst.json");
     let args = format!(
-        "worst {SMALL} --states raw --kv memory --merge 3 --filter ^same --json {}",
+        "worst {SMALL} --states raw --kv memory --merge 3 --filter ^same --memory-limit 1G --json {}",
         json.display()
     );
     bench(&cache.path(), &args).ok();
@@ -82,6 +82,22 @@ fn blocks_are_merged_and_cases_chosen() {
     assert_eq!((&tests[0]["case"], &tests[0]["warm"]), (&"same-slot".into(), &true.into()));
     assert!((5_000_000.0..=6_300_000.0).contains(&number(&tests[0]["gas"])), "{}", tests[0]);
     assert_eq!(tests[0]["blocks"].as_array().unwrap().len(), 2);
-    let run = bench(&cache.path(), "worst --filter nothing --states raw");
-    crate::support::assert_fails(&run, 2, &["--list"]);
+    // Under which bounds it was measured is said, too.
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("memory of each run: "), "{notes}");
+    for (args, word) in [
+        ("worst --filter nothing --states raw", "--list"),
+        ("worst --filter ^same --states raw --gas 30M,60M,30", "--gas has 30M twice"),
+        // The note that a layer was made slower on purpose would not be true.
+        (
+            "worst --filter ^same --states raw --slow-down raw=10",
+            "--slow-down is for `bench compare`",
+        ),
+        (
+            "worst --filter ^same --states raw --kv memory --cold",
+            "--cold does not go with raw on memory",
+        ),
+    ] {
+        crate::support::assert_fails(&bench(&cache.path(), args), 2, &[word]);
+    }
 }

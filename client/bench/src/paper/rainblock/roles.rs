@@ -48,7 +48,8 @@ pub(super) const WITNESSES: Experiment = Experiment {
             (SEPARATE, COMPACTED),
             "up to 95 % less, which is 20 times",
             (20.0, 20.0),
-        )],
+        )
+        .up_to()],
     }],
 };
 

@@ -15,7 +15,7 @@ use crate::{
     Base, BenchError, CacheError, Comparison, FixtureError, GenerateError, GivenChain, Popularity,
     PreparedChain, Shape, WorkloadKind, WorkloadSpec,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
 /// The layer whose versions stay alive.
@@ -49,7 +49,15 @@ pub enum Role {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Counted {
     pub(super) variant: String,
+    /// NaN where there was nothing to count.
+    #[serde(deserialize_with = "values")]
     pub(super) values: Vec<f64>,
+}
+
+/// JSON has no NaN: it is written as `null`.
+fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let values = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
 
 impl Role {

@@ -5,6 +5,7 @@ mod words;
 
 use super::{
     LayerSummary, Report,
+    difference::other_conditions,
     plot::{self, Bar, escape, grouped, marked, short},
 };
 use std::fmt::Write;
@@ -81,6 +82,12 @@ pub fn page(reports: &[Report]) -> String {
         let _ = writeln!(text, "<p>{}</p>", escape(&paragraph));
     }
     text += &conditions(first);
+    for report in &reports[1..] {
+        for (name, above, here) in other_conditions(first, report) {
+            let change = format!("{}: {name} is {here}, not {above}", words::title(report));
+            let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(&change));
+        }
+    }
     for report in reports {
         let _ = writeln!(text, "<pre>{}</pre>", escape(&report.command));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
 /// Below the table.
-pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited.";
 
 /// What came out, in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
@@ -101,6 +101,7 @@ pub(super) fn title(report: &Report) -> String {
             format!("{}, to block {}", text(report, "chain"), head(report))
         }
         "chain" => format!("{}{size} accounts", text(report, "workload")),
+        "trace" => format!("the trace {}", text(report, "file")),
         _ => format!("bench {}{size} keys", report.bench),
     }
 }
@@ -110,9 +111,10 @@ pub(super) fn workload(report: &Report) -> String {
     let of = |name: &str| grouped(number(report, name).unwrap_or_default() as f64);
     match report.bench.as_str() {
         "chain" if is_given(report) => format!(
-            "Every layer executed the same blocks, 1 to {} of {}, from its genesis state. The blocks were in memory and the senders known; what is measured is executing the blocks and keeping the state.",
+            "Every layer executed the same blocks, 1 to {} of {}, from its genesis state. {}",
             head(report),
-            text(report, "chain")
+            text(report, "chain"),
+            beside_execution(report)
         ),
         "chain" => {
             let what = match text(report, "workload") {
@@ -135,26 +137,48 @@ pub(super) fn workload(report: &Report) -> String {
                 _ => "",
             };
             format!(
-                "Every layer executed the same {} transactions in blocks of {}: {what}. The state began with {} accounts{popularity}. The blocks were in memory and the senders known; what is measured is executing the blocks and keeping the state.",
+                "Every layer executed the same {} transactions in blocks of {}: {what}. The state began with {} accounts{popularity}. {}",
                 of("txs"),
                 of("block_txs"),
-                of("accounts")
+                of("accounts"),
+                beside_execution(report)
             )
         }
         "trace" => format!(
-            "Every layer replayed what {} transactions of Ethereum's mainnet wrote: each account and slot was read and then written, {} of them, without running the contracts.",
+            "Every layer replayed what {} transactions wrote: each account and slot was read and then written, {} of them{}, without running the contracts.",
             of("transactions"),
-            of("operations")
+            of("operations"),
+            match number(report, "rounds") {
+                Some(rounds) if rounds > 1 => format!(" in each of {} rounds", of("rounds")),
+                _ => String::new(),
+            }
         ),
         _ => {
             let fresh = report.parameters.get("fresh").and_then(Value::as_bool) == Some(true);
             let keys = if fresh { "new keys" } else { "random keys of those that are there" };
+            let keys = format!("{} {keys}", of("ops"));
+            let work = match text(report, "mode") {
+                "read" => format!("read {keys}"),
+                "write" => format!("wrote {keys}"),
+                _ => format!("read {keys} and wrote each right after"),
+            };
             format!(
-                "No contracts were run: the layers alone read and wrote values of 256 bits. The state began with {} keys; each of {} blocks read {} {keys} and wrote each right after, and was on disk before the next one began.",
+                "No contracts were run: the layers worked alone, on values of 256 bits. The state began with {} keys; each of {} blocks {work}, and was on disk before the next one began.",
                 of("keys"),
-                of("blocks"),
-                of("ops")
+                of("blocks")
             )
+        }
+    }
+}
+
+/// What of an import was measured beside execution.
+fn beside_execution(report: &Report) -> &'static str {
+    match report.parameters.get("recover").and_then(Value::as_bool) {
+        Some(true) => {
+            "The blocks came from a file and their senders were recovered on other threads meanwhile, as in an import; what is measured is all of that, executing the blocks and keeping the state."
+        }
+        _ => {
+            "The blocks were in memory and the senders known; what is measured is executing the blocks and keeping the state."
         }
     }
 }

@@ -1,0 +1,197 @@
+//! Points that were measured, in a directory, for a run that goes on later.
+
+use super::replicate::MeasuredPoint;
+use crate::{BenchError, Comparison, GivenChain, measure::Machine};
+use alloy_primitives::keccak256;
+use polytrie_files::{ExportError, OutputFile};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A directory of measured points.
+pub(super) struct Kept<'a>(&'a Path);
+
+impl<'a> Kept<'a> {
+    /// Opens it, if what it has was measured under the conditions of this comparison.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails, or the conditions are others.
+    pub(super) fn open(
+        dir: &'a Path,
+        base: &Comparison,
+        quick: bool,
+        given: Option<&GivenChain>,
+    ) -> Result<Self, BenchError> {
+        fs::create_dir_all(dir).map_err(failed(dir))?;
+        let kept = Self(dir);
+        let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
+        let mut conditions = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            // Where a program cannot read itself, its version has to do.
+            "build": build.ok(),
+            "machine": Machine::this(),
+            "quick": quick,
+            "subjects": base.subjects,
+            "runs": base.runs,
+            "settings": base.settings,
+            "cold": base.cold,
+            "threads": base.threads,
+            "pinned": base.pinned,
+            "memory_limit": base.memory_limit,
+            "slowed": base.slowed,
+        });
+        if let Some(given) = given {
+            conditions["given"] = given.parameters();
+        }
+        let file = dir.join("conditions.json");
+        match read::<Value>(&file)? {
+            Some(found) if found == conditions => {}
+            Some(found) => {
+                return Err(BenchError::Usage(other_conditions(dir, &found, &conditions)));
+            }
+            None => write(&file, &conditions)?,
+        }
+        Ok(kept)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.json"))
+    }
+
+    /// What was measured under a name, if that was what `of` describes.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails, or the file is damaged.
+    pub(super) fn read(&self, name: &str, of: &str) -> Result<Option<MeasuredPoint>, BenchError> {
+        let kept: Option<KeptPoint> = read(&self.file(name))?;
+        Ok(kept.filter(|kept| kept.of == of).map(|kept| kept.measured))
+    }
+
+    /// Keeps a point under a name, with the description of what it is.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        of: String,
+        measured: &MeasuredPoint,
+    ) -> Result<(), BenchError> {
+        write(&self.file(name), &KeptPoint { of, measured: measured.clone() })
+    }
+}
+
+/// A point in its file.
+#[derive(Serialize, Deserialize)]
+struct KeptPoint {
+    /// What was measured, in words that are the same wherever the same is.
+    of: String,
+    #[serde(flatten)]
+    measured: MeasuredPoint,
+}
+
+/// Why points are not taken: the first condition that differs.
+fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
+    let all = found.as_object().into_iter().chain(expected.as_object()).flat_map(|o| o.keys());
+    let different = all.into_iter().find(|key| found.get(key) != expected.get(key));
+    let key = different.map_or("conditions", String::as_str);
+    format!(
+        "the points in {} were measured under other conditions: `{key}` was {} there and is {} here; name another --resume directory",
+        dir.display(),
+        found[key],
+        expected[key]
+    )
+}
+
+/// The error of a file or directory on which the disk failed.
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
+    move |source| BenchError::Kept { path: path.to_owned(), source }
+}
+
+fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
+    match fs::read(file) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            let file = file.display();
+            BenchError::Usage(format!(
+                "{file} is no point that was kept ({error}); remove it, or name another --resume directory"
+            ))
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(file)(error)),
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+fn write(file: &Path, value: &impl Serialize) -> Result<(), BenchError> {
+    let of_output = |error: ExportError| match error {
+        ExportError::Io { error, .. } => error,
+        other => io::Error::other(other.to_string()),
+    };
+    let mut output = OutputFile::create(file).map_err(of_output).map_err(failed(file))?;
+    serde_json::to_writer(&mut output, value).map_err(io::Error::from).map_err(failed(file))?;
+    output.finish().map_err(of_output).map_err(failed(file))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::paper::{roles::Counted, testing::comparison};
+
+    const NAME: &str = "lmpt-10-1-2";
+
+    fn measured(seconds: f64) -> MeasuredPoint {
+        MeasuredPoint { seconds, ..MeasuredPoint::default() }
+    }
+
+    #[test]
+    fn a_point_is_kept_for_its_conditions() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = comparison(dir.path(), 3);
+        let points = dir.path().join("points");
+        let kept = Kept::open(&points, &base, false, None).unwrap();
+        assert!(kept.read(NAME, "this").unwrap().is_none());
+        kept.write(NAME, "this".to_owned(), &measured(7.0)).unwrap();
+        let again = Kept::open(&points, &base, false, None).unwrap();
+        assert_eq!(again.read(NAME, "this").unwrap().unwrap().seconds, 7.0);
+        assert!(again.read(NAME, "that").unwrap().is_none());
+        assert!(again.read("lmpt-10-small-1-2", "this").unwrap().is_none());
+        for error in [
+            Kept::open(&points, &base, true, None).err(),
+            Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
+        ] {
+            let error = error.unwrap().to_string();
+            assert!(error.contains("name another --resume directory"), "{error}");
+            assert!(
+                error.contains("`quick` was false") || error.contains("`runs` was 3"),
+                "{error}"
+            );
+        }
+        // A file that was damaged is named, and nothing is measured over it.
+        fs::write(kept.file(NAME), "{").unwrap();
+        assert!(kept.read(NAME, "this").unwrap_err().to_string().contains("lmpt-10-1-2.json"));
+        // That the disk does not keep it is no wrong usage.
+        let error = Kept::open(&kept.file(NAME), &base, false, None).err().unwrap();
+        assert!(matches!(error, BenchError::Kept { .. }), "{error}");
+    }
+
+    /// A chain without transactions gives a client nothing to foresee. A run that goes on later takes that as it was.
+    #[test]
+    fn what_has_no_value_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let points = dir.path().join("points");
+        let kept = Kept::open(&points, &comparison(dir.path(), 1), false, None).unwrap();
+        let counted = Counted { variant: "payments".to_owned(), values: vec![f64::NAN, 0.5] };
+        let point = MeasuredPoint { counted: vec![counted], ..measured(1.0) };
+        kept.write(NAME, "this".to_owned(), &point).unwrap();
+        let found = kept.read(NAME, "this").unwrap().unwrap();
+        let values = &found.counted[0].values;
+        assert!(values[0].is_nan() && values[1] == 0.5, "{values:?}");
+    }
+}
