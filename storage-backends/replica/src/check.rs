@@ -24,9 +24,7 @@ pub(crate) fn check(
             report.problem(format!("there are {found} {what}, the tries make {expected}"));
         }
     }
-    for problem in journal::check(store)? {
-        report.problem(problem);
-    }
+    journal::check(store, &mut report)?;
     Ok(report)
 }
 

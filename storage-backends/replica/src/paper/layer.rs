@@ -1,14 +1,14 @@
 //! The seam: the layer of the trie, with flat slots beside it.
 
 use super::{fetch::Fetchers, session::PaperSession};
-use crate::{FLAT, ReplicaLayer, SLOTS, flat, flat::Flat, options::FlatStore};
+use crate::{FLAT, ReplicaLayer, SLOTS, flat, flat::Flat, journal, options::FlatStore};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
 use polytrie_state::{
     AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, Horizon, LayerSession,
-    Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    Unaccepted, UndoRecord, WriteSet, count_rows,
+    Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
+    StateReader, Unaccepted, UndoRecord, WriteSet, count_rows,
 };
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -34,6 +34,8 @@ pub struct PaperLayer {
     trie: Arc<dyn StateLayer>,
     flat: Arc<Flat>,
     fetchers: Arc<Fetchers>,
+    /// The layer of the trie has one of its own. This one notes failures that it does not hear of.
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl PaperLayer {
@@ -55,8 +57,9 @@ impl PaperLayer {
         fetchers: Fetchers,
     ) -> Result<Self, StateError> {
         flat::expect_here(&store, own.as_ref())?;
+        let lifecycle = Lifecycle::new(store.clone());
         let flat = Arc::new(Flat::open(store, own)?);
-        Ok(Self { trie, flat, fetchers: Arc::new(fetchers) })
+        Ok(Self { trie, flat, fetchers: Arc::new(fetchers), lifecycle })
     }
 
     /// The flat slots of the state that the trie holds.
@@ -113,6 +116,7 @@ impl StateLayer for PaperLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.lifecycle.ready()?;
         self.trie.reader()
     }
 
@@ -120,6 +124,7 @@ impl StateLayer for PaperLayer {
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
+        self.lifecycle.ready()?;
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;
         self.fill_flat()?;
@@ -128,18 +133,22 @@ impl StateLayer for PaperLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        self.lifecycle.ready()?;
         let trie = self.trie.begin(parent)?;
         let fetching = self.fetchers.begin(self.trie.reader()?);
-        let flat = Arc::clone(&self.flat);
-        Ok(Box::new(PaperSession { trie, flat, fetching, buffer: Vec::new() }))
+        let (flat, lifecycle) = (Arc::clone(&self.flat), Arc::clone(&self.lifecycle));
+        Ok(Box::new(PaperSession { trie, flat, lifecycle, fetching, buffer: Vec::new() }))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        self.lifecycle.ready()?;
         let outcome = self.trie.undo(record)?;
-        Ok(with_flat(&self.flat, outcome, &UndoRecord::decode(record)?.into_writes()))
+        let writes = UndoRecord::decode(record)?.into_writes();
+        Ok(with_flat((&self.flat, &self.lifecycle), outcome, &writes))
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
         let Fork { layer, store } = self.trie.fork()?;
         let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
         // It does not live long: nothing is fetched for it.
@@ -149,6 +158,7 @@ impl StateLayer for PaperLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         self.trie.accounts(from, visit)
     }
 
@@ -158,15 +168,18 @@ impl StateLayer for PaperLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         self.trie.slots(account, from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.lifecycle.ready()?;
         let mut report = self.trie.check(progress)?;
         if report.problems.is_empty() {
             let flat = self.check_flat(&mut report);
             report.part(flat)?;
         }
+        journal::check(self.flat.main(), &mut report)?;
         Ok(report)
     }
 
@@ -191,6 +204,7 @@ impl StateLayer for PaperLayer {
 
 impl Prove for PaperLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.lifecycle.ready()?;
         let reason = || "has no proofs in this mode".to_owned();
         let missing = || StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason() };
         let proof = self.trie.proofs().ok_or_else(missing)?.prove(address, slots)?;
@@ -199,11 +213,19 @@ impl Prove for PaperLayer {
 }
 
 /// The outcome of the trie with what changes in the flat slots.
-pub(super) fn with_flat(flat: &Arc<Flat>, mut outcome: Outcome, writes: &WriteSet) -> Outcome {
+pub(super) fn with_flat(
+    (flat, lifecycle): (&Arc<Flat>, &Arc<Lifecycle>),
+    mut outcome: Outcome,
+    writes: &WriteSet,
+) -> Outcome {
     let rows = flat.prepare(&mut outcome.batch, |rows| FLAT.write_slots(rows, writes));
     let Some(rows) = rows else { return outcome };
-    let flat = Arc::clone(flat);
-    let proposal = PaperProposal { trie: Some(outcome.proposal), flat, rows: Some(rows) };
+    let proposal = PaperProposal {
+        trie: Some(outcome.proposal),
+        flat: Arc::clone(flat),
+        lifecycle: Arc::clone(lifecycle),
+        rows: Some(rows),
+    };
     Outcome { proposal: Box::new(proposal), ..outcome }
 }
 
@@ -212,6 +234,7 @@ pub(super) fn with_flat(flat: &Arc<Flat>, mut outcome: Outcome, writes: &WriteSe
 struct PaperProposal {
     trie: Option<Box<dyn Unaccepted>>,
     flat: Arc<Flat>,
+    lifecycle: Arc<Lifecycle>,
     /// `None` when they were written.
     rows: Option<Batch>,
 }
@@ -222,7 +245,8 @@ impl Unaccepted for PaperProposal {
             trie.accept()?;
         }
         let rows = self.rows.take();
-        self.flat.accept(rows)
+        // The trie has the change: without its flat rows nothing can be read.
+        self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))
     }
 
     fn discard(mut self: Box<Self>) -> Result<(), StateError> {
