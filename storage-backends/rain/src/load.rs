@@ -16,6 +16,8 @@ use rayon::prelude::*;
 
 /// Accounts and slots of a portion.
 const PORTION: usize = 50_000;
+/// Bytes of code with which a portion is full, too.
+const CODE_BYTES: usize = 16 << 20;
 
 /// An account goes with as many of its slots as the portion has room for. The next portions hold the account again and add
 /// to its storage, as blocks would; its leaf follows the root of its storage each time.
@@ -43,7 +45,7 @@ pub(crate) fn load(
             let some = slots.by_ref().take(room).collect::<Result<Vec<_>, _>>()?;
             portion.entries += 1 + some.len();
             portion.writes.push(ShardWrite::new(hash, Some(account), false, some.into_iter()));
-            if portion.entries >= PORTION {
+            if portion.entries >= PORTION || portion.codes.byte_len() >= CODE_BYTES {
                 std::mem::take(&mut portion).write(store, &mut saved)?;
             }
             if slots.peek().is_none() {
