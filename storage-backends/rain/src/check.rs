@@ -9,11 +9,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
 use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
-use polytrie_trie::{
-    Detour,
-    cow::{CowTrie, Entry},
-    state_error,
-};
+use polytrie_trie::{Detour, cow::Entry, state_error};
 use std::ops::ControlFlow;
 
 pub(crate) fn check(
@@ -35,26 +31,19 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
-        let mut storages = Vec::new();
         let walked = checkpoint
             .part
             .walk_stored(&TRIE.account_rows(store), &mut |hash, entry: &Entry| {
-                if !entry.storage.is_empty() {
-                    storages.push((*hash, CowTrie::clone(&entry.storage)));
-                }
+                let rows = TRIE.storage_rows(store, *hash);
+                let walked =
+                    entry.storage.walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))?;
+                storage_rows_seen += walked.rows;
+                report.nodes += walked.nodes;
                 Ok(ControlFlow::Continue(()))
             })
             .map_err(state_error)?;
         account_rows_seen += walked.rows;
         report.nodes += walked.nodes;
-        for (hash, storage) in storages {
-            let rows = TRIE.storage_rows(store, hash);
-            let walked = storage
-                .walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))
-                .map_err(state_error)?;
-            storage_rows_seen += walked.rows;
-            report.nodes += walked.nodes;
-        }
     }
     let tables = [(ACCOUNT_NODES, account_rows_seen), (STORAGE_NODES, storage_rows_seen)];
     for (table, expected) in tables {
