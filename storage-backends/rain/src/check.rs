@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
+use polytrie_state::{AccountWalk, CheckReport, StateError, scan};
 use polytrie_trie::{Detour, cow::Entry, state_error};
 use std::ops::ControlFlow;
 
@@ -45,17 +45,8 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
         account_rows_seen += walked.rows;
         report.nodes += walked.nodes;
     }
-    let tables = [(ACCOUNT_NODES, account_rows_seen), (STORAGE_NODES, storage_rows_seen)];
-    for (table, expected) in tables {
-        let found = count_rows(store, table)?;
-        if found != expected {
-            report.problem(format!(
-                "table {} has {found} rows, {expected} are referred to",
-                table.name
-            ));
-        }
-    }
-    Ok(())
+    report.expect_rows(store, ACCOUNT_NODES, account_rows_seen)?;
+    report.expect_rows(store, STORAGE_NODES, storage_rows_seen)
 }
 
 /// The rows of the head and the shards are there and fit what is in memory; the logs hold nothing else.
@@ -73,12 +64,8 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
     for shard in 0..SHARD_COUNT {
         shards += u64::from(read_shard(store, shard)?.is_some());
     }
-    for (table, expected) in [(META, u64::from(stored.is_some())), (SHARDS, shards)] {
-        let found = count_rows(store, table)?;
-        if found != expected {
-            report.problem(format!("table {} has {found} rows, expected {expected}", table.name));
-        }
-    }
+    report.expect_rows(store, META, u64::from(stored.is_some()))?;
+    report.expect_rows(store, SHARDS, shards)?;
     scan(store, LOG, KeyRange::ALL, |key, _| {
         if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
             report.problem("the log has a row of no shard".to_owned());
