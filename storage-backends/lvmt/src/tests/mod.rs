@@ -7,6 +7,7 @@ mod collecting;
 mod heights;
 mod kept;
 mod setups;
+mod tampering;
 
 use crate::{LvmtLayer, LvmtOptions, Proofs, Proven, verify};
 use alloy_primitives::{Address, U256};
