@@ -1,15 +1,18 @@
 //! The seam: the layer of the trie, with flat slots beside it.
 
 use super::{fetch::Fetchers, session::PaperSession};
-use crate::{FLAT, ReplicaLayer, SLOTS, flat, flat::Flat, journal, options::FlatStore};
+use crate::{
+    FLAT, ReplicaLayer, SLOTS, check::FlatLeaves, flat, flat::Flat, journal, options::FlatStore,
+};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
 use polytrie_state::{
     AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, Horizon, LayerSession,
     Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
-    StateReader, Unaccepted, UndoRecord, WriteSet, count_rows,
+    StateReader, Unaccepted, UndoRecord, WriteSet,
 };
+use polytrie_trie::LeafCheck;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of flat rows that are written at a time when a state is filled.
@@ -82,27 +85,16 @@ impl PaperLayer {
     /// Each slot of the trie against its flat row, and that there are no others.
     fn check_flat(&self, report: &mut CheckReport) -> Result<(), StateError> {
         let flat = self.flat.store().snapshot();
-        let (mut slots, mut buffer) = (0, Vec::new());
+        let (mut slots, mut leaves) = (0, FlatLeaves::new(&flat));
         self.trie.accounts(B256::ZERO, &mut |account, _| {
             self.trie.slots(account, B256::ZERO, &mut |slot, value| {
                 slots += 1;
-                match FLAT.slot(&flat, &account, &slot, &mut buffer) {
-                    Ok(found) if found == value => {}
-                    Ok(found) => report.problem(format!(
-                        "slot {slot} of account {account} is {found} in the flat state, {value} in the trie"
-                    )),
-                    Err(StateError::Corrupt(damage)) => report.problem(damage),
-                    Err(error) => return Err(error),
-                }
+                leaves.slot(&account, &slot, &value, report)?;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(ControlFlow::Continue(()))
         })?;
-        let found = count_rows(&flat, SLOTS)?;
-        if found != slots {
-            report.problem(format!("there are {found} flat slots, the tries make {slots}"));
-        }
-        Ok(())
+        report.expect_rows(&flat, SLOTS, slots)
     }
 }
 
