@@ -77,11 +77,7 @@ fn check_journal(
     report: &mut CheckReport,
 ) -> Result<(), StateError> {
     let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
-    let expected = blocks.end - blocks.start;
-    let rows = count_rows(store, JOURNAL)?;
-    if rows != expected {
-        report.problem(format!("the journal has {rows} rows, expected {expected}"));
-    }
+    report.expect_rows(store, JOURNAL, blocks.end - blocks.start)?;
     journal::scan_blocks(store, blocks, |_, _| Ok(()))?;
     generations((store, scratch), meta, &LiveSet::default(), memory_bytes)?;
     Ok(())

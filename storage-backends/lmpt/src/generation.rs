@@ -20,6 +20,9 @@ use std::{
     },
 };
 
+/// Bytes of keys that are spilled at once: memory is short when they are.
+const PORTION: usize = 16 << 20;
+
 /// A key, what the trie held of it, and what it holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -207,6 +210,10 @@ impl Generation {
         let mut batch = Batch::new();
         for (key, value) in index.entries() {
             Spill::put(&mut batch, &key, value);
+            if batch.byte_len() >= PORTION {
+                spill.write(&batch)?;
+                batch.clear();
+            }
         }
         spill.write(&batch)?;
         self.keys_spilled.store(true, atomic::Ordering::Release);

@@ -5,6 +5,7 @@ use crate::{
     head::{HeadState, LmptChange, LmptState, Work},
     journal, load,
     merge::MergeStats,
+    meta::{Meta, Roots},
     proof,
     session::LmptSession,
     undo::LmptRecords,
@@ -16,12 +17,17 @@ use polytrie_state::{
     LayerSession, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecords, WIPED_TABLE,
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, OnceLock, atomic::Ordering};
 
 /// The layered trie as a state layer.
 #[derive(Debug)]
 pub struct LmptLayer {
-    shared: Arc<LmptState>,
+    store: Store,
+    options: LmptOptions,
+    /// The roots that it was made with.
+    roots: Roots,
+    /// A fork replays the journal when it is first asked for more: the chain waits while it is made.
+    shared: OnceLock<Arc<LmptState>>,
 }
 
 impl LmptLayer {
@@ -38,18 +44,32 @@ impl LmptLayer {
     ///
     /// If the store fails or is damaged, or holds a state of another interval or sweep.
     pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>, StateError> {
-        Ok(Arc::new(Self { shared: Arc::new(LmptState::open(store, options)?) }))
+        let shared = Arc::new(LmptState::open(store.clone(), options)?);
+        let roots = shared.head.read().meta.roots;
+        Ok(Arc::new(Self { store, options, roots, shared: OnceLock::from(shared) }))
+    }
+
+    /// The head and all else, replayed if that was not done yet.
+    fn shared(&self) -> Result<&Arc<LmptState>, StateError> {
+        if let Some(shared) = self.shared.get() {
+            return Ok(shared);
+        }
+        let opened = LmptState::open(self.store.clone(), self.options)?;
+        // Of two threads that come here, one is first.
+        Ok(self.shared.get_or_init(|| Arc::new(opened)))
     }
 
     /// How much time the merges had left.
     pub fn merge_stats(&self) -> MergeStats {
-        self.shared.work.lock().stats
+        self.shared.get().map(|shared| shared.work.lock().stats).unwrap_or_default()
     }
 
     /// Bytes of memory that delta and intermediate take.
     pub fn memory_bytes(&self) -> usize {
-        let head = self.shared.head.read();
-        head.delta.bytes() + head.intermediate.bytes()
+        self.shared.get().map_or(0, |shared| {
+            let head = shared.head.read();
+            head.delta.bytes() + head.intermediate.bytes()
+        })
     }
 }
 
@@ -59,19 +79,21 @@ impl StateLayer for LmptLayer {
     }
 
     fn commitment(&self) -> Commitment {
-        self.shared.head.read().meta.roots.commitment()
+        let roots = self.shared.get().map(|shared| shared.head.read().meta.roots);
+        roots.unwrap_or(self.roots).commitment()
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.lifecycle.ready()?;
-        Ok(Arc::new(self.shared.reader()))
+        let shared = self.shared()?;
+        shared.lifecycle.ready()?;
+        Ok(Arc::new(shared.reader()))
     }
 
     fn load(
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
-        let shared = &*self.shared;
+        let shared = self.shared()?;
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;
         *work = Work::default();
@@ -86,7 +108,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let shared = &self.shared;
+        let shared = self.shared()?;
         let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
         let mut work = shared.work.lock();
         let (state, number) = {
@@ -107,19 +129,24 @@ impl StateLayer for LmptLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let proposal = self.shared.lifecycle.begin(LmptChange(self.shared.clone()))?;
-        self.shared.undo(proposal, record)
+        let shared = self.shared()?;
+        let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
+        shared.undo(proposal, record)
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
-        self.shared.lifecycle.ready()?;
-        let store = self.shared.store.fork()?;
-        Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
+        self.shared()?.lifecycle.ready()?;
+        let store = self.store.fork()?;
+        let roots = Meta::read(&store)?.map_or(self.roots, |meta| meta.roots);
+        let (options, shared) = (self.options, OnceLock::new());
+        let layer = Arc::new(Self { store: store.clone(), options, roots, shared });
+        Ok(Fork { layer, store })
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
-        let reader = self.shared.reader();
+        let shared = self.shared()?;
+        shared.lifecycle.ready()?;
+        let reader = shared.reader();
         reader.view().accounts(&from, &mut |hash, record| visit(hash, record.account))
     }
 
@@ -129,8 +156,9 @@ impl StateLayer for LmptLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
-        let reader = self.shared.reader();
+        let shared = self.shared()?;
+        shared.lifecycle.ready()?;
+        let reader = shared.reader();
         let view = reader.view();
         match view.account(&account)? {
             Some(record) => view.slots((account, record.incarnation), &from, visit),
@@ -139,12 +167,13 @@ impl StateLayer for LmptLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        if let Some(damage) = self.shared.lifecycle.damage()? {
+        let shared = self.shared()?;
+        if let Some(damage) = shared.lifecycle.damage()? {
             return Ok(damage);
         }
-        let reader = self.shared.reader();
-        let meta = self.shared.head.read().meta;
-        let room = (self.shared.store.scratch(), self.shared.options.memory_bytes);
+        let reader = shared.reader();
+        let meta = shared.head.read().meta;
+        let room = (self.store.scratch(), self.options.memory_bytes);
         check::check(&reader, &meta, room, progress)
     }
 
@@ -161,7 +190,10 @@ impl StateLayer for LmptLayer {
     }
 
     fn advance(&self, horizon: Horizon) {
-        self.shared.undo_from.store(horizon.undo_from, Ordering::Relaxed);
+        // What was not used has no block that removes anything.
+        if let Some(shared) = self.shared.get() {
+            shared.undo_from.store(horizon.undo_from, Ordering::Relaxed);
+        }
     }
 
     fn undo_records(&self) -> &dyn UndoRecords {
@@ -175,7 +207,7 @@ impl StateLayer for LmptLayer {
 
 impl Prove for LmptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        let shared = &*self.shared;
+        let shared = self.shared()?;
         shared.lifecycle.ready()?;
         // Nothing moves meanwhile.
         let work = shared.work.lock();

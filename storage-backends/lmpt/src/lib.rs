@@ -13,7 +13,7 @@
 //! - `merge/`: from the frozen intermediate into the snapshot, a slice a block,
 //! - `meta.rs`, `journal.rs`, `undo.rs`: what is written of each block,
 //! - `proof.rs`, `check.rs`: proofs and their verifier, scrubbing,
-//! - `load.rs`, `sorter.rs`: filling, and the order in which the snapshot takes its leaves,
+//! - `load.rs`: filling,
 //! - `options.rs`: what can be set.
 
 mod block;
@@ -33,7 +33,6 @@ mod options;
 mod proof;
 mod reader;
 mod session;
-mod sorter;
 mod spill;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]

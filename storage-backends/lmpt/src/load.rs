@@ -1,19 +1,21 @@
 //! Filling an empty store from sorted accounts, in one pass: all of it is snapshot.
 
 use crate::{
-    FLAT_ACCOUNTS, FLAT_SLOTS, LmptOptions, SNAPSHOT_TRIE, SWEEP, flat,
+    FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, SNAPSHOT_TRIE, SWEEP, flat,
     keys::{Key, Places, SHARED, SlotKey},
-    meta::{Meta, clear},
-    sorter::{Leaf, Sorter, sorter},
+    meta::Meta,
     value::{Record, Value},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
-use polytrie_trie::{Rows, SortedBuilder};
+use polytrie_kv::{Batch, Sortable, Sorter, Store};
+use polytrie_state::{GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes};
+use polytrie_trie::{LeafValue, Rows, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
+
+/// Leaves that are held in memory while they are brought into the order of their places: 16 MiB.
+const HELD: usize = 1 << 17;
 
 /// Loads the accounts; every storage is of incarnation 0.
 ///
@@ -25,13 +27,7 @@ pub(crate) fn load(
     options: &LmptOptions,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Meta, StateError> {
-    let mut batch = Batch::new();
-    // An earlier attempt may have been stopped in the middle.
-    for table in [FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP] {
-        batch.delete_range(table, &[], None);
-    }
-    clear(&mut batch);
-    store.engine_write(&batch)?;
+    clear_tables(store, &[FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP, JOURNAL, META])?;
     let mut loader = Loader {
         store,
         rows: SomeRows {
@@ -39,7 +35,7 @@ pub(crate) fn load(
             others: Batch::new(),
         },
         places: Places::snapshot(),
-        neighbours: sorter(store.scratch().clone()),
+        neighbours: Sorter::new(store.scratch().clone(), HELD),
         last: B256::ZERO,
     };
     for account in in_order_of_hash(accounts) {
@@ -72,9 +68,31 @@ struct Loader<'a> {
     rows: SomeRows,
     places: Places,
     /// Leaves whose places begin alike, not in order yet: an account and its slots, mostly.
-    neighbours: Sorter,
+    neighbours: Sorter<Leaf>,
     /// The last account.
     last: B256,
+}
+
+/// A leaf of the snapshot and its place.
+struct Leaf {
+    place: B256,
+    value: Value,
+}
+
+impl Sortable for Leaf {
+    type Key = B256;
+
+    fn key(&self) -> B256 {
+        self.place
+    }
+
+    fn value(&self) -> Vec<u8> {
+        self.value.to_vec()
+    }
+
+    fn from_row(place: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self { place: place.try_into().ok()?, value: Value::decode(value).ok()? })
+    }
 }
 
 /// Rows that are not written yet.

@@ -422,6 +422,28 @@ fn no_proof_is_made_of_rows_that_are_ahead() {
     assert!(holds());
 }
 
+/// A chain waits while a fork is made, and not while that replays the journal.
+#[test]
+fn a_fork_replays_the_journal_when_it_is_used() {
+    let mut chain = Chain::new(every(50));
+    let mut seen = vec![chain.layer.commitment()];
+    for n in 0..20 {
+        seen.push(chain.run(vec![write(n, numbered(0..3, n + 1))]));
+    }
+    let before = chain.store.counters();
+    let fork = chain.layer.fork().unwrap();
+    assert_eq!(fork.layer.commitment(), seen[20]);
+    assert_eq!((chain.store.counters() - before).scans, 0);
+    for undo in chain.undo.iter().rev().take(3) {
+        fork.undo(undo).unwrap();
+    }
+    assert_eq!(fork.layer.commitment(), seen[17]);
+    assert!((chain.store.counters() - before).scans > 0);
+    let proof = fork.layer.proofs().unwrap().prove(&address(1), &[U256::from(2)]).unwrap();
+    assert_eq!(verify(seen[17].digest(), &proof).unwrap().slots[0].1, U256::from(2));
+    assert_eq!(chain.layer.commitment(), seen[20]);
+}
+
 /// Undoing further back than the journal reaches is refused, and the layer goes on.
 #[test]
 fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {

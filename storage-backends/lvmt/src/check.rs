@@ -20,8 +20,8 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
-use polytrie_kv::{KeyRange, Read, Table};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_kv::{KeyRange, Read};
+use polytrie_state::{CheckReport, StateError, scan};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
@@ -111,19 +111,9 @@ impl Scrub<'_> {
         }
         History::load(self.store, size)?;
         let nodes: u64 = (0..u64::BITS).map(|level| size >> level).sum();
-        self.count(HISTORY, nodes)?;
-        self.count(EPOCHS, size)?;
-        self.count(LEAVES, self.report.nodes)
-    }
-
-    /// No row too many.
-    fn count(&mut self, table: Table, expected: u64) -> Result<(), StateError> {
-        let found = count_rows(self.store, table)?;
-        if found != expected {
-            let name = table.name;
-            self.report.problem(format!("{name} holds {found} rows, expected {expected}"));
-        }
-        Ok(())
+        self.report.expect_rows(self.store, HISTORY, nodes)?;
+        self.report.expect_rows(self.store, EPOCHS, size)?;
+        self.report.expect_rows(self.store, LEAVES, self.report.nodes)
     }
 
     fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {

@@ -8,12 +8,8 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
-use polytrie_trie::{
-    Detour,
-    cow::{CowTrie, Entry},
-    state_error,
-};
+use polytrie_state::{AccountWalk, CheckReport, StateError, scan};
+use polytrie_trie::{Detour, cow::Entry, state_error};
 use std::ops::ControlFlow;
 
 pub(crate) fn check(
@@ -35,38 +31,22 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
-        let mut storages = Vec::new();
         let walked = checkpoint
             .part
             .walk_stored(&TRIE.account_rows(store), &mut |hash, entry: &Entry| {
-                if !entry.storage.is_empty() {
-                    storages.push((*hash, CowTrie::clone(&entry.storage)));
-                }
+                let rows = TRIE.storage_rows(store, *hash);
+                let walked =
+                    entry.storage.walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))?;
+                storage_rows_seen += walked.rows;
+                report.nodes += walked.nodes;
                 Ok(ControlFlow::Continue(()))
             })
             .map_err(state_error)?;
         account_rows_seen += walked.rows;
         report.nodes += walked.nodes;
-        for (hash, storage) in storages {
-            let rows = TRIE.storage_rows(store, hash);
-            let walked = storage
-                .walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))
-                .map_err(state_error)?;
-            storage_rows_seen += walked.rows;
-            report.nodes += walked.nodes;
-        }
     }
-    let tables = [(ACCOUNT_NODES, account_rows_seen), (STORAGE_NODES, storage_rows_seen)];
-    for (table, expected) in tables {
-        let found = count_rows(store, table)?;
-        if found != expected {
-            report.problem(format!(
-                "table {} has {found} rows, {expected} are referred to",
-                table.name
-            ));
-        }
-    }
-    Ok(())
+    report.expect_rows(store, ACCOUNT_NODES, account_rows_seen)?;
+    report.expect_rows(store, STORAGE_NODES, storage_rows_seen)
 }
 
 /// The rows of the head and the shards are there and fit what is in memory; the logs hold nothing else.
@@ -84,12 +64,8 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
     for shard in 0..SHARD_COUNT {
         shards += u64::from(read_shard(store, shard)?.is_some());
     }
-    for (table, expected) in [(META, u64::from(stored.is_some())), (SHARDS, shards)] {
-        let found = count_rows(store, table)?;
-        if found != expected {
-            report.problem(format!("table {} has {found} rows, expected {expected}", table.name));
-        }
-    }
+    report.expect_rows(store, META, u64::from(stored.is_some()))?;
+    report.expect_rows(store, SHARDS, shards)?;
     scan(store, LOG, KeyRange::ALL, |key, _| {
         if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
             report.problem("the log has a row of no shard".to_owned());

@@ -10,12 +10,16 @@ use crate::{
     version::{Part, Version, empty_part, shard_of},
 };
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_state::{
+    CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+};
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
 
 /// Accounts and slots of a portion.
 const PORTION: usize = 50_000;
+/// Bytes of code with which a portion is full, too.
+const CODE_BYTES: usize = 16 << 20;
 
 /// An account goes with as many of its slots as the portion has room for. The next portions hold the account again and add
 /// to its storage, as blocks would; its leaf follows the root of its storage each time.
@@ -23,12 +27,7 @@ pub(crate) fn load(
     store: &Store,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<(), StateError> {
-    let mut batch = Batch::new();
-    // An earlier attempt may have been stopped in the middle.
-    for table in [ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE] {
-        batch.delete_range(table, &[], None);
-    }
-    store.engine_write(&batch)?;
+    clear_tables(store, &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE])?;
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
     let mut portion = Portion::default();
@@ -43,7 +42,7 @@ pub(crate) fn load(
             let some = slots.by_ref().take(room).collect::<Result<Vec<_>, _>>()?;
             portion.entries += 1 + some.len();
             portion.writes.push(ShardWrite::new(hash, Some(account), false, some.into_iter()));
-            if portion.entries >= PORTION {
+            if portion.entries >= PORTION || portion.codes.byte_len() >= CODE_BYTES {
                 std::mem::take(&mut portion).write(store, &mut saved)?;
             }
             if slots.peek().is_none() {

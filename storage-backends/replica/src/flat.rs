@@ -70,6 +70,11 @@ impl Flat {
         Ok(Self { main, own })
     }
 
+    /// The store of the trie.
+    pub(crate) const fn main(&self) -> &Store {
+        &self.main
+    }
+
     /// What the flat rows are read from.
     pub(crate) fn store(&self) -> &Store {
         self.own.as_ref().map_or(&self.main, |own| &own.store)

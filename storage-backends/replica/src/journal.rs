@@ -2,7 +2,7 @@
 
 use crate::{ACCOUNTS, JOURNAL, SLOTS};
 use polytrie_kv::{Batch, KeyRange, Read, Table};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{CheckReport, StateError, scan};
 use std::ops::ControlFlow;
 
 /// The tables of the flat rows, in the order by which journal rows refer to them.
@@ -21,13 +21,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Batch> {
 }
 
 /// All rows of the journal, for `db check`.
-pub(crate) fn check(main: &dyn Read) -> Result<Vec<String>, StateError> {
-    let mut problems = Vec::new();
+pub(crate) fn check(main: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
     scan(main, JOURNAL, KeyRange::ALL, |key, row| {
         if key.len() != 8 || decode(row).is_none() {
-            problems.push(format!("a journal row of {} bytes does not decode", row.len()));
+            report.problem(format!("a journal row of {} bytes does not decode", row.len()));
         }
         Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(problems)
+    })
 }

@@ -56,6 +56,24 @@ impl CheckReport {
         }
     }
 
+    /// A table has so many rows, none missing and none too many.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn expect_rows(
+        &mut self,
+        store: &dyn Read,
+        table: Table,
+        expected: u64,
+    ) -> Result<(), StateError> {
+        let found = count_rows(store, table)?;
+        if found != expected {
+            self.problem(format!("{} holds {found} rows, expected {expected}", table.name));
+        }
+        Ok(())
+    }
+
     /// Every code is what its key says.
     ///
     /// # Errors

@@ -166,12 +166,13 @@ impl Merger {
     }
 
     /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
-    /// yet.
+    /// yet. `None` if it `is_cancelled` before all of it is merged: it may be a whole interval.
     pub(super) fn slice(
         &mut self,
         number: SliceNumber,
         waiting: usize,
-    ) -> Result<Slice, StateError> {
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<Slice>, StateError> {
         self.trie.set_block(number.index as u32);
         // They keep the disk from answering those who execute.
         self.source.limit(Readers::MOST / (1 + waiting));
@@ -181,6 +182,9 @@ impl Merger {
         let part = number.of(self.plan.order.len());
         slice.undo.merged.reserve_exact(part.len());
         for start in part.clone().step_by(PORTION) {
+            if is_cancelled() {
+                return Ok(None);
+            }
             self.merge(start..part.end.min(start + PORTION), &mut slice, &mut changes)?;
         }
         let merged = changes.len();
@@ -201,7 +205,7 @@ impl Merger {
         // What was read may be written to from now on.
         self.source.end()?;
         self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
-        Ok(slice)
+        Ok(Some(slice))
     }
 
     /// Lets go of nodes where they take more than `bytes`. Those of the last `keep` slices, the rows of which need not be
@@ -379,4 +383,45 @@ fn dead_storage(account: B256, incarnation: u64) -> DeadStorage {
 pub(crate) fn storage_of(dead: &DeadStorage) -> (B256, u64) {
     let incarnation = dead[32..].iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
     (B256::from_slice(&dead[..32]), incarnation)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{LmptLayer, generation::Change, value::Record};
+    use polytrie_kv::LiveSet;
+    use polytrie_state::Account;
+    use polytrie_trie::EMPTY_ROOT;
+    use std::cell::Cell;
+
+    /// Whoever lets go of a merge waits for its thread, which may be at a slice of any size.
+    #[test]
+    fn a_slice_of_any_size_can_be_left() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let generation = Generation::new(B256::ZERO, store.scratch());
+        let changes: Vec<Change> = (0..3 * PORTION)
+            .map(|n| {
+                let record = Record { account: Account::default(), incarnation: n as u64 };
+                let key = Key::Account(B256::left_padding_from(&n.to_be_bytes()));
+                Change { key, before: None, after: Some(Value::Account(record)) }
+            })
+            .collect();
+        generation.update(&changes, 1).unwrap();
+        generation.remember(&changes, 1, &LiveSet::default());
+        let asked = Cell::new(0);
+        let merge = |most: usize| {
+            let plan = Plan::new(&generation).unwrap();
+            let readers = Arc::new(Readers::new(1, false));
+            let trie = Trie::stored(EMPTY_ROOT);
+            let mut merger = Merger::new(store.clone(), readers, (plan, 1), trie).unwrap();
+            let whole = SliceNumber { index: 0, count: 1 };
+            asked.set(0);
+            let is_cancelled = || asked.replace(asked.get() + 1) == most;
+            merger.slice(whole, 0, &is_cancelled).unwrap()
+        };
+        assert!(merge(1).is_none());
+        assert_eq!(asked.get(), 2);
+        assert_eq!(merge(usize::MAX).unwrap().undo.merged.len(), changes.len());
+    }
 }

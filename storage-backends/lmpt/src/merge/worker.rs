@@ -180,7 +180,9 @@ impl Handover {
                 return Ok(());
             }
             let waiting = self.queue.lock().ready.len();
-            let slice = Arc::new(merger.slice(number, waiting)?);
+            let is_cancelled = || self.queue.lock().cancelled;
+            let Some(slice) = merger.slice(number, waiting, &is_cancelled)? else { return Ok(()) };
+            let slice = Arc::new(slice);
             done += 1;
             let outstanding = {
                 let mut queue = self.queue.lock();

@@ -14,7 +14,7 @@ use crate::{
 };
 use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_state::{CheckReport, StateError, scan};
 use std::ops::ControlFlow;
 
 /// Bundles that are summed up at a time.
@@ -48,13 +48,8 @@ pub(crate) fn check(
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    let found = count_rows(store, WITNESSES)?;
-    report.nodes += found;
-    if found != expected {
-        let name = WITNESSES.name;
-        report.problem(format!("{name} holds {found} rows, expected {expected}"));
-    }
-    Ok(())
+    report.nodes += expected;
+    report.expect_rows(store, WITNESSES, expected)
 }
 
 fn root_entries(head: &LvmtHead) -> Vec<Entry> {

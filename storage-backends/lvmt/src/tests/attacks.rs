@@ -17,10 +17,10 @@ use polytrie_amt::{VERSION_LIMIT, compress};
 use polytrie_state::{Commitment, Proof, ProofError, StateLayer, hash_address};
 use std::collections::btree_map::Entry;
 
-const HEIGHT: u8 = 4;
+pub(super) const HEIGHT: u8 = 4;
 
 /// A chain of a few hundred keys, each written several times.
-fn chain() -> Chain {
+pub(super) fn chain() -> Chain {
     let mut chain = Chain::new(setup(HEIGHT, "attacks"));
     // So many that entries of level 1 are full.
     chain.block((1_000..1_900).map(|n| account(n, n, &[])).collect());
@@ -32,14 +32,14 @@ fn chain() -> Chain {
 }
 
 /// A proof taken apart, to be changed and put together again.
-struct Forgery<'a> {
+pub(super) struct Forgery<'a> {
     chain: &'a Chain,
-    proof: LvmtProof,
-    witness: Witness,
+    pub(super) proof: LvmtProof,
+    pub(super) witness: Witness,
 }
 
 impl<'a> Forgery<'a> {
-    fn of(chain: &'a Chain, proof: &Proof) -> Self {
+    pub(super) fn of(chain: &'a Chain, proof: &Proof) -> Self {
         let proof: LvmtProof = serde_json::from_value(proof.proof.clone()).unwrap();
         let witness = Witness::decode(HEIGHT, &proof.witness).unwrap();
         Self { chain, proof, witness }
@@ -75,7 +75,7 @@ impl<'a> Forgery<'a> {
         show_tuples(&self.chain.store.snapshot(), &head, &mut self.witness).unwrap();
     }
 
-    fn claim(&mut self, balance: u64) {
+    pub(super) fn claim(&mut self, balance: u64) {
         self.proof.account = Some(ClaimedAccount {
             nonce: 1,
             balance: U256::from(balance),
@@ -85,7 +85,7 @@ impl<'a> Forgery<'a> {
     }
 
     /// Both as it would arrive, and without the detour through bytes.
-    fn verify(mut self) -> Result<Proven, ProofError> {
+    pub(super) fn verify(mut self) -> Result<Proven, ProofError> {
         let body = Body::read(&self.chain.layer.commitment()).unwrap();
         let direct = verify_witness(self.chain.setup.key(), &body, &self.proof, &self.witness);
         self.proof.witness = self.witness.encode(HEIGHT).unwrap().into();

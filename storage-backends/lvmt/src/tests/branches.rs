@@ -1,47 +1,54 @@
 //! Proofs while the head is about to move.
 
-use super::{BLOCK, Chain, account, address, setup};
-use crate::verify;
-use polytrie_state::{Session, StateLayer, TxWrites};
-use std::sync::Arc;
+use super::{Chain, account, address, setup};
+use crate::{Proofs, verify};
+use polytrie_state::StateLayer;
+use std::{mem, sync::Arc};
 
-/// A block, or the way back from one, is finished and written, and not accepted yet: a proof is one of the head, at once. On another branch the same keys have the same versions, and there are as many epochs.
+/// A block, or the way back from one, is finished, and perhaps written, and not accepted: a proof is one of the head, at
+/// once. On another branch the same keys have the same versions, and there are as many epochs.
 #[test]
 fn a_proof_is_of_the_head_whatever_is_written() {
-    let mut chain = Chain::new(setup(4, "branches"));
-    chain.block(vec![account(1, 1, &[]), account(2, 2, &[])]);
-    for round in 1..4 {
-        chain.block(vec![account(1, 10 + round, &[(1, round)])]);
-        let head = chain.layer.commitment();
-        let outcome = chain.layer.undo(&chain.undo.pop().unwrap()).unwrap();
-        for write in [false, true] {
-            if write {
-                chain.store.write(outcome.batch.clone()).unwrap();
+    for proofs in [Proofs::OnRequest, Proofs::Full] {
+        let mut chain = Chain::with(setup(4, "branches"), proofs);
+        chain.block((1..40).map(|n| account(n, n, &[(1, n)])).collect());
+        for round in 1..4 {
+            let before = proven_balance(&chain);
+            chain.block(vec![account(1, 10 + round, &[(1, round)])]);
+            let head = chain.layer.commitment();
+            let outcome = chain.layer.undo(&chain.undo.pop().unwrap()).unwrap();
+            for write in [false, true] {
+                if write {
+                    chain.store.write(outcome.batch.clone()).unwrap();
+                }
+                assert_eq!(chain.layer.commitment(), head);
+                assert_eq!(proven_balance(&chain), 10 + round);
             }
-            assert_eq!(chain.layer.commitment(), head);
-            chain.assert_clean();
-            let proven = chain.verify(&chain.prove(1, &[1])).unwrap();
-            assert_eq!(proven.state.balance.to::<u64>(), 10 + round);
-        }
-        outcome.accept().unwrap();
+            outcome.accept().unwrap();
 
-        let parent = polytrie_state::BlockRef { number: chain.undo.len() as u64, ..BLOCK };
-        let mut session = Session::begin(&*chain.layer, parent).unwrap();
-        session.apply(&TxWrites { accounts: vec![account(1, 20 + round, &[(1, 7)])] }).unwrap();
-        let mut outcome = session.finish().unwrap().outcome;
-        let before = chain.verify(&chain.prove(1, &[1])).unwrap();
-        chain.store.write(std::mem::take(&mut outcome.batch)).unwrap();
-        assert_eq!(
-            chain.verify(&chain.prove(1, &[1])).unwrap().state.balance,
-            before.state.balance
-        );
-        chain.assert_clean();
-        chain.undo.push(outcome.undo.clone());
-        outcome.accept().unwrap();
-        let proven = chain.verify(&chain.prove(1, &[1])).unwrap();
-        assert_eq!(proven.state.balance.to::<u64>(), 20 + round);
-        chain.assert_clean();
+            // The first of them is given up.
+            for write in [false, true] {
+                let new = account(90 + round, 1, &[]);
+                let mut outcome = chain.finish(vec![account(1, 20 + round, &[(1, 7)]), new]);
+                if write {
+                    chain.store.write(mem::take(&mut outcome.batch)).unwrap();
+                }
+                assert_eq!(proven_balance(&chain), before);
+                assert!(!chain.verify(&chain.prove(90 + round, &[])).unwrap().state.exists);
+                if write {
+                    chain.undo.push(outcome.undo.clone());
+                    outcome.accept().unwrap();
+                }
+            }
+            assert_eq!(proven_balance(&chain), 20 + round);
+        }
     }
+}
+
+/// That of the account that all blocks change.
+fn proven_balance(chain: &Chain) -> u64 {
+    chain.assert_clean();
+    chain.verify(&chain.prove(1, &[1])).unwrap().state.balance.to()
 }
 
 /// A fork begins with the head that is in memory, and what it sums up for a proof is there for the next one.

@@ -1,13 +1,11 @@
 //! Witnesses that are kept: with every block and every way back, for all keys or a share of them.
 
-use super::{BLOCK, Chain, account, address, destroyed, setup};
+use super::{Chain, account, address, destroyed, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, WITNESSES, verify::join};
 use alloy_primitives::U256;
 use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
-use polytrie_state::{
-    AccountChange, Proof, Prove, Prune, Session, StateError, StateLayer, TxWrites,
-};
+use polytrie_state::{AccountChange, Proof, Prove, Prune, StateError, StateLayer};
 
 /// Blocks after which keys lie on several levels, some written often, some gone.
 fn blocks() -> Vec<Vec<AccountChange>> {
@@ -223,40 +221,6 @@ fn what_is_kept_belongs_to_the_state() {
         let error = LvmtLayer::open(store, setup.clone(), options).unwrap_err();
         assert!(error.to_string().contains(&format!("no shard {shard}/{of}")), "{error}");
     }
-}
-
-/// A block, or the way back from one, is finished and perhaps written, and not accepted: a proof is one of the head.
-#[test]
-fn a_proof_is_of_the_head_whatever_is_written() {
-    let mut chain = Chain::with(setup(4, "branches"), Proofs::Full);
-    chain.block((1..40).map(|n| account(n, n, &[(1, n)])).collect());
-    for write in [false, true] {
-        let parent = polytrie_state::BlockRef { number: chain.undo.len() as u64, ..BLOCK };
-        let mut session = Session::begin(&*chain.layer, parent).unwrap();
-        let accounts = vec![account(1, 20, &[(1, 7)]), account(90, 1, &[])];
-        session.apply(&TxWrites { accounts }).unwrap();
-        let mut outcome = session.finish().unwrap().outcome;
-        if write {
-            chain.store.write(std::mem::take(&mut outcome.batch)).unwrap();
-        }
-        chain.assert_clean();
-        assert_eq!(chain.verify(&chain.prove(1, &[1])).unwrap().state.balance, U256::from(1));
-        assert!(!chain.verify(&chain.prove(90, &[])).unwrap().state.exists);
-        if !write {
-            drop(outcome);
-            continue;
-        }
-        chain.undo.push(outcome.undo.clone());
-        outcome.accept().unwrap();
-    }
-    chain.assert_clean();
-    let outcome = chain.layer.undo(&chain.undo.pop().unwrap()).unwrap();
-    chain.store.write(outcome.batch.clone()).unwrap();
-    chain.assert_clean();
-    assert_eq!(chain.verify(&chain.prove(1, &[1])).unwrap().state.balance, U256::from(20));
-    outcome.accept().unwrap();
-    chain.assert_clean();
-    assert_eq!(chain.verify(&chain.prove(1, &[1])).unwrap().state.balance, U256::from(1));
 }
 
 #[test]

@@ -7,13 +7,15 @@ mod collecting;
 mod heights;
 mod kept;
 mod setups;
+mod tampering;
 
 use crate::{LvmtLayer, LvmtOptions, Proofs, Proven, verify};
 use alloy_primitives::{Address, U256};
 use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Proof, ProofError, Prove, Session, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, Outcome, Proof, ProofError, Prove, Session, StateLayer,
+    TxWrites,
 };
 use std::sync::Arc;
 
@@ -42,13 +44,18 @@ impl Chain {
         Self { store, setup, layer, undo: Vec::new() }
     }
 
-    pub(super) fn block(&mut self, accounts: Vec<AccountChange>) {
+    /// A block that is finished, and neither written nor accepted.
+    pub(super) fn finish(&self, accounts: Vec<AccountChange>) -> Outcome {
         let parent = BlockRef { number: self.undo.len() as u64, ..BLOCK };
         let mut session = Session::begin(&*self.layer, parent).unwrap();
         session.apply(&TxWrites { accounts }).unwrap();
-        let finished = session.finish().unwrap();
-        self.undo.push(finished.outcome.undo.clone());
-        finished.outcome.write(&self.store).unwrap();
+        session.finish().unwrap().outcome
+    }
+
+    pub(super) fn block(&mut self, accounts: Vec<AccountChange>) {
+        let outcome = self.finish(accounts);
+        self.undo.push(outcome.undo.clone());
+        outcome.write(&self.store).unwrap();
     }
 
     pub(super) fn undo(&mut self) {

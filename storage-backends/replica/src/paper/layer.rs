@@ -1,15 +1,18 @@
 //! The seam: the layer of the trie, with flat slots beside it.
 
 use super::{fetch::Fetchers, session::PaperSession};
-use crate::{FLAT, ReplicaLayer, SLOTS, flat, flat::Flat, options::FlatStore};
+use crate::{
+    FLAT, ReplicaLayer, SLOTS, check::FlatLeaves, flat, flat::Flat, journal, options::FlatStore,
+};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
 use polytrie_state::{
     AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, Horizon, LayerSession,
-    Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    Unaccepted, UndoRecord, WriteSet, count_rows,
+    Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
+    StateReader, Unaccepted, UndoRecord, WriteSet,
 };
+use polytrie_trie::LeafCheck;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of flat rows that are written at a time when a state is filled.
@@ -34,6 +37,8 @@ pub struct PaperLayer {
     trie: Arc<dyn StateLayer>,
     flat: Arc<Flat>,
     fetchers: Arc<Fetchers>,
+    /// The layer of the trie has one of its own. This one notes failures that it does not hear of.
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl PaperLayer {
@@ -55,8 +60,9 @@ impl PaperLayer {
         fetchers: Fetchers,
     ) -> Result<Self, StateError> {
         flat::expect_here(&store, own.as_ref())?;
+        let lifecycle = Lifecycle::new(store.clone());
         let flat = Arc::new(Flat::open(store, own)?);
-        Ok(Self { trie, flat, fetchers: Arc::new(fetchers) })
+        Ok(Self { trie, flat, fetchers: Arc::new(fetchers), lifecycle })
     }
 
     /// The flat slots of the state that the trie holds.
@@ -79,27 +85,16 @@ impl PaperLayer {
     /// Each slot of the trie against its flat row, and that there are no others.
     fn check_flat(&self, report: &mut CheckReport) -> Result<(), StateError> {
         let flat = self.flat.store().snapshot();
-        let (mut slots, mut buffer) = (0, Vec::new());
+        let (mut slots, mut leaves) = (0, FlatLeaves::new(&flat));
         self.trie.accounts(B256::ZERO, &mut |account, _| {
             self.trie.slots(account, B256::ZERO, &mut |slot, value| {
                 slots += 1;
-                match FLAT.slot(&flat, &account, &slot, &mut buffer) {
-                    Ok(found) if found == value => {}
-                    Ok(found) => report.problem(format!(
-                        "slot {slot} of account {account} is {found} in the flat state, {value} in the trie"
-                    )),
-                    Err(StateError::Corrupt(damage)) => report.problem(damage),
-                    Err(error) => return Err(error),
-                }
+                leaves.slot(&account, &slot, &value, report)?;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(ControlFlow::Continue(()))
         })?;
-        let found = count_rows(&flat, SLOTS)?;
-        if found != slots {
-            report.problem(format!("there are {found} flat slots, the tries make {slots}"));
-        }
-        Ok(())
+        report.expect_rows(&flat, SLOTS, slots)
     }
 }
 
@@ -113,6 +108,7 @@ impl StateLayer for PaperLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.lifecycle.ready()?;
         self.trie.reader()
     }
 
@@ -120,6 +116,7 @@ impl StateLayer for PaperLayer {
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
+        self.lifecycle.ready()?;
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;
         self.fill_flat()?;
@@ -128,18 +125,22 @@ impl StateLayer for PaperLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        self.lifecycle.ready()?;
         let trie = self.trie.begin(parent)?;
         let fetching = self.fetchers.begin(self.trie.reader()?);
-        let flat = Arc::clone(&self.flat);
-        Ok(Box::new(PaperSession { trie, flat, fetching, buffer: Vec::new() }))
+        let (flat, lifecycle) = (Arc::clone(&self.flat), Arc::clone(&self.lifecycle));
+        Ok(Box::new(PaperSession { trie, flat, lifecycle, fetching, buffer: Vec::new() }))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        self.lifecycle.ready()?;
         let outcome = self.trie.undo(record)?;
-        Ok(with_flat(&self.flat, outcome, &UndoRecord::decode(record)?.into_writes()))
+        let writes = UndoRecord::decode(record)?.into_writes();
+        Ok(with_flat((&self.flat, &self.lifecycle), outcome, &writes))
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
         let Fork { layer, store } = self.trie.fork()?;
         let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
         // It does not live long: nothing is fetched for it.
@@ -149,6 +150,7 @@ impl StateLayer for PaperLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         self.trie.accounts(from, visit)
     }
 
@@ -158,15 +160,18 @@ impl StateLayer for PaperLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         self.trie.slots(account, from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.lifecycle.ready()?;
         let mut report = self.trie.check(progress)?;
         if report.problems.is_empty() {
             let flat = self.check_flat(&mut report);
             report.part(flat)?;
         }
+        journal::check(self.flat.main(), &mut report)?;
         Ok(report)
     }
 
@@ -191,6 +196,7 @@ impl StateLayer for PaperLayer {
 
 impl Prove for PaperLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.lifecycle.ready()?;
         let reason = || "has no proofs in this mode".to_owned();
         let missing = || StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason() };
         let proof = self.trie.proofs().ok_or_else(missing)?.prove(address, slots)?;
@@ -199,11 +205,19 @@ impl Prove for PaperLayer {
 }
 
 /// The outcome of the trie with what changes in the flat slots.
-pub(super) fn with_flat(flat: &Arc<Flat>, mut outcome: Outcome, writes: &WriteSet) -> Outcome {
+pub(super) fn with_flat(
+    (flat, lifecycle): (&Arc<Flat>, &Arc<Lifecycle>),
+    mut outcome: Outcome,
+    writes: &WriteSet,
+) -> Outcome {
     let rows = flat.prepare(&mut outcome.batch, |rows| FLAT.write_slots(rows, writes));
     let Some(rows) = rows else { return outcome };
-    let flat = Arc::clone(flat);
-    let proposal = PaperProposal { trie: Some(outcome.proposal), flat, rows: Some(rows) };
+    let proposal = PaperProposal {
+        trie: Some(outcome.proposal),
+        flat: Arc::clone(flat),
+        lifecycle: Arc::clone(lifecycle),
+        rows: Some(rows),
+    };
     Outcome { proposal: Box::new(proposal), ..outcome }
 }
 
@@ -212,6 +226,7 @@ pub(super) fn with_flat(flat: &Arc<Flat>, mut outcome: Outcome, writes: &WriteSe
 struct PaperProposal {
     trie: Option<Box<dyn Unaccepted>>,
     flat: Arc<Flat>,
+    lifecycle: Arc<Lifecycle>,
     /// `None` when they were written.
     rows: Option<Batch>,
 }
@@ -222,7 +237,8 @@ impl Unaccepted for PaperProposal {
             trie.accept()?;
         }
         let rows = self.rows.take();
-        self.flat.accept(rows)
+        // The trie has the change: without its flat rows nothing can be read.
+        self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))
     }
 
     fn discard(mut self: Box<Self>) -> Result<(), StateError> {

@@ -3,7 +3,9 @@
 use super::{fetch::Fetching, layer::with_flat};
 use crate::{FLAT, flat::Flat};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_state::{Access, Account, LayerSession, Outcome, StateError, Wants, WriteSet};
+use polytrie_state::{
+    Access, Account, LayerSession, Lifecycle, Outcome, StateError, Wants, WriteSet,
+};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -11,6 +13,7 @@ pub(super) struct PaperSession {
     /// The block in the layer of the trie.
     pub(super) trie: Box<dyn LayerSession>,
     pub(super) flat: Arc<Flat>,
+    pub(super) lifecycle: Arc<Lifecycle>,
     /// `None` without threads that fetch.
     pub(super) fetching: Option<Fetching>,
     /// For the bytes of a row.
@@ -60,10 +63,10 @@ impl LayerSession for PaperSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { trie, flat, fetching, .. } = *self;
+        let Self { trie, flat, lifecycle, fetching, .. } = *self;
         if let Some(fetching) = &fetching {
-            fetching.check()?;
+            fetching.check().map_err(|error| lifecycle.poison(error))?;
         }
-        Ok(with_flat(&flat, trie.finish(writes)?, writes))
+        Ok(with_flat((&flat, &lifecycle), trie.finish(writes)?, writes))
     }
 }

@@ -1,8 +1,8 @@
 //! The flat state in a store of its own.
 
 use super::suites::{Printed, Replica};
-use crate::{FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{Durability, Engine, MemoryEngine, Store, StoreOptions};
+use crate::{FlatStore, JOURNAL, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
+use polytrie_kv::{Batch, Durability, Engine, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
@@ -117,32 +117,53 @@ fn go_on(
 #[test]
 fn a_flat_store_that_fails_poisons_and_heals() {
     let seed = Seed::or(52);
-    let history = History::random(seed.value(), 1_100);
-    let main: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let flat: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    // Its writes are those of the genesis, then one after 1,024 blocks.
-    for fault in [Fault::Before, Fault::After] {
-        let faulty = Arc::new(FaultEngine::new(flat.clone(), fault, 4));
-        let factory = Apart::on(faulty);
-        let mut driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
-        if driver.head().is_none() {
-            driver.load(history.genesis()).expect("a genesis loads");
-        }
-        let failed = history
-            .blocks
-            .iter()
-            .skip(driver.number() as usize)
-            .find_map(|block| driver.run(block).err());
-        if let Some(error) = failed {
+    let history = History::random(seed.value(), 40);
+    for is_printed in [false, true] {
+        let [main, flat] = [(); 2].map(|()| Arc::new(MemoryEngine::new()) as Arc<dyn Engine>);
+        let on =
+            |engine: Arc<dyn Engine>| Apart { flush_every: 4, is_printed, ..Apart::on(engine) };
+        let sound = on(flat.clone());
+        let mut driver = Driver::open_on(&sound, main.clone(), &STORE_IN_STEP).expect("opens");
+        driver.load(history.genesis()).expect("a genesis loads");
+        drop(driver);
+        for fault in [Fault::Before, Fault::After] {
+            let factory = on(Arc::new(FaultEngine::new(flat.clone(), fault, 2)));
+            let mut driver =
+                Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
+            let blocks = history.blocks.iter().skip(driver.number() as usize);
+            let failed = blocks.map(|block| driver.run(block)).find_map(Result::err);
+            let error = failed.expect("a flush of the flat store fails");
             assert!(error.to_string().contains("a fault was injected"), "{error}");
             let error = driver.begin().map(drop).expect_err("poisoned");
             assert!(matches!(error, StateError::Poisoned(_)), "{error:?}");
+            drop(driver);
+            let driver = Driver::open_on(&sound, main.clone(), &STORE_IN_STEP).expect("opens");
+            let at = driver.number() as usize;
+            assert_state(&driver, &history.states[at], &format!("healed at block {at}"));
         }
-        drop(driver);
-        let factory = Apart::on(flat.clone());
-        let driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
-        let at = driver.number() as usize;
-        assert_state(&driver, &history.states[at], &format!("healed at block {at}"));
+    }
+}
+
+/// A row of the journal that is damaged is found in either mode.
+#[test]
+fn a_damaged_row_of_the_journal_is_found() {
+    let history = History::random(54, 3);
+    for is_printed in [false, true] {
+        let [main, flat] = [(); 2].map(|()| Arc::new(MemoryEngine::new()) as Arc<dyn Engine>);
+        let factory = Apart { is_printed, ..Apart::on(flat) };
+        let mut driver = Driver::open_on(&factory, main, &STORE_IN_STEP).expect("opens");
+        driver.load(history.genesis()).expect("a genesis loads");
+        for block in &history.blocks {
+            driver.run(block).expect("a block");
+        }
+        let problems = |driver: &Driver<'_>| {
+            driver.layer().check(&mut |_| {}).expect("a check").problems.len()
+        };
+        assert_eq!(problems(&driver), 0);
+        let mut batch = Batch::new();
+        batch.put(JOURNAL, &2_u64.to_be_bytes(), &[0xff]);
+        driver.store().write(batch).expect("a write");
+        assert_eq!(problems(&driver), 1);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     driver::empty_engine,
 };
 use crate::{Block, History, Oracle, Seed};
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
 use polytrie_kv::{Changes, Engine, KvError};
 use polytrie_kv_testing::{Fault, FaultEngine, Wrapped};
 use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError, TxWrites};
@@ -121,14 +121,12 @@ fn again(
 }
 
 /// A contract of more slots than a layer may hold: it writes while it takes them, a bounded number of bytes at once,
-/// and has them all in the end. Not part of [`layer_suite!`](crate::layer_suite), because it takes some seconds and no
-/// setting matters.
+/// and has them all in the end. So it does with code. Not part of [`layer_suite!`](crate::layer_suite), because it takes
+/// some seconds and no setting matters.
 pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
+    codes_are_loaded_in_portions(factory);
     let ground = Ground::disk();
-    let engine = ground.engine_for(factory).unwrap_or_else(|e| panic!("{e}"));
-    let portions = Arc::new(Portions::new(engine));
-    let driver = Driver::open_on(factory, portions.clone(), &STORE_IN_STEP)
-        .unwrap_or_else(|e| panic!("{e}"));
+    let (portions, driver) = in_portions(factory, &ground);
 
     // Hashes in order, as even as real ones; values as long as they can be.
     let step = u64::MAX / LARGE;
@@ -153,9 +151,9 @@ pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
         account(0x43, vec![slot(1)].into()),
     ];
     driver.layer().load(&mut accounts.into_iter().map(Ok)).unwrap_or_else(|e| panic!("{e}"));
-    let (most, largest) = (portions.most.load(Relaxed), portions.largest.load(Relaxed));
+    let most = portions.most.load(Relaxed);
     assert!(most <= LARGEST_PORTION, "{most} slots were taken before a write");
-    assert!(largest <= LARGEST_WRITE, "{largest} bytes were written at once");
+    portions.expect_small_writes();
 
     drop(portions);
     let driver = driver.reopen(&ground).unwrap_or_else(|e| panic!("{e}"));
@@ -172,6 +170,33 @@ pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
+/// Few accounts, and far more code than may be written at once.
+fn codes_are_loaded_in_portions(factory: &dyn LayerFactory) {
+    const CODE: usize = 1 << 20;
+    let (portions, driver) = in_portions(factory, &Ground::of(factory));
+    let mut accounts = (0..2 * LARGEST_WRITE / CODE).map(|n| {
+        let byte = n as u8;
+        let code = Bytes::from(vec![byte; CODE]);
+        Ok(GenesisAccount {
+            hash: B256::repeat_byte(byte),
+            account: Account { nonce: 1, code_hash: keccak256(&code), ..Account::default() },
+            code: Some(code),
+            slots: GenesisSlots::default(),
+        })
+    });
+    driver.layer().load(&mut accounts).unwrap_or_else(|e| panic!("{e}"));
+    portions.expect_small_writes();
+}
+
+/// A layer over an engine that notes what it writes.
+fn in_portions<'f>(factory: &'f dyn LayerFactory, ground: &Ground) -> (Arc<Portions>, Driver<'f>) {
+    let engine = ground.engine_for(factory).unwrap_or_else(|e| panic!("{e}"));
+    let portions = Arc::new(Portions::new(engine));
+    let driver = Driver::open_on(factory, portions.clone(), &STORE_IN_STEP)
+        .unwrap_or_else(|e| panic!("{e}"));
+    (portions, driver)
+}
+
 /// An engine that notes what is written at once, and how many slots were taken in between.
 #[derive(Debug)]
 struct Portions {
@@ -185,6 +210,11 @@ impl Portions {
     const fn new(inner: Arc<dyn Engine>) -> Self {
         let (largest, taken, most) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { inner, largest, taken, most }
+    }
+
+    fn expect_small_writes(&self) {
+        let largest = self.largest.load(Relaxed);
+        assert!(largest <= LARGEST_WRITE, "{largest} bytes were written at once");
     }
 }
 
