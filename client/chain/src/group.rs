@@ -5,7 +5,7 @@
 //! A group is one write, so what is in the store is always verified.
 
 use super::{
-    Chain,
+    BlockWrites, Chain,
     candidate::{BlockStats, Candidate},
     error::{ChainError, InsertError},
     head::Head,
@@ -153,7 +153,10 @@ impl Chain {
         outcome.write(self.db.store())?;
         self.report_horizon(number);
         let numbers = parent.number() + 1..;
-        self.written.extend(numbers.zip(blocks).filter_map(|(n, block)| Some((n, block.writes?))));
+        let written = |(number, Grouped { hash, writes, .. })| {
+            writes.map(|writes| BlockWrites { number, hash, writes })
+        };
+        self.written.extend(numbers.zip(blocks).filter_map(written));
         stats.write += start.elapsed();
         Ok(())
     }

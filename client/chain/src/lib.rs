@@ -61,6 +61,7 @@ pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use start::{Start, StartAncestor};
 pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;
+pub use waiting::BlockWrites;
 pub use witness::BlockWitness;
 
 use crate::executor::{Amsterdam, Executor, SystemContracts};
@@ -70,7 +71,7 @@ use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
-use polytrie_state::{StateLayer, WriteSet};
+use polytrie_state::StateLayer;
 use proposed::Proposed;
 use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -157,8 +158,8 @@ pub struct Chain {
     unknown_parent: Option<B256>,
     undo_reach: UndoReach,
     durable: Mutex<DurableHead>,
-    /// What blocks wrote, with their numbers.
-    written: Vec<(u64, Arc<WriteSet>)>,
+    /// What blocks left in the state.
+    written: Vec<BlockWrites>,
     /// What blocks needed.
     witnesses: Vec<BlockWitness>,
     /// What blocks touched.
@@ -373,9 +374,9 @@ impl Chain {
         parent.or(self.group.as_ref().map(|group| &group.parent)).unwrap_or(&self.head)
     }
 
-    /// What the blocks since the last call wrote, with their numbers; nothing unless
+    /// What the blocks that were written since the last call left in the state, oldest first; nothing unless
     /// [`ChainOptions::keep_writes`] says so.
-    pub fn take_written(&mut self) -> Vec<(u64, Arc<WriteSet>)> {
+    pub fn take_written(&mut self) -> Vec<BlockWrites> {
         std::mem::take(&mut self.written)
     }
 

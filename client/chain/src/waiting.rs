@@ -15,7 +15,7 @@ use super::{
     transactions::put_transactions,
 };
 use alloy_consensus::ReceiptEnvelope;
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use polytrie_consensus::check_state_root;
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet, put_preimages};
@@ -44,6 +44,17 @@ pub(super) struct VerifiedBlock {
     outcome: Outcome,
     pub(super) writes: Arc<WriteSet>,
     oldest_hash: Option<u64>,
+}
+
+/// What a block left in the state.
+#[derive(Debug, Clone)]
+pub struct BlockWrites {
+    /// The block's number.
+    pub number: u64,
+    /// The block's hash.
+    pub hash: B256,
+    /// Each value that differs from before the block, with what it was then.
+    pub writes: Arc<WriteSet>,
 }
 
 impl WaitingBlock {
@@ -93,7 +104,7 @@ impl Chain {
     }
 
     /// Whether this block waits.
-    pub(super) fn waits(&self, number: u64, hash: &alloy_primitives::B256) -> bool {
+    pub(super) fn waits(&self, number: u64, hash: &B256) -> bool {
         let header = |block: &WaitingBlock| {
             block.candidate.header.number == number && block.candidate.header.hash() == *hash
         };
@@ -173,7 +184,7 @@ impl Chain {
         self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
         self.witnesses.extend(witness);
         if self.options.keep_writes {
-            self.written.push((number, writes));
+            self.written.push(BlockWrites { number, hash: candidate.header.hash(), writes });
         }
         stats.write += start.elapsed();
         Ok(())

@@ -57,8 +57,8 @@ pub fn sample(
         each(&mut chain);
     }
     chain.settle().expect("the sample is valid");
-    for (_, writes) in chain.take_written() {
-        for account in writes.accounts() {
+    for block in chain.take_written() {
+        for account in block.writes.accounts() {
             let Some(address) = account.address else { continue };
             let slots = written.entry(address).or_default();
             slots.extend(account.slots.iter().filter_map(|slot| slot.slot));

@@ -15,7 +15,7 @@ use crate::{
     executor::Prefetch,
     import::{
         self, Begun, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
-        ShadowError, not_verified,
+        ShadowError, TraceLog, not_verified,
     },
     layers::values::{MOST_THREADS, some_at_most},
     layers::{self, DEFAULT_LAYER},
@@ -119,6 +119,10 @@ pub(super) struct ImportArgs {
     /// lines of the blocks before it; after a crash none of them is missing.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write what each transaction leaves in the state to this file, a line a value, for `polytrie bench store --trace`; `-`
+    /// for standard output. Goes on as --csv does; blocks of a branch that is left are taken out again.
+    #[arg(long, value_name = "FILE", conflicts_with = "shadow")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     slow_block: SlowBlockArg,
     #[command(flatten)]
@@ -161,10 +165,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     }
     import::expect_files(&args.files)?;
     // The figures of an earlier import are not lost to a mistake about the directory they are of.
-    let (mut csv, mut begun) = (None, None);
+    let (mut logs, mut begun) = (None, None);
     if options.is_new() {
         begun = check_first(&args, &mut options)?;
-        csv = args.create_csv()?;
+        logs = Some(args.create_logs()?);
     }
     let witnesses = args.witness_dir()?;
     // A file that is only read is missed before a directory is made; one that is written may lie in that directory.
@@ -183,9 +187,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|layer| Shadow::open(layer, &options, &dir, &chain, &interrupt))
         .transpose()?;
-    if csv.is_none() {
-        csv = args.create_csv()?;
-    }
+    let (csv, trace) = match logs {
+        Some(logs) => logs,
+        None => args.create_logs()?,
+    };
     let (hints, access_lists) = match known {
         Some(known) => known,
         None => args.access_lists.open(&options)?,
@@ -194,6 +199,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         files: args.files.clone(),
         begun,
         csv,
+        trace,
         shadow,
         witnesses,
         hints,
@@ -240,10 +246,12 @@ fn run_partial(
             );
         }
         let name = dir.display().to_string();
+        let (csv, trace) = args.create_logs()?;
         let import_options = ImportOptions {
             files: vec![dir.to_owned()],
             begun: Some(Begun::of_bytes(&name, prestate.stream())?),
-            csv: args.create_csv()?,
+            csv,
+            trace,
             ..args.import_options(interrupt, logging)
         };
         let end = import::import(&mut chain, import_options);
@@ -282,7 +290,10 @@ impl ImportArgs {
         let ImportEnd { report, error } = end;
         tell(chain, &report, error.is_none());
         let line = self.verdict(&report, is_canonical, began_at_genesis);
-        let written = if output::takes_stdout(self.csv.as_deref()) {
+        let written = if [&self.csv, &self.trace]
+            .into_iter()
+            .any(|file| output::takes_stdout(file.as_deref()))
+        {
             tracing::info!("{line}");
             result.write_json(&report)
         } else {
@@ -309,15 +320,23 @@ impl ImportArgs {
 
     /// Refuses outputs that would get in each other's way, or in that of what is read.
     fn expect_apart(&self) -> Result<(), Failure> {
-        if output::takes_stdout(self.csv.as_deref()) && self.result.takes_stdout() {
-            let text = "--json and --csv both want standard output; name a file for one of them";
-            return Err(Failure::Usage(text.to_owned()));
+        let takes_stdout = [
+            ("--json", self.result.takes_stdout()),
+            ("--csv", output::takes_stdout(self.csv.as_deref())),
+            ("--trace", output::takes_stdout(self.trace.as_deref())),
+        ];
+        let mut takers = takes_stdout.into_iter().filter_map(|(name, takes)| takes.then_some(name));
+        if let (Some(one), Some(other)) = (takers.next(), takers.next()) {
+            return Err(Failure::Usage(format!(
+                "{one} and {other} both want standard output; name a file for one of them"
+            )));
         }
         let genesis = self.chain.chain.as_deref().map(Path::new);
         let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(genesis).collect();
         let outputs = [
             ("--json", self.result.file()),
             ("--csv", self.csv.as_deref()),
+            ("--trace", self.trace.as_deref()),
             ("--bal-file", self.access_lists.output()),
         ];
         output::expect_apart(&outputs, &inputs)
@@ -328,15 +347,17 @@ impl ImportArgs {
         let mut options = self.data.options();
         options.chain.clone_from(&self.chain.chain);
         options.flush_every = self.flush_every;
-        if self.csv.is_some() || self.witness.is_some() || self.access_lists.builds() {
+        let has_lines = self.csv.is_some() || self.trace.is_some();
+        if has_lines || self.witness.is_some() || self.access_lists.builds() {
             // The lines, witnesses and access lists of blocks come before these become durable.
             options.store.durability = Durability::ByHand;
         }
         options.chain_options.verify_roots = self.verify != Verify::None;
         options.chain_options.verify_every = self.verify_every();
-        options.chain_options.keep_writes = self.shadow.is_some();
+        options.chain_options.keep_writes = self.shadow.is_some() || self.trace.is_some();
         options.chain_options.log_slow_blocks = self.slow_block.least();
-        options.chain_options.keep_access_lists = self.access_lists.builds();
+        options.chain_options.keep_access_lists =
+            self.access_lists.builds() || self.trace.is_some();
         options.chain_options.list_use = self.access_lists.list_use();
         options.chain_options.witness_levels = self.witness.as_ref().map(|_| self.witness_levels);
         options
@@ -351,8 +372,10 @@ impl ImportArgs {
         }
     }
 
-    fn create_csv(&self) -> Result<Option<CsvLog>, ImportError> {
-        self.csv.as_deref().map(CsvLog::create).transpose()
+    /// Opens the files with lines of each block.
+    fn create_logs(&self) -> Result<(Option<CsvLog>, Option<TraceLog>), ImportError> {
+        let csv = self.csv.as_deref().map(CsvLog::create).transpose()?;
+        Ok((csv, self.trace.as_deref().map(TraceLog::create).transpose()?))
     }
 
     fn witness_dir(&self) -> Result<Option<WitnessDir>, Failure> {

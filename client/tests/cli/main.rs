@@ -55,5 +55,6 @@ mod setup;
 mod shards;
 mod slow_blocks;
 mod state_dump;
+mod trace;
 #[cfg(feature = "rain")]
 mod witness;

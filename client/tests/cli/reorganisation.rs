@@ -16,6 +16,7 @@ use polytrie::{
 };
 use polytrie_chainspec::ChainSpec;
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -69,7 +70,7 @@ impl Case {
         let data = Data::new();
         let blocks = &self.chain.blocks()[..=FORK as usize];
         let file = data.write("straight", stream(blocks.iter().chain(branch)));
-        import![data.path(), file, self.chain.chain, layer].ok();
+        import![data.path(), file, self.chain.chain, layer, "--trace", data.file("trace")].ok();
         let dump = data.dump();
         (data, dump)
     }
@@ -103,13 +104,21 @@ fn a_lighter_branch_stays_aside(layer: &str) {
 
 fn a_heavier_branch_wins_in_either_order(layer: &str) {
     let Some(case) = Case::new(layer, 1, LONGER) else { return };
-    let (_straight, expected) = case.straight(layer, &case.branch);
+    let (straight, expected) = case.straight(layer, &case.branch);
     let tip = (LONGER, hash(case.branch.last().unwrap()));
     let file = case.data.write("branch", stream(&case.branch));
 
-    case.import(&case.data.path(), &case.main);
+    let trace = case.data.file("trace");
+    let import_traced = |file: &Path| {
+        polytrie!["import", file, "--datadir", case.data.path(), "--json", "-", "--trace", trace]
+            .ok()
+            .json()
+    };
+    import_traced(&case.main);
     assert_eq!(case.data.head().0, TIP);
-    let report = case.import(&case.data.path(), &file);
+    let report = import_traced(&file);
+    // Nothing is left in it of the branch that lost.
+    assert!(fs::read(&trace).unwrap() == fs::read(straight.file("trace")).unwrap());
     assert_eq!((&report["side"], &report["reorganised"]), (&21.into(), &1.into()), "{report}");
     assert_eq!(report["blocks"], LONGER - FORK);
     assert_eq!(case.data.head(), tip);

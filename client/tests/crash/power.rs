@@ -15,7 +15,7 @@ use polytrie::blocks::RlpWriter;
 use polytrie::{
     access_lists::{AccessListReader, AccessListWriter},
     chain::{Chain, ChainOptions, TABLES},
-    import::{CsvLog, ImportOptions, import},
+    import::{CsvLog, ImportOptions, TraceLog, import},
     layers::{LAYERS, LayerKind, LayerOptions},
     witness::{WitnessDir, WitnessFile},
 };
@@ -41,7 +41,7 @@ const BLOCKS: u64 = 24;
 
 /// What is imported, and what comes of it where nothing happens.
 struct Source {
-    _temp: tempfile::TempDir,
+    temp: tempfile::TempDir,
     spec: Arc<ChainSpec>,
     file: PathBuf,
     bytes: Vec<u8>,
@@ -61,19 +61,26 @@ impl Source {
         let file = temp.path().join("blocks.rlp");
         fs::write(&file, &bytes).unwrap();
         let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
-        Self { _temp: temp, spec, file, bytes }
+        Self { temp, spec, file, bytes }
     }
 
     fn straight(&self, kind: &'static LayerKind) -> Straight {
         let store = Store::memory(&tables(kind)).unwrap();
         let layer = (kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
-        let options = ChainOptions::default();
+        let options =
+            ChainOptions { keep_writes: true, keep_access_lists: true, ..ChainOptions::default() };
         let mut chain = Chain::open(Arc::clone(&self.spec), store, layer, options).unwrap();
-        let end = import(&mut chain, ImportOptions::plain(vec![self.file.clone()]));
+        let trace = self.temp.path().join(kind.name);
+        let options = ImportOptions {
+            trace: Some(TraceLog::create(&trace).unwrap()),
+            ..ImportOptions::plain(vec![self.file.clone()])
+        };
+        let end = import(&mut chain, options);
         assert!(end.error.is_none(), "{:?}", end.error);
+        let trace = fs::read_to_string(trace).unwrap();
         let hash = |number| chain.db().canonical(number).unwrap().unwrap().0;
         let hashes = (0..=BLOCKS).map(hash).collect();
-        Straight { kind, hashes, rows: rows(kind, &chain) }
+        Straight { kind, hashes, rows: rows(kind, &chain), trace }
     }
 }
 
@@ -81,6 +88,8 @@ struct Straight {
     kind: &'static LayerKind,
     hashes: Vec<B256>,
     rows: Vec<Vec<Entry>>,
+    /// What transactions wrote.
+    trace: String,
 }
 
 fn tables(kind: &LayerKind) -> Vec<Table> {
@@ -195,6 +204,7 @@ impl<'a> Run<'a> {
         let layer = (kind.open)(store.clone().into(), &LayerOptions::for_tests());
         let options = ChainOptions {
             keep_access_lists: self.tells,
+            keep_writes: self.tells,
             witness_levels: (self.tells && kind.name == "rain").then_some(0),
             ..ChainOptions::default()
         };
@@ -216,6 +226,9 @@ impl<'a> Run<'a> {
             let figures = self.path("figures");
             create_dir(&figures).map_err(|e| text(&e))?;
             options.csv = Some(CsvLog::create(&figures.join("csv")).map_err(|e| text(&e))?);
+            let traces = self.path("traces");
+            create_dir(&traces).map_err(|e| text(&e))?;
+            options.trace = Some(TraceLog::create(&traces.join("trace")).map_err(|e| text(&e))?);
             if self.straight.kind.name == "rain" {
                 let witnesses = WitnessDir::create(&self.path("witnesses"));
                 options.witnesses = Some(witnesses.map_err(|e| text(&e))?);
@@ -263,6 +276,17 @@ impl<'a> Run<'a> {
         }
         if !self.tells {
             return Ok(());
+        }
+        let trace = fs::read_to_string(self.path("traces").join("trace")).unwrap_or_default();
+        let is_durable = |line: &&str| {
+            let number = line.split(',').nth(1).and_then(|number| number.parse::<u64>().ok());
+            number.is_some_and(|number| number <= head)
+        };
+        let mut lines = trace.lines().skip(1);
+        if let Some(line) =
+            self.straight.trace.lines().filter(is_durable).find(|line| lines.next() != Some(line))
+        {
+            return Err(format!("block {head} is durable, and the trace lacks {line}"));
         }
         let csv = fs::read_to_string(self.path("figures").join("csv")).unwrap_or_default();
         let mut lists = AccessListReader::open(&self.path("access-lists")).ok();
@@ -322,13 +346,15 @@ fn an_import_goes_on_after_a_loss_of_power() {
 }
 
 /// The places of syncs of files that an import and an export write.
-const PLACES: [&str; 8] = [
+const PLACES: [&str; 10] = [
     "access lists: content",
     "access lists: name",
     "csv: content",
     "csv: name",
     "output: content",
     "output: name",
+    "trace: content",
+    "trace: name",
     "witness: content",
     "witness: name",
 ];

@@ -8,11 +8,13 @@
 mod ahead;
 mod csv;
 mod error;
+mod lines;
 mod pipeline;
 mod progress;
 mod report;
 mod run;
 mod shadow;
+mod trace;
 mod waiting;
 
 pub use ahead::{Ahead, Upcoming};
@@ -22,6 +24,7 @@ pub use pipeline::{Begun, Content, Permit, Pipeline, Prepared, expect_files};
 pub use progress::{Display, Progress};
 pub use report::{HeadReport, ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
+pub use trace::TraceLog;
 
 use crate::{
     access_lists::{AccessListReader, AccessListWriter},
@@ -55,6 +58,10 @@ pub struct ImportOptions {
     pub display: Display,
     /// One line of figures a block. The store must then be flushed by hand ([`Durability::ByHand`](polytrie_kv::Durability)).
     pub csv: Option<CsvLog>,
+    /// What transactions write, a line a value, if both [`ChainOptions::keep_writes`](polytrie_chain::ChainOptions::keep_writes)
+    /// and [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) are set; not beside a shadow,
+    /// which takes the writes. The store must then be flushed by hand, too.
+    pub trace: Option<TraceLog>,
     /// A second chain under another layer, which every block is compared with.
     pub shadow: Option<Shadow>,
     /// Where each block's witness goes, if [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels)
@@ -80,6 +87,7 @@ impl ImportOptions {
             interrupt: Arc::default(),
             display: Display::Quiet,
             csv: None,
+            trace: None,
             shadow: None,
             witnesses: None,
             hints: None,

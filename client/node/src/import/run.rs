@@ -1,7 +1,8 @@
 //! An import under way.
 
 use super::{
-    CsvLog, ImportEnd, ImportError, ImportOptions, ImportReport, Progress, Shadow, WitnessReport,
+    CsvLog, ImportEnd, ImportError, ImportOptions, ImportReport, Progress, Shadow, TraceLog,
+    WitnessReport,
     ahead::Ahead,
     error::Origin,
     pipeline::{self, Content, Pipeline, Prepared},
@@ -99,6 +100,9 @@ impl<'c> Run<'c> {
     fn blocks(&mut self) -> Result<Ended, ImportError> {
         if let Some(csv) = &mut self.options.csv {
             csv.begin(self.chain.head().number())?;
+        }
+        if let Some(trace) = &mut self.options.trace {
+            trace.begin(self.chain.head().number())?;
         }
         let spec = Arc::clone(self.chain.spec());
         let (begun, threads) = (self.options.begun.take(), self.options.threads);
@@ -203,6 +207,7 @@ impl<'c> Run<'c> {
         self.count(number, hash, place, inserted)?;
         self.write_witnesses()?;
         self.write_access_lists()?;
+        self.write_trace()?;
         if let (Some(shadow), Some(again)) = (&mut self.options.shadow, again) {
             shadow.follow(again, self.chain)?;
         }
@@ -253,11 +258,21 @@ impl<'c> Run<'c> {
     }
 
     fn write_access_lists(&mut self) -> Result<(), ImportError> {
-        let Some(file) = &mut self.options.access_lists else { return Ok(()) };
         for block in self.chain.take_access_lists() {
-            file.write(&block)?;
+            if let Some(file) = &mut self.options.access_lists {
+                file.write(&block)?;
+            }
+            if let Some(trace) = &mut self.options.trace {
+                trace.executed(block);
+            }
         }
         Ok(())
+    }
+
+    /// Adds the blocks that stand by now, whose lists have been taken.
+    fn write_trace(&mut self) -> Result<(), ImportError> {
+        let Some(trace) = &mut self.options.trace else { return Ok(()) };
+        self.chain.take_written().iter().try_for_each(|block| trace.written(block))
     }
 
     /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
@@ -273,8 +288,8 @@ impl<'c> Run<'c> {
 
     /// Whether there are files that tell of each block.
     const fn tells_of_each(&self) -> bool {
-        let ImportOptions { csv, witnesses, access_lists, .. } = &self.options;
-        csv.is_some() || witnesses.is_some() || access_lists.is_some()
+        let ImportOptions { csv, trace, witnesses, access_lists, .. } = &self.options;
+        csv.is_some() || trace.is_some() || witnesses.is_some() || access_lists.is_some()
     }
 
     /// Has these files tell of all blocks so far before one that is not on top of them: a layer that goes back may have to
@@ -333,7 +348,7 @@ impl<'c> Run<'c> {
         self.options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
     }
 
-    /// Makes the witnesses, access lists and lines of all blocks so far durable.
+    /// Makes the witnesses, access lists and lines of all blocks that stand so far durable.
     fn make_files_durable(&mut self) -> Result<(), ImportError> {
         if let Some(dir) = &mut self.options.witnesses {
             let file = dir.path().display().to_string();
@@ -342,6 +357,8 @@ impl<'c> Run<'c> {
         if let Some(file) = &mut self.options.access_lists {
             file.make_durable()?;
         }
+        self.write_trace()?;
+        self.options.trace.as_mut().map_or(Ok(()), TraceLog::make_durable)?;
         self.options.csv.as_mut().map_or(Ok(()), CsvLog::make_durable)
     }
 

@@ -292,9 +292,9 @@ impl Shadow {
             ShadowError::Differs(Box::new(Difference { block, what, layers, values }))
         };
         let (theirs, own) = (main.take_written(), self.chain.take_written());
-        for ((block, a), (_, b)) in theirs.iter().zip(&own) {
-            if let Some(difference) = first_difference(a, b) {
-                return Err(differs(*block, difference));
+        for (a, b) in theirs.iter().zip(&own) {
+            if let Some(difference) = first_difference(&a.writes, &b.writes) {
+                return Err(differs(a.number, difference));
             }
             self.blocks += 1;
         }
@@ -306,11 +306,11 @@ impl Shadow {
             return Err(differs(block, (What::StateRoot, [a.to_string(), b.to_string()])));
         }
         // What was written can be read; of several blocks only the last one's values must still stand.
-        let Some((_, last)) = theirs.last() else { return Ok(()) };
+        let Some(last) = theirs.last() else { return Ok(()) };
         let reader = |chain: &Chain| chain.layer().reader();
         let readers = [reader(&*main), reader(&self.chain)];
         let [a, b] = readers.map(|reader| reader.map_err(|e| self.broken(e.into())));
-        match read_back(last, [&*a?, &*b?]).map_err(|e| self.broken(e.into()))? {
+        match read_back(&last.writes, [&*a?, &*b?]).map_err(|e| self.broken(e.into()))? {
             Some(difference) => Err(differs(block, difference)),
             None => Ok(()),
         }

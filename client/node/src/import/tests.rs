@@ -152,13 +152,13 @@ fn first_change() -> (u64, Address, U256, U256) {
     let mut chain = chain(None);
     for candidate in candidates(&chain, 200) {
         chain.insert(candidate).unwrap();
-        for (number, writes) in chain.take_written() {
-            for write in writes.accounts() {
+        for block in chain.take_written() {
+            for write in block.writes.accounts() {
                 let changed = |slot: &&polytrie_state::SlotWrite| {
                     !slot.before.is_zero() && !slot.after.is_zero()
                 };
                 if let Some(slot) = write.slots.iter().find(changed) {
-                    return (number, write.address.unwrap(), slot.slot.unwrap(), slot.after);
+                    return (block.number, write.address.unwrap(), slot.slot.unwrap(), slot.after);
                 }
             }
         }

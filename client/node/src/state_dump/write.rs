@@ -91,7 +91,7 @@ pub fn write_dump(
             dump.put(format_args!("{{\"root\":\"{root}\"}}\n"))?;
         }
         DumpForm::Genesis => {
-            let fields = genesis_fields(&dir.spec()?);
+            let fields = genesis_fields(&*dir.spec()?);
             dump.put(format_args!("{fields}\"stateRoot\":\"{root}\",\"alloc\":{{\n"))?;
         }
     }

@@ -115,7 +115,7 @@ pub(super) fn walk(
 
 fn head(chain: &mut Chain, hashes: &Hashes) -> Result<Head, BenchError> {
     let written = chain.take_written();
-    let changed = written.iter().flat_map(|(_, writes)| writes.accounts());
+    let changed = written.iter().flat_map(|block| block.writes.accounts());
     let changed = changed.map(|write| write.hash).collect();
     let header = chain.head().header.clone();
     hashes.0.lock().insert(header.number, header.hash());

@@ -71,7 +71,7 @@ struct Shown {
 impl Shown {
     /// Bytes that it takes as text, about.
     fn size(&self) -> usize {
-        let code = self.code.as_ref().map_or(0, Bytes::len);
+        let code = self.code.as_ref().map_or(0, |code| code.len());
         ACCOUNT + 2 * code + self.storage.len() * SLOT
     }
 }

@@ -1,0 +1,168 @@
+//! What transactions wrote to the state, a line a value: what `bench store --trace` replays.
+//!
+//! The access list of a block (EIP-7928) says what each place of it has left: 0 before the transactions, then each of them,
+//! then what comes after. What a value was before the block, its write set says; a value that is not in there has come
+//! back to what it was.
+
+use super::{
+    error::ImportError,
+    lines::{BlockLines, Layout},
+};
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::{Address, U256, map::HashMap};
+use polytrie_chain::{BlockAccessList, BlockWrites};
+use polytrie_state::{AccountWrite, WriteSet};
+use std::{
+    collections::VecDeque,
+    fmt,
+    io::{self, Write},
+    path::Path,
+};
+
+const LAYOUT: Layout = Layout {
+    heading: "#kind,block,txindex,ordinal,address,key,old,new\n",
+    number: 1,
+    syncs: ["trace: content", "trace: name"],
+};
+
+/// A file of lines `kind,block,txindex,ordinal,address,key,old,new`, in the order of the chain.
+///
+/// The kind is `B` (balance, hexadecimal), `N` (nonce, decimal) or `S` (slot, hexadecimal as its key). `txindex` counts as
+/// EIP-7928 does, so the first transaction has 1; a value has one line for each transaction that left it otherwise than it
+/// was. Code is not in it, nor are slots that a contract of before Cancun took with it when it destroyed itself.
+#[derive(Debug)]
+pub struct TraceLog {
+    lines: BlockLines,
+    /// Lists of blocks that may not be written yet, in the order in which they were executed.
+    lists: VecDeque<BlockAccessList>,
+    /// The block of the last lines.
+    last: u64,
+}
+
+/// Which value of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Field {
+    Balance,
+    Nonce,
+    Slot(U256),
+}
+
+/// A line, but for its ordinal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    index: u64,
+    address: Address,
+    field: Field,
+    old: U256,
+    new: U256,
+}
+
+impl TraceLog {
+    /// Opens the file, or standard output if that is `-`. Nothing in it changes before the import begins.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or holds something else.
+    pub fn create(path: &Path) -> Result<Self, ImportError> {
+        let lines = BlockLines::create(path, &LAYOUT)?;
+        Ok(Self { lines, lists: VecDeque::new(), last: 0 })
+    }
+
+    pub(super) fn begin(&mut self, head: u64) -> Result<(), ImportError> {
+        self.last = head;
+        self.lines.begin(head)
+    }
+
+    /// Takes the list of a block that was executed.
+    pub(super) fn executed(&mut self, list: BlockAccessList) {
+        self.lists.push_back(list);
+    }
+
+    /// Writes the lines of a block that stands. Those of blocks of another branch go first.
+    pub(super) fn written(&mut self, block: &BlockWrites) -> Result<(), ImportError> {
+        // A block that turned out to be wrong has a list and no writes.
+        let list = loop {
+            match self.lists.pop_front() {
+                Some(list) if list.hash == block.hash => break list.list,
+                Some(_) => {}
+                None => return Ok(()),
+            }
+        };
+        if block.number <= self.last {
+            self.lines.go_back(block.number.saturating_sub(1))?;
+        }
+        self.last = block.number;
+        let lines = lines(&list, &block.writes);
+        self.lines.write(|out| {
+            let mut numbered = (1..).zip(&lines);
+            numbered.try_for_each(|(ordinal, line)| line.write(out, block.number, ordinal))
+        })
+    }
+
+    pub(super) fn make_durable(&mut self) -> Result<(), ImportError> {
+        self.lines.make_durable()
+    }
+}
+
+/// The lines of a block, transaction by transaction.
+fn lines(list: &[AccountChanges], writes: &WriteSet) -> Vec<Line> {
+    let written: HashMap<Address, &AccountWrite> =
+        writes.accounts().iter().filter_map(|write| Some((write.address?, write))).collect();
+    let mut lines = Vec::new();
+    for account in list {
+        let write = written.get(&account.address).copied();
+        let before = write.and_then(|write| write.before);
+        let mut add = |field, before: Option<U256>, left: Vec<(u64, U256)>| {
+            // What is not in the write set ended as it had begun.
+            let Some((_, end)) = left.last() else { return };
+            let mut old = before.unwrap_or(*end);
+            for (index, new) in left {
+                lines.push(Line { index, address: account.address, field, old, new });
+                old = new;
+            }
+        };
+        let balances = account.balance_changes.iter();
+        let balances = balances.map(|c| (c.block_access_index.get(), c.post_balance)).collect();
+        add(Field::Balance, write.map(|_| before.unwrap_or_default().balance), balances);
+        let nonces = account.nonce_changes.iter();
+        let nonces =
+            nonces.map(|c| (c.block_access_index.get(), U256::from(c.new_nonce))).collect();
+        add(Field::Nonce, write.map(|_| U256::from(before.unwrap_or_default().nonce)), nonces);
+        for slot in &account.storage_changes {
+            let changed =
+                write.and_then(|write| write.slots.iter().find(|w| w.slot == Some(slot.slot)));
+            let left =
+                slot.changes.iter().map(|c| (c.block_access_index.get(), c.new_value)).collect();
+            add(Field::Slot(slot.slot), changed.map(|changed| changed.before), left);
+        }
+    }
+    // Of one place, accounts and their values stay in the order of the list.
+    lines.sort_by_key(|line| line.index);
+    lines
+}
+
+impl Line {
+    fn write(&self, out: &mut dyn Write, block: u64, ordinal: u64) -> io::Result<()> {
+        let Self { index, address, field, old, new } = self;
+        let (kind, key) = match field {
+            Field::Balance => ("B", None),
+            Field::Nonce => ("N", None),
+            Field::Slot(slot) => ("S", Some(slot)),
+        };
+        write!(out, "{kind},{block},{index},{ordinal},{address:x},")?;
+        key.map_or(Ok(()), |key| write!(out, "{key:x}"))?;
+        match field {
+            Field::Nonce => writeln!(out, ",{old},{new}"),
+            Field::Balance | Field::Slot(_) => writeln!(out, ",{},{}", Hex(*old), Hex(*new)),
+        }
+    }
+}
+
+/// A value in hexadecimal; nothing for zero.
+struct Hex(U256);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() { Ok(()) } else { write!(f, "{:x}", self.0) }
+    }
+}
