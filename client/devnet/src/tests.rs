@@ -7,7 +7,7 @@ use alloy_consensus::{
     BlobTransactionSidecarVariant, SidecarBuilder, SignableTransaction, SimpleCoder, TxEip1559,
     TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEip7702, TypedTransaction,
 };
-use alloy_eips::eip7702::Authorization;
+use alloy_eips::{eip7702::Authorization, eip7825::MAX_TX_GAS_LIMIT_OSAKA};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use parking_lot::Mutex;
 use polytrie_chain::{Chain, ChainOptions, TABLES};
@@ -290,6 +290,24 @@ fn anybody_can_be_impersonated() {
     assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(3));
     let block = node.db().block(header.number).unwrap().unwrap();
     assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
+}
+
+/// A block could not hold it, and its sender would wait for ever.
+#[test]
+fn who_is_impersonated_keeps_the_rules_of_transactions() {
+    let node = node(LAYERS[0].name);
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: MAX_TX_GAS_LIMIT_OSAKA + 1,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(SOMEBODY),
+        ..Default::default()
+    };
+    let sender = node.accounts().addresses()[0];
+    let tx = PoolTransaction::local(impersonate(tx.into(), sender)).unwrap();
+    let error = node.submit(tx).unwrap_err();
+    assert!(matches!(error, NodeError::Pool(PoolError::Invalid(_))), "{error}");
+    assert!(node.pool().is_empty());
 }
 
 /// Nonces do not only rise by one for each transaction of a sender.
