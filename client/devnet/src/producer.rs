@@ -4,7 +4,7 @@ use super::{BlockFees, Node, NodeError, View, log::BlockLog};
 use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
-use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError};
+use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError, InternalError};
 use polytrie_chain::{BuiltBlock, Chain, NewHead, NextBlock};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee};
@@ -100,7 +100,7 @@ pub(super) struct Picked {
     included: Vec<(Address, u64)>,
     /// The blobs of what was included, in order.
     sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
-    /// What can never be included.
+    /// What can never be included, or cannot be executed here.
     hopeless: Vec<(B256, String)>,
     /// What the log will say, if it is to say anything.
     log: Option<BlockLog>,
@@ -221,13 +221,13 @@ impl Node {
         let built = chain.build(next, &none, &mut |run, header, rules| match of_pool {
             true => self.pick(run, header, rules, &mut picked),
             false => Ok(Vec::new()),
-        })?;
+        });
         // With changes by hand, which are in the next block of the node's own, it might be included there.
         if !picked.hopeless.is_empty() && self.view().cheats.is_empty() {
             self.forget(&picked.hopeless);
             self.notify();
         }
-        Ok(Payload { built: built.into_block(), sidecars: picked.sidecars })
+        Ok(Payload { built: built?.into_block(), sidecars: picked.sidecars })
     }
 
     /// Sets the time of the next block.
@@ -288,10 +288,13 @@ impl Node {
         picked: &mut Picked,
     ) -> Result<NewHead, NodeError> {
         let writes = self.view().cheats.writes();
-        let built = chain.build(next, &writes, &mut |run, header, rules| {
-            self.pick(run, header, rules, picked)
-        })?;
-        Ok(built)
+        let built = chain
+            .build(next, &writes, &mut |run, header, rules| self.pick(run, header, rules, picked));
+        if built.is_err() {
+            // What kept this block from being made must not be in the way of the next one.
+            self.forget(&picked.hopeless);
+        }
+        Ok(built?)
     }
 
     fn pick(
@@ -347,7 +350,16 @@ impl Node {
                 Err(ExecuteError::Invalid(reason)) => {
                     picked.hopeless.push((next.tx.hash(), reason.to_string()));
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The chain begins after the block that it asks for.
+                    if matches!(
+                        error,
+                        ExecuteError::Internal(InternalError::MissingBlockHash { .. })
+                    ) {
+                        picked.hopeless.push((next.tx.hash(), error.to_string()));
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(transactions)

@@ -98,6 +98,53 @@ fn a_directory_that_was_converted_goes_on() {
     assert_eq!(node.head(), head + 1);
 }
 
+/// What came before the block that the chain begins with is not here, and the node works without it.
+#[test]
+fn a_chain_that_begins_in_the_middle_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (data, dump, header, begun) = (file("data"), file("dump"), file("header"), file("begun"));
+    let node = Devnet::open(&data, args!["--no-mining", "--state", "mpt"]);
+    node.call("anvil_mine", json!(["0x3"]));
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    node.stop();
+    std::fs::write(&header, block.to_string()).unwrap();
+    polytrie!["db", "dump", dump, "--datadir", data].ok();
+    let genesis = data.join("genesis.json");
+    polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        header,
+        "--chain",
+        genesis,
+        "--datadir",
+        begun
+    ]
+    .ok();
+    let node = Devnet::open(&begun, args!["--no-mining"]);
+    let oldest = |blocks: &str| {
+        node.call("eth_feeHistory", json!([blocks, "latest", [50]]))["oldestBlock"].clone()
+    };
+    assert_eq!(oldest("0x400"), "0x3");
+    node.call("evm_mine", json!([]));
+    assert_eq!(oldest("0x400"), "0x4");
+    let since = node.call("eth_capabilities", json!([]));
+    assert_eq!(since["blocks"]["oldestBlock"], "0x4");
+    assert_eq!(since["stateproofs"]["oldestBlock"], "0x3");
+    node.call("eth_getProof", json!([ALICE, [], "0x3"]));
+    // Who asks for the hash of block 1, which is not known, does not keep others from their blocks.
+    let asks = json!([{ "from": ALICE, "data": "0x60014000", "gas": "0x186a0" }]);
+    let asks = node.call("eth_sendTransaction", asks);
+    let other = json!([{ "from": BOB, "to": ALICE, "value": "0x1", "gas": "0x5208" }]);
+    let other = node.call("eth_sendTransaction", other);
+    assert!(node.error("evm_mine", json!([])).1.contains("BLOCKHASH"));
+    assert_eq!(node.call("eth_getTransactionByHash", json!([asks])), Value::Null);
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([other]))["status"], "0x1");
+}
+
 /// An import of the blocks must show that something is missing.
 #[test]
 fn an_export_tells_of_changes_by_hand() {

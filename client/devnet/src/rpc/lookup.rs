@@ -79,6 +79,15 @@ impl Rpc {
         })
     }
 
+    /// The first block up to `number` that can be told of: the genesis block, or what comes after the state that the chain
+    /// begins with.
+    pub(super) fn first_block(&self, view: &View, number: u64) -> RpcResult<u64> {
+        let start = view.db().start()?.filter(|start| *start <= number);
+        let genesis = self.node.spec().genesis_header().number;
+        // The body of the block with that state may be missing; its header is there.
+        Ok(start.map_or(genesis, |start| number.min(start + 1)))
+    }
+
     /// Number and hash of a block that a request makes no sense without. What is read of it afterwards is read of the block
     /// with this hash, or not at all.
     pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
