@@ -564,6 +564,16 @@ fn blobs_wait_until_their_fee_has_fallen() {
 }
 
 #[test]
+fn who_hears_of_a_transaction_is_not_given_its_blobs() {
+    let node = node("mpt");
+    let mut events = node.pending_events();
+    node.submit(with_blob(&node, 0, 0)).unwrap();
+    let Ok(Event::Pending(tx)) = events.try_recv() else { panic!("nothing was told") };
+    assert!(tx.tx.is_eip4844() && tx.sidecar.is_none() && tx.bytes < 1_000);
+    assert!(node.pool().get(&tx.hash()).unwrap().sidecar.is_some());
+}
+
+#[test]
 fn fees_are_those_of_a_block_that_is_made_now() {
     let genesis = dev_genesis(1337, accounts().addresses(), U256::from(ETHER));
     let mut genesis: serde_json::Value = serde_json::from_slice(&genesis).unwrap();

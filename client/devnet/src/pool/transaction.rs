@@ -80,6 +80,14 @@ impl PoolTransaction {
         Self { tx, sender, sidecar, cost, bytes, arrival: 0 }
     }
 
+    /// This one without its blobs.
+    pub(crate) fn without_blobs(self: &Arc<Self>) -> Arc<Self> {
+        match self.sidecar {
+            None => Arc::clone(self),
+            Some(_) => Arc::new(Self::new(self.tx.clone(), self.sender, None)),
+        }
+    }
+
     /// Its hash.
     pub fn hash(&self) -> B256 {
         *self.tx.tx_hash()
