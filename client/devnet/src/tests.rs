@@ -16,6 +16,7 @@ use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::{LAYERS, LayerOptions};
 use polytrie_node::datadir::{DataDir, OpenOptions};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -373,6 +374,21 @@ fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
     node.mine(MineOptions::default()).unwrap().unwrap();
     assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(2));
     assert!(node.pool().is_empty());
+}
+
+#[test]
+fn a_state_of_the_end_of_time_is_refused_before_anything_changes() {
+    let node = node("raw");
+    node.submit(transfer(&node, 0, 0, 1)).unwrap();
+    let account = WholeAccount { balance: U256::from(7), ..WholeAccount::default() };
+    let accounts = BTreeMap::from([(SOMEBODY, account)]);
+    let origin = Origin { number: 2, timestamp: u64::MAX };
+    let error = node.load(accounts.clone(), Some(origin)).unwrap_err();
+    assert!(matches!(error, NodeError::Time(_)), "{error}");
+    assert_eq!((node.view().head.number(), node.pool().len()), (0, 1));
+    node.load(accounts, Some(Origin { timestamp: 0, ..origin })).unwrap();
+    assert_eq!((node.view().head.number(), node.pool().len()), (2, 0));
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
 }
 
 /// Hears of blocks.
