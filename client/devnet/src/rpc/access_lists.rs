@@ -32,13 +32,15 @@ fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     if id.is_pending() {
         return Ok(Value::Null);
     }
-    let Some(number) = rpc.number(&view, id)? else { return Ok(Value::Null) };
-    let Some(found) = rpc.block(&view, number)? else { return Ok(Value::Null) };
+    let Some(found) = rpc.made(&view, id)? else { return Ok(Value::Null) };
     match list_of(rpc, &view, &found)? {
         Some(list) => Ok(list.iter().map(account).collect()),
         None => Err(RpcError::new(
             RESOURCE_NOT_FOUND,
-            format!("block {number} has no access list: it is from before Amsterdam"),
+            format!(
+                "block {} has no access list: it is from before Amsterdam",
+                found.header.number
+            ),
         )),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("debug_codeByHash", |rpc, args| {
         let hash = args.hash()?;
-        let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+        let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
         Ok(at.state.code(&hash)?)
     })?;
     methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;

@@ -48,7 +48,7 @@ impl At {
 
 impl Rpc {
     /// The number of a block; `None` if there is no such block.
-    pub(super) fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
+    fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
         let head = view.head.number();
         Ok(match id {
             BlockId::Number(tag) => match tag {
@@ -116,8 +116,13 @@ impl Rpc {
         {
             return Ok(Some(self.pending(&pending)));
         }
-        match self.number(&view, id)? {
-            Some(number) => self.block(&view, number),
+        self.made(&view, id)
+    }
+
+    /// The block of the chain that an id names: `pending` stands for the head.
+    pub(super) fn made(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        match self.number(view, id)? {
+            Some(number) => self.block(view, number),
             None => Ok(None),
         }
     }
