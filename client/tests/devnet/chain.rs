@@ -185,3 +185,22 @@ fn a_genesis_of_prague_without_its_contracts_makes_no_block_and_says_why() {
     let words = format!("there is no contract at {address}, ");
     assert!(message.contains(&words) && message.contains("EIP-7002"), "{message}");
 }
+
+/// The fork of today may ask for contracts that were not there when the last block was made.
+#[test]
+fn what_is_served_read_only_is_of_the_fork_of_its_head() {
+    let genesis = dev_genesis(1337, &[ALICE], U256::from(u64::MAX));
+    let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();
+    for fork in ["pragueTime", "osakaTime"] {
+        genesis["config"][fork] = json!(1);
+    }
+    let address = WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS;
+    assert!(genesis["alloc"].as_object_mut().unwrap().remove(&format!("{address:x}")).is_some());
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("genesis.json"), dir.path().join("data"));
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    polytrie!["init", "--chain", file, "--datadir", data].ok();
+    let node = Devnet::open(&data, args!["--read-only"]);
+    assert_eq!(node.call("eth_estimateGas", json!([{ "from": ALICE, "to": BOB }])), "0x5208");
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["pending", false]))["number"], "0x0");
+}

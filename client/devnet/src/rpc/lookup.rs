@@ -128,8 +128,12 @@ impl Rpc {
     }
 
     /// The block that would be made now. Where a signer of Clique makes the next one, or a consensus layer has just sent it,
-    /// there is none, and the head takes its place.
+    /// there is none, and the head takes its place; so it does where nothing is made, as the fork of today may ask for more than
+    /// the state of the head has.
     pub(super) fn pending_block(&self, view: &View) -> RpcResult<Option<Arc<PendingBlock>>> {
+        if self.node.is_read_only() {
+            return Ok(None);
+        }
         let rules = view.next_rules(self.node.spec(), view.head.header.timestamp);
         match rules.clique() {
             None => Ok(self.node.pending()?),
