@@ -145,6 +145,54 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     assert_eq!(node.call("eth_getTransactionReceipt", json!([other]))["status"], "0x1");
 }
 
+/// Blocks may come with the state, but not their receipts.
+#[test]
+fn what_is_not_known_of_earlier_blocks_is_not_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (data, dump, blocks, begun) = (file("data"), file("dump"), file("blocks"), file("begun"));
+    let node = Devnet::open(&data, args!["--state", "mpt"]);
+    // Logs without a topic: PUSH0 PUSH0 LOG0
+    node.call(
+        "eth_sendTransaction",
+        json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]),
+    );
+    let transfer = node.send(ALICE, BOB, 1);
+    node.stop();
+    polytrie!["db", "dump", dump, "--datadir", data].ok();
+    polytrie!["export", blocks, "--datadir", data].ok();
+    let genesis = data.join("genesis.json");
+    polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        blocks,
+        "--chain",
+        genesis,
+        "--datadir",
+        begun
+    ]
+    .ok();
+    let node = Devnet::open(&begun, args![]);
+    let block = node.call("eth_getBlockByNumber", json!(["0x2", false]));
+    assert_eq!(block["transactions"], json!([transfer]));
+    for (method, params) in [
+        ("eth_getLogs", json!([{ "fromBlock": "0x1", "toBlock": "latest" }])),
+        ("eth_getBlockReceipts", json!(["0x2"])),
+        ("eth_getTransactionReceipt", json!([transfer])),
+        ("ots_getBlockDetails", json!([2])),
+    ] {
+        let (code, message) = node.error(method, params);
+        let words = "the chain in this directory begins with the state at block 2";
+        assert!(code == -32000 && message.contains(words), "{method}: {message}");
+    }
+    node.send(ALICE, BOB, 1);
+    let found = node.call("ots_searchTransactionsBefore", json!([ALICE, 0, 25]));
+    assert_eq!(found["txs"].as_array().unwrap().len(), 1);
+    assert_eq!(node.call("eth_getLogs", json!([{ "fromBlock": "0x2" }])), json!([]));
+}
+
 /// An import of the blocks must show that something is missing.
 #[test]
 fn an_export_tells_of_changes_by_hand() {

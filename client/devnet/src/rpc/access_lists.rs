@@ -62,7 +62,7 @@ pub(super) fn list_of(
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let body = &found.block.body;
     pass(&mut replay, &body.transactions)?;
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(view, found)?;
     let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, &body.ommers, withdrawals)?;
     let list = sandbox.end_access_list().unwrap_or_default();

@@ -72,7 +72,7 @@ fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
 fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
     let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let hold_roots =
         !rpc.rules(&found.header, is_merged(rpc, &found)).is(EthereumHardfork::Byzantium);
     if hold_roots && !rpc.node.kind().canonical && !receipts.is_empty() {

@@ -5,7 +5,7 @@ use super::{
     error::{RpcError, RpcResult},
 };
 use crate::{PendingBlock, View};
-use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
@@ -77,6 +77,23 @@ impl Rpc {
                 }
             })
         })
+    }
+
+    /// The block that the chain begins with: its genesis block, or the one whose state it was given. Those after it were executed
+    /// here.
+    pub(super) fn beginning(&self, view: &View) -> RpcResult<u64> {
+        let genesis = self.node.spec().genesis_header().number;
+        Ok(view.db().start()?.unwrap_or(genesis))
+    }
+
+    /// The receipts of a block. Those of a block that was not executed here are not known.
+    pub(super) fn receipts(&self, view: &View, found: &Found) -> RpcResult<Vec<ReceiptEnvelope>> {
+        let number = found.header.number;
+        match view.db().receipts(number)? {
+            Some(receipts) => Ok(receipts),
+            None if found.block.body.transactions.is_empty() => Ok(Vec::new()),
+            None => Err(view.db().missing(number).into()),
+        }
     }
 
     /// The first block up to `number` that can be told of: the genesis block, or what comes after the state that the chain

@@ -110,7 +110,7 @@ fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
         return pending_receipts(rpc, &pending).map(Some);
     }
     let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipts(&found, receipts, blob_fee).map(Some)
 }

@@ -81,7 +81,7 @@ fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Byt
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipt(&found, index, receipts, blob_fee)
 }

@@ -81,7 +81,7 @@ fn block_details(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let mut fees = U256::ZERO;
     for (tx, gas) in found.block.body.transactions.iter().zip(gas_used(&receipts)) {
         let price = tx.effective_gas_price(found.header.base_fee_per_gas);
@@ -158,7 +158,7 @@ fn without_logs(receipt: &mut Value) {
 }
 
 fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(view, found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipts(found, receipts, blob_fee)
 }
