@@ -61,7 +61,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let transactions = transactions
         .map(|list| list.iter().map(with_sender).collect::<RpcResult<Vec<_>>>())
         .transpose()?;
-    let mut brought = B256Map::default();
+    let mut brought: B256Map<Arc<BlobTransactionSidecarVariant>> = B256Map::default();
     let transactions = transactions.map(|given| {
         let without_blobs = given.into_iter().map(|(tx, sender, blobs)| {
             brought.extend(blobs.map(|blobs| (*tx.tx_hash(), blobs)));
