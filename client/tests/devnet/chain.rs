@@ -128,6 +128,11 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
         node.call("eth_feeHistory", json!([blocks, "latest", [50]]))["oldestBlock"].clone()
     };
     assert_eq!(oldest("0x400"), "0x3");
+    // There are such blocks, so that they are not said to be none.
+    for number in ["0x1", "latest"] {
+        let (code, message) = node.error("eth_getBlockByNumber", json!([number, false]));
+        assert!(code == -32000 && message.contains("begins with the state at block 3"));
+    }
     node.call("evm_mine", json!([]));
     assert_eq!(oldest("0x400"), "0x4");
     let since = node.call("eth_capabilities", json!([]));

@@ -61,7 +61,7 @@ pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found>
 
 fn named(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
     let number = rpc.known(view, id)?;
-    rpc.block(view, number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
+    rpc.block(view, number)?.ok_or_else(|| view.db().missing(number).into())
 }
 
 fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {

@@ -138,9 +138,11 @@ impl Rpc {
 
     /// The block of the chain that an id names: `pending` stands for the head.
     pub(super) fn made(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
-        match self.number(view, id)? {
-            Some(number) => self.block(view, number),
-            None => Ok(None),
+        let Some(number) = self.number(view, id)? else { return Ok(None) };
+        match self.block(view, number)? {
+            // There is one, from before the state that the chain begins with.
+            None => Err(view.db().missing(number).into()),
+            found => Ok(found),
         }
     }
 
