@@ -3,6 +3,7 @@
 use super::{
     Chain, ChainDb,
     error::ChainError,
+    recent::BLOCK_HASHES,
     tables::{INDEXED_KEY, META, TRANSACTIONS},
 };
 use alloy_consensus::{Block, TxEnvelope};
@@ -32,9 +33,14 @@ impl<R: Read> ChainDb<R> {
 
     /// The first block that the index does not have.
     fn first_unindexed(&self) -> Result<u64, ChainError> {
-        let Some(row) = self.store().get(META, INDEXED_KEY)? else { return Ok(0) };
-        let Ok(hash) = B256::try_from(row.as_slice()) else { return Ok(0) };
-        Ok(self.number_of(&hash)?.map_or(0, |number| number + 1))
+        let row = self.store().get(META, INDEXED_KEY)?;
+        let hash = row.and_then(|row| B256::try_from(row.as_slice()).ok());
+        let indexed = hash.map(|hash| self.number_of(&hash)).transpose()?.flatten();
+        if let Some(indexed) = indexed {
+            return Ok(indexed + 1);
+        }
+        // Where the chain begins in the middle there are millions of numbers without a block before that.
+        Ok(self.start()?.map_or(0, |start| start.saturating_sub(BLOCK_HASHES as u64)))
     }
 }
 
@@ -110,4 +116,28 @@ pub(super) fn remove_transactions(batch: &mut Batch, block: &Block<TxEnvelope>) 
         batch.delete(TRANSACTIONS, tx.tx_hash().as_slice());
     }
     batch.put(META, INDEXED_KEY, block.header.parent_hash.as_slice());
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{Head, Start, TABLES};
+    use alloy_consensus::{Header, Sealable};
+    use alloy_primitives::U256;
+    use polytrie_chainspec::ChainSpec;
+    use polytrie_kv::Store;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_is_not_there_is_not_looked_for() {
+        let db = ChainDb::new(Store::memory(TABLES).unwrap());
+        assert_eq!(db.first_unindexed().unwrap(), 0);
+        let header = Header { number: 20_000_000, ..Header::default() }.seal_slow();
+        let head = Head { header, total_difficulty: U256::ZERO };
+        let start = Start { head, block: None, ancestors: BTreeMap::new() };
+        let spec = ChainSpec::load("dev").unwrap();
+        db.begin_at(&spec, &start).unwrap();
+        assert_eq!(db.first_unindexed().unwrap(), 20_000_000 - 256);
+    }
 }

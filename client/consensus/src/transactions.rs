@@ -32,9 +32,28 @@ const MAX_INIT_CODE_SIZE_AMSTERDAM: usize = 0x2_0000;
 ///
 /// The first rule that the transaction breaks.
 pub fn check_transaction(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
-    check_type(rules, tx)?;
-    check_chain_id(rules, tx)?;
+    check_network(rules, tx)?;
     check_signature(rules, tx)?;
+    check_fields(rules, tx)
+}
+
+/// As [`check_transaction`], for a transaction without a true signature ([`impersonated`](super::impersonated)).
+///
+/// # Errors
+///
+/// The first rule that the transaction breaks.
+pub fn check_unsigned(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
+    check_network(rules, tx)?;
+    check_fields(rules, tx)
+}
+
+/// Whether the fork and the chain take such a transaction.
+fn check_network(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
+    check_type(rules, tx)?;
+    check_chain_id(rules, tx)
+}
+
+fn check_fields(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
     if tx.nonce() == u64::MAX {
         return Err(TransactionError::NonceTooHigh);
     }

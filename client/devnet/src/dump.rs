@@ -1,6 +1,6 @@
 //! The whole state by address, to be kept in a file and loaded into another node.
 
-use super::{BlockTime, MineOptions, Node, NodeError, View};
+use super::{BlockTime, MineOptions, Node, NodeError, View, producer::check_time};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateReader};
@@ -87,14 +87,13 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If nothing may be changed, or the store fails.
+    /// If nothing may be changed, no block could follow one of the time that the state is of, or the store fails.
     pub fn load(
         &self,
         accounts: BTreeMap<Address, WholeAccount>,
         origin: Option<Origin>,
     ) -> Result<(), NodeError> {
         self.writable()?;
-        self.pool().clear();
         let head = self.view().head.header.clone();
         let missing = origin.map_or(0, |origin| origin.number.saturating_sub(head.number));
         let missing = if missing > MOST_BLOCKS {
@@ -108,6 +107,10 @@ impl Node {
             missing
         };
         let last = origin.map_or(0, |origin| origin.timestamp);
+        if missing > 0 {
+            check_time(last.max(head.timestamp.saturating_add(missing)), head.timestamp)?;
+        }
+        self.pool().clear();
         let mine = |left: u64| {
             let parent = self.view().head.header.timestamp;
             let time = BlockTime::Exactly(last.saturating_sub(left).max(parent + 1));

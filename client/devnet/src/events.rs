@@ -26,7 +26,7 @@ pub enum Event {
     Block(Sealed<Header>),
     /// Blocks were taken back.
     Reverted(Reverted),
-    /// A transaction can go into the next block.
+    /// A transaction can go into the next block. Its blobs are left out.
     Pending(Arc<PoolTransaction>),
 }
 

@@ -38,6 +38,8 @@ pub struct Miner {
 #[derive(Debug)]
 struct State {
     mode: MiningMode,
+    /// When that was chosen.
+    since: Instant,
     /// Something arrived since the last look.
     arrived: bool,
     stopped: bool,
@@ -97,7 +99,8 @@ impl State {
                 When::Now(Turn::Mine(MineOptions::default()))
             }
             MiningMode::OnArrival | MiningMode::Manual => When::Later,
-            MiningMode::Every(period) => match last.checked_add(period) {
+            // As with anvil and hardhat the first block comes a period after it was asked for.
+            MiningMode::Every(period) => match last.max(self.since).checked_add(period) {
                 Some(due) if now >= due => When::Now(Turn::Mine(MineOptions::EVEN_EMPTY)),
                 Some(due) => When::At(due),
                 // So long that it never ends.
@@ -111,6 +114,7 @@ impl Miner {
     pub(super) fn new(mode: MiningMode) -> Self {
         let state = State {
             mode,
+            since: Instant::now(),
             arrived: false,
             stopped: false,
             totals: BlockStats::default(),
@@ -129,6 +133,7 @@ impl Miner {
     pub fn set_mode(&self, mode: MiningMode) {
         let mut state = self.state.lock();
         state.mode = mode;
+        state.since = Instant::now();
         state.arrived = true;
         self.changed.notify_all();
     }
@@ -299,5 +304,22 @@ mod tests {
         // One that never comes.
         state.mode = MiningMode::Every(Duration::MAX);
         assert_eq!(state.when(last, due), When::Later);
+    }
+
+    #[test]
+    fn a_period_begins_when_it_is_asked_for() {
+        let period = Duration::from_secs(5);
+        let miner = Miner::new(MiningMode::Manual);
+        let before = Instant::now();
+        miner.set_mode(MiningMode::Every(period));
+        let mut state = miner.state.into_inner();
+        assert!(state.since >= before);
+        // However long ago the last block was made.
+        let last = state.since;
+        state.since = last + 10 * period;
+        let now = state.since;
+        assert_eq!(state.when(last, now), When::At(now + period));
+        let mine = When::Now(Turn::Mine(MineOptions::EVEN_EMPTY));
+        assert_eq!(state.when(last, now + period), mine);
     }
 }

@@ -4,10 +4,13 @@ use super::{BlockFees, Node, NodeError, View, log::BlockLog};
 use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
-use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError};
+use polytrie_chain::executor::{BlockInvalid, BlockRun, ExecuteError, InternalError};
 use polytrie_chain::{BuiltBlock, Chain, NewHead, NextBlock};
 use polytrie_chainspec::Rules;
-use polytrie_consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee};
+use polytrie_consensus::{
+    MAX_RLP_BLOCK_SIZE, TransactionError, check_transaction, impersonated, next_base_fee,
+    next_blob_fee,
+};
 use polytrie_state::{Account, TxWrites, WriteSet};
 use std::{ops::Deref, sync::Arc};
 
@@ -100,7 +103,7 @@ pub(super) struct Picked {
     included: Vec<(Address, u64)>,
     /// The blobs of what was included, in order.
     sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
-    /// What can never be included.
+    /// What can never be included, or cannot be executed here.
     hopeless: Vec<(B256, String)>,
     /// What the log will say, if it is to say anything.
     log: Option<BlockLog>,
@@ -197,12 +200,7 @@ impl Node {
             None => self.build(&mut chain, next, &mut Picked::default())?,
             Some(transactions) => {
                 let writes = self.view().cheats.writes();
-                chain.build(next, &writes, &mut |run, _, _| {
-                    for (tx, sender) in &transactions {
-                        run.transact(tx, *sender)?;
-                    }
-                    Ok(transactions.iter().map(|(tx, _)| tx.clone()).collect())
-                })?
+                chain.build(next, &writes, &mut |run, _, rules| given(run, rules, &transactions))?
             }
         };
         Ok(built.into_block())
@@ -221,13 +219,13 @@ impl Node {
         let built = chain.build(next, &none, &mut |run, header, rules| match of_pool {
             true => self.pick(run, header, rules, &mut picked),
             false => Ok(Vec::new()),
-        })?;
+        });
         // With changes by hand, which are in the next block of the node's own, it might be included there.
         if !picked.hopeless.is_empty() && self.view().cheats.is_empty() {
             self.forget(&picked.hopeless);
             self.notify();
         }
-        Ok(Payload { built: built.into_block(), sidecars: picked.sidecars })
+        Ok(Payload { built: built?.into_block(), sidecars: picked.sidecars })
     }
 
     /// Sets the time of the next block.
@@ -288,10 +286,13 @@ impl Node {
         picked: &mut Picked,
     ) -> Result<NewHead, NodeError> {
         let writes = self.view().cheats.writes();
-        let built = chain.build(next, &writes, &mut |run, header, rules| {
-            self.pick(run, header, rules, picked)
-        })?;
-        Ok(built)
+        let built = chain
+            .build(next, &writes, &mut |run, header, rules| self.pick(run, header, rules, picked));
+        if built.is_err() {
+            // What kept this block from being made must not be in the way of the next one.
+            self.forget(&picked.hopeless);
+        }
+        Ok(built?)
     }
 
     fn pick(
@@ -305,8 +306,7 @@ impl Node {
             base: header.base_fee_per_gas.unwrap_or(0),
             blob: self.spec.blob_fee(header).unwrap_or(0),
         };
-        let max_blob_gas =
-            rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);
+        let max_blob_gas = max_blob_gas(rules);
         if picked.log.is_some() {
             run.watch_console();
         }
@@ -347,7 +347,16 @@ impl Node {
                 Err(ExecuteError::Invalid(reason)) => {
                     picked.hopeless.push((next.tx.hash(), reason.to_string()));
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The chain begins after the block that it asks for.
+                    if matches!(
+                        error,
+                        ExecuteError::Internal(InternalError::MissingBlockHash { .. })
+                    ) {
+                        picked.hopeless.push((next.tx.hash(), error.to_string()));
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(transactions)
@@ -360,6 +369,34 @@ impl Node {
             pool.discard(hash);
         }
     }
+}
+
+/// Blob gas that a block has at most.
+fn max_blob_gas(rules: &Rules<'_>) -> u64 {
+    rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB)
+}
+
+/// Executes these transactions, of which nothing was checked yet.
+fn given(
+    run: &mut BlockRun<'_>,
+    rules: &Rules<'_>,
+    transactions: &[(TxEnvelope, Address)],
+) -> Result<Vec<TxEnvelope>, ExecuteError> {
+    let blobs = transactions.iter().filter_map(|(tx, _)| tx.blob_gas_used());
+    let (found, most) = (blobs.fold(0, u64::saturating_add), max_blob_gas(rules));
+    if found > most {
+        let reason = format!("its blobs take {found} gas, expected at most {most}");
+        return Err(BlockInvalid::Other { reason }.into());
+    }
+    for (index, (tx, sender)) in transactions.iter().enumerate() {
+        let invalid = |error: TransactionError| {
+            let (hash, reason) = (*tx.tx_hash(), error.to_string());
+            BlockInvalid::Transaction { index, hash, reason }
+        };
+        check_transaction(rules, tx).map_err(invalid)?;
+        run.transact(tx, *sender)?;
+    }
+    Ok(transactions.iter().map(|(tx, _)| tx.clone()).collect())
 }
 
 /// The accounts that have another nonce after a block than before, and which.

@@ -28,6 +28,11 @@ impl Snapshots {
         self.last
     }
 
+    /// All points, by their numbers.
+    pub(super) fn points(&self) -> &BTreeMap<u64, Point> {
+        &self.points
+    }
+
     /// The lowest block that there is a point at.
     pub(super) fn lowest_block(&self) -> Option<u64> {
         self.points.values().map(|point| point.number).min()

@@ -7,7 +7,7 @@ use alloy_consensus::{
     BlobTransactionSidecarVariant, SidecarBuilder, SignableTransaction, SimpleCoder, TxEip1559,
     TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEip7702, TypedTransaction,
 };
-use alloy_eips::eip7702::Authorization;
+use alloy_eips::{eip7702::Authorization, eip7825::MAX_TX_GAS_LIMIT_OSAKA};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use parking_lot::Mutex;
 use polytrie_chain::{Chain, ChainOptions, TABLES};
@@ -16,6 +16,7 @@ use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::{LAYERS, LayerOptions};
 use polytrie_node::datadir::{DataDir, OpenOptions};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -292,6 +293,24 @@ fn anybody_can_be_impersonated() {
     assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
 }
 
+/// A block could not hold it, and its sender would wait for ever.
+#[test]
+fn who_is_impersonated_keeps_the_rules_of_transactions() {
+    let node = node(LAYERS[0].name);
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: MAX_TX_GAS_LIMIT_OSAKA + 1,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(SOMEBODY),
+        ..Default::default()
+    };
+    let sender = node.accounts().addresses()[0];
+    let tx = PoolTransaction::local(impersonate(tx.into(), sender)).unwrap();
+    let error = node.submit(tx).unwrap_err();
+    assert!(matches!(error, NodeError::Pool(PoolError::Invalid(_))), "{error}");
+    assert!(node.pool().is_empty());
+}
+
 /// Nonces do not only rise by one for each transaction of a sender.
 #[test]
 fn what_follows_nonces_that_others_have_raised_is_mined() {
@@ -355,6 +374,21 @@ fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
     node.mine(MineOptions::default()).unwrap().unwrap();
     assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(2));
     assert!(node.pool().is_empty());
+}
+
+#[test]
+fn a_state_of_the_end_of_time_is_refused_before_anything_changes() {
+    let node = node("raw");
+    node.submit(transfer(&node, 0, 0, 1)).unwrap();
+    let account = WholeAccount { balance: U256::from(7), ..WholeAccount::default() };
+    let accounts = BTreeMap::from([(SOMEBODY, account)]);
+    let origin = Origin { number: 2, timestamp: u64::MAX };
+    let error = node.load(accounts.clone(), Some(origin)).unwrap_err();
+    assert!(matches!(error, NodeError::Time(_)), "{error}");
+    assert_eq!((node.view().head.number(), node.pool().len()), (0, 1));
+    node.load(accounts, Some(Origin { timestamp: 0, ..origin })).unwrap();
+    assert_eq!((node.view().head.number(), node.pool().len()), (2, 0));
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
 }
 
 /// Hears of blocks.
@@ -543,6 +577,16 @@ fn blobs_wait_until_their_fee_has_fallen() {
     let refused = node.submit(blobs(1, 1)).unwrap_err();
     let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
     assert!(is_fee, "{refused}");
+}
+
+#[test]
+fn who_hears_of_a_transaction_is_not_given_its_blobs() {
+    let node = node("mpt");
+    let mut events = node.pending_events();
+    node.submit(with_blob(&node, 0, 0)).unwrap();
+    let Ok(Event::Pending(tx)) = events.try_recv() else { panic!("nothing was told") };
+    assert!(tx.tx.is_eip4844() && tx.sidecar.is_none() && tx.bytes < 1_000);
+    assert!(node.pool().get(&tx.hash()).unwrap().sidecar.is_some());
 }
 
 #[test]

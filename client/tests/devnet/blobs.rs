@@ -76,3 +76,32 @@ fn a_call_sees_the_hashes_of_blobs() {
         assert!(message.contains("`blobs` but no blobVersionedHashes"), "{message}");
     }
 }
+
+/// A block of given transactions is one that a consensus layer could take.
+#[test]
+fn a_block_to_be_built_has_room_for_so_many_blobs() {
+    let node = Devnet::start("mpt", args![]);
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let attributes = json!({
+        "timestamp": "0xffffffff",
+        "prevRandao": head["hash"],
+        "suggestedFeeRecipient": ALICE,
+        "withdrawals": [],
+        "parentBeaconBlockRoot": head["hash"],
+    });
+    let signed = |nonce: &str, blobs: usize| {
+        let hashes = vec![HASH; blobs];
+        let more = json!({ "blobVersionedHashes": hashes, "gas": "0x5208", "nonce": nonce });
+        node.call("eth_signTransaction", transfer(more))["raw"].clone()
+    };
+    let build = |transactions: [Value; 2]| {
+        node.answer("testing_buildBlockV1", json!([head["hash"], attributes, transactions]))
+    };
+    let built = build([signed("0x0", 6), signed("0x1", 3)]);
+    assert_eq!(built["result"]["executionPayload"]["blobGasUsed"], "0x120000", "{built}");
+    for (first, second) in [(7, 1), (6, 4)] {
+        let built = build([signed("0x0", first), signed("0x1", second)]);
+        let message = built["error"]["message"].as_str().unwrap();
+        assert!(message.contains("blob"), "{message}");
+    }
+}

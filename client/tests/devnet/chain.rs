@@ -98,6 +98,106 @@ fn a_directory_that_was_converted_goes_on() {
     assert_eq!(node.head(), head + 1);
 }
 
+/// What came before the block that the chain begins with is not here, and the node works without it.
+#[test]
+fn a_chain_that_begins_in_the_middle_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (data, dump, header, begun) = (file("data"), file("dump"), file("header"), file("begun"));
+    let node = Devnet::open(&data, args!["--no-mining", "--state", "mpt"]);
+    node.call("anvil_mine", json!(["0x3"]));
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    node.stop();
+    std::fs::write(&header, block.to_string()).unwrap();
+    polytrie!["db", "dump", dump, "--datadir", data].ok();
+    let genesis = data.join("genesis.json");
+    polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        header,
+        "--chain",
+        genesis,
+        "--datadir",
+        begun
+    ]
+    .ok();
+    let node = Devnet::open(&begun, args!["--no-mining"]);
+    let oldest = |blocks: &str| {
+        node.call("eth_feeHistory", json!([blocks, "latest", [50]]))["oldestBlock"].clone()
+    };
+    assert_eq!(oldest("0x400"), "0x3");
+    // There are such blocks, so that they are not said to be none.
+    for number in ["0x1", "latest"] {
+        let (code, message) = node.error("eth_getBlockByNumber", json!([number, false]));
+        assert!(code == -32000 && message.contains("begins with the state at block 3"));
+    }
+    node.call("evm_mine", json!([]));
+    assert_eq!(oldest("0x400"), "0x4");
+    let since = node.call("eth_capabilities", json!([]));
+    assert_eq!(since["blocks"]["oldestBlock"], "0x4");
+    assert_eq!(since["stateproofs"]["oldestBlock"], "0x3");
+    node.call("eth_getProof", json!([ALICE, [], "0x3"]));
+    // Who asks for the hash of block 1, which is not known, does not keep others from their blocks.
+    let asks = json!([{ "from": ALICE, "data": "0x60014000", "gas": "0x186a0" }]);
+    let asks = node.call("eth_sendTransaction", asks);
+    let other = json!([{ "from": BOB, "to": ALICE, "value": "0x1", "gas": "0x5208" }]);
+    let other = node.call("eth_sendTransaction", other);
+    assert!(node.error("evm_mine", json!([])).1.contains("BLOCKHASH"));
+    assert_eq!(node.call("eth_getTransactionByHash", json!([asks])), Value::Null);
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([other]))["status"], "0x1");
+}
+
+/// Blocks may come with the state, but not their receipts.
+#[test]
+fn what_is_not_known_of_earlier_blocks_is_not_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (data, dump, blocks, begun) = (file("data"), file("dump"), file("blocks"), file("begun"));
+    let node = Devnet::open(&data, args!["--state", "mpt"]);
+    // Logs without a topic: PUSH0 PUSH0 LOG0
+    node.call(
+        "eth_sendTransaction",
+        json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]),
+    );
+    let transfer = node.send(ALICE, BOB, 1);
+    node.stop();
+    polytrie!["db", "dump", dump, "--datadir", data].ok();
+    polytrie!["export", blocks, "--datadir", data].ok();
+    let genesis = data.join("genesis.json");
+    polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        blocks,
+        "--chain",
+        genesis,
+        "--datadir",
+        begun
+    ]
+    .ok();
+    let node = Devnet::open(&begun, args![]);
+    let block = node.call("eth_getBlockByNumber", json!(["0x2", false]));
+    assert_eq!(block["transactions"], json!([transfer]));
+    for (method, params) in [
+        ("eth_getLogs", json!([{ "fromBlock": "0x1", "toBlock": "latest" }])),
+        ("eth_getBlockReceipts", json!(["0x2"])),
+        ("eth_getTransactionReceipt", json!([transfer])),
+        ("ots_getBlockDetails", json!([2])),
+    ] {
+        let (code, message) = node.error(method, params);
+        let words = "the chain in this directory begins with the state at block 2";
+        assert!(code == -32000 && message.contains(words), "{method}: {message}");
+    }
+    node.send(ALICE, BOB, 1);
+    let found = node.call("ots_searchTransactionsBefore", json!([ALICE, 0, 25]));
+    assert_eq!(found["txs"].as_array().unwrap().len(), 1);
+    assert_eq!(node.call("eth_getLogs", json!([{ "fromBlock": "0x2" }])), json!([]));
+}
+
 /// An import of the blocks must show that something is missing.
 #[test]
 fn an_export_tells_of_changes_by_hand() {
@@ -137,4 +237,23 @@ fn a_genesis_of_prague_without_its_contracts_makes_no_block_and_says_why() {
     let (_, message) = start(&genesis).error("evm_mine", json!([]));
     let words = format!("there is no contract at {address}, ");
     assert!(message.contains(&words) && message.contains("EIP-7002"), "{message}");
+}
+
+/// The fork of today may ask for contracts that were not there when the last block was made.
+#[test]
+fn what_is_served_read_only_is_of_the_fork_of_its_head() {
+    let genesis = dev_genesis(1337, &[ALICE], U256::from(u64::MAX));
+    let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();
+    for fork in ["pragueTime", "osakaTime"] {
+        genesis["config"][fork] = json!(1);
+    }
+    let address = WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS;
+    assert!(genesis["alloc"].as_object_mut().unwrap().remove(&format!("{address:x}")).is_some());
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("genesis.json"), dir.path().join("data"));
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    polytrie!["init", "--chain", file, "--datadir", data].ok();
+    let node = Devnet::open(&data, args!["--read-only"]);
+    assert_eq!(node.call("eth_estimateGas", json!([{ "from": ALICE, "to": BOB }])), "0x5208");
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["pending", false]))["number"], "0x0");
 }

@@ -222,6 +222,28 @@ fn mining_by_hand() {
     assert!(node.error("hardhat_reset", forked).1.contains("not supported"));
 }
 
+/// The types that alloy reads these answers as leave nothing out and take nothing else.
+#[test]
+fn answers_are_those_that_alloy_reads() {
+    let node = Devnet::start("mpt", args![]);
+    let genesis = node.call("eth_getBlockByNumber", json!(["latest", false]))["hash"].clone();
+    let id = node.call("evm_snapshot", json!([]));
+    let metadata = node.call("anvil_metadata", json!([]));
+    assert_eq!(metadata["snapshots"], json!({ id.as_str().unwrap(): [0, genesis] }));
+    node.call("evm_mine", json!([]));
+    for (method, params, expected) in [
+        ("anvil_setAutomine", json!([true]), Value::Null),
+        ("evm_setAutomine", json!([true]), json!(true)),
+        ("anvil_setIntervalMining", json!([1_000_000]), Value::Null),
+        ("evm_setIntervalMining", json!([1_000_000_000]), json!(true)),
+        ("anvil_reorg", json!({ "depth": 1, "tx_block_pairs": [] }), Value::Null),
+        ("anvil_reorg", json!([1, []]), Value::Null),
+    ] {
+        assert_eq!(node.call(method, params), expected, "{method}");
+    }
+    assert_eq!(node.head(), 1);
+}
+
 #[test]
 fn messages_are_signed() {
     let node = Devnet::start("mpt", args![]);

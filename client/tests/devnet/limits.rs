@@ -284,6 +284,23 @@ fn a_notification_is_answered_with_nothing() {
     assert_eq!(node.post(&format!("[{mine}]")), (204, String::new()));
 }
 
+#[test]
+fn what_waits_is_shown_as_far_as_it_fits() {
+    let node = Devnet::start("mpt", args!["--no-mining", "--rpc.max-response", "2k"]);
+    node.send(ALICE, BOB, 1);
+    let content = node.call("txpool_content", json!([]));
+    assert_eq!(content["pending"][ALICE.to_checksum(None)]["0"]["nonce"], "0x0");
+    for _ in 0..4 {
+        node.send(ALICE, BOB, 1);
+    }
+    for method in ["txpool_content", "eth_pendingTransactions"] {
+        let (code, message) = node.error(method, json!([]));
+        assert!(code == -32008 && message.contains("--rpc.max-response"), "{method}: {message}");
+    }
+    let lines = node.call("txpool_inspect", json!([]));
+    assert_eq!(lines["pending"][ALICE.to_checksum(None)].as_object().unwrap().len(), 5);
+}
+
 /// A request has one deadline, however many blocks it looks through.
 #[test]
 fn searches_end_too() {

@@ -1,7 +1,7 @@
 //! Transactions that keep and break each rule, and the official vectors.
 
 use super::{chain, rlp::Item, rules_at};
-use crate::{TransactionError, check_transaction, recover_sender};
+use crate::{TransactionError, check_transaction, check_unsigned, recover_sender};
 use alloy_consensus::{
     SignableTransaction, Transaction, TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant,
     TxEip4844WithSidecar, TxEip7702, TxEnvelope, TxLegacy, crypto::SECP256K1N_HALF,
@@ -204,6 +204,27 @@ fn authorization_list_is_not_empty() {
     assert_eq!(
         checked("Prague", &with_authorizations(0)),
         Err(TransactionError::EmptyAuthorizationList)
+    );
+}
+
+/// A development node acts as accounts whose keys it does not have.
+#[test]
+fn what_nobody_signed_keeps_all_other_rules() {
+    let spec = chain("Osaka");
+    let rules = rules_at(&spec, 1, 1);
+    let max = 1 << 24;
+    let unsigned =
+        |gas_limit| signed_with(TxLegacy { gas_limit, ..legacy() }, U256::ONE, U256::ZERO);
+    assert!(check_transaction(&rules, &unsigned(max)).is_err());
+    assert_eq!(check_unsigned(&rules, &unsigned(max)), Ok(()));
+    assert_eq!(
+        check_unsigned(&rules, &unsigned(max + 1)),
+        Err(TransactionError::GasLimitAboveCap { found: max + 1, max })
+    );
+    let elsewhere = TxLegacy { chain_id: Some(2), ..legacy() };
+    assert_eq!(
+        check_unsigned(&rules, &signed_with(elsewhere, U256::ONE, U256::ZERO)),
+        Err(TransactionError::ChainId { found: 2, expected: 1 })
     );
 }
 

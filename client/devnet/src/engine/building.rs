@@ -7,7 +7,8 @@ use super::{Engine, EngineError};
 use crate::{Node, NodeError, Payload};
 use alloy_primitives::{B64, B256, Keccak256};
 use alloy_rpc_types_engine::PayloadId;
-use polytrie_chain::{BuildError, NextBlock};
+use polytrie_chain::executor::InternalError;
+use polytrie_chain::{BuildError, ChainError, NextBlock};
 use std::{collections::VecDeque, sync::Arc};
 
 /// Payloads that are kept; the first one makes room.
@@ -72,6 +73,9 @@ impl Engine {
                 Err(NodeError::Build(BuildError::Refused(reason))) => {
                     tracing::warn!("no payload could be made of the pool: {reason}");
                 }
+                Err(NodeError::Build(BuildError::Broken(ChainError::Execution(
+                    error @ InternalError::MissingBlockHash { .. },
+                )))) => tracing::warn!("no payload could be made of the pool: {error}"),
                 Err(error) => return Err(error.into()),
             }
         }

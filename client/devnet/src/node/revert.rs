@@ -5,7 +5,7 @@ use crate::{Cheats, Clock, MineOptions, NodeError, Settings, snapshots::Point};
 use alloy_primitives::B256;
 use polytrie_chain::{Chain, ChainError};
 use polytrie_kv::MemoryEngine;
-use polytrie_state::StateReader;
+use polytrie_state::{BlockRef, StateReader};
 use std::sync::Arc;
 
 impl Node {
@@ -53,6 +53,13 @@ impl Node {
         let id = self.snapshots.lock().add(point);
         self.keep_ways_back(&mut chain);
         Ok(id)
+    }
+
+    /// The moments that are remembered: the number of each, and the block that was the head.
+    pub fn snapshots(&self) -> Vec<(u64, BlockRef)> {
+        let snapshots = self.snapshots.lock();
+        let block = |point: &Point| BlockRef { number: point.number, hash: point.hash };
+        snapshots.points().iter().map(|(id, point)| (*id, block(point))).collect()
     }
 
     /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that

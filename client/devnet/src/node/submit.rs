@@ -121,13 +121,14 @@ impl Node {
         self.announce_pending(added.iter().flat_map(|added| &added.promoted));
     }
 
-    /// Announces transactions that can go into the next block.
+    /// Announces transactions that can go into the next block, without their blobs: those would be kept until the slowest
+    /// receiver has heard of them.
     pub(crate) fn announce_pending<'a>(
         &self,
         promoted: impl IntoIterator<Item = &'a Arc<PoolTransaction>>,
     ) {
         for tx in promoted {
-            self.events.tell(Event::Pending(Arc::clone(tx)));
+            self.events.tell(Event::Pending(tx.without_blobs()));
         }
     }
 

@@ -8,7 +8,9 @@ use alloy_eips::{Encodable2718, eip4844::env_settings::EnvKzgSettings};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_chain::executor::intrinsic_gas;
 use polytrie_chainspec::Rules;
-use polytrie_consensus::{check_transaction, impersonated, recover_sender, sender_of};
+use polytrie_consensus::{
+    check_transaction, check_unsigned, impersonated, recover_sender, sender_of,
+};
 use std::sync::Arc;
 
 /// The largest transaction without its blobs, in bytes.
@@ -78,6 +80,14 @@ impl PoolTransaction {
         Self { tx, sender, sidecar, cost, bytes, arrival: 0 }
     }
 
+    /// This one without its blobs.
+    pub(crate) fn without_blobs(self: &Arc<Self>) -> Arc<Self> {
+        match self.sidecar {
+            None => Arc::clone(self),
+            Some(_) => Arc::new(Self::new(self.tx.clone(), self.sender, None)),
+        }
+    }
+
     /// Its hash.
     pub fn hash(&self) -> B256 {
         *self.tx.tx_hash()
@@ -99,8 +109,9 @@ impl PoolTransaction {
         if found > MAX_BYTES {
             return Err(PoolError::TooLarge { found, limit: MAX_BYTES });
         }
-        if impersonated(tx).is_none() {
-            check_transaction(rules, tx)?;
+        match impersonated(tx) {
+            None => check_transaction(rules, tx)?,
+            Some(_) => check_unsigned(rules, tx)?,
         }
         if tx.gas_limit() > gas_limit {
             return Err(PoolError::BlockGasLimit { found: tx.gas_limit(), limit: gas_limit });

@@ -32,13 +32,15 @@ fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     if id.is_pending() {
         return Ok(Value::Null);
     }
-    let Some(number) = rpc.number(&view, id)? else { return Ok(Value::Null) };
-    let Some(found) = rpc.block(&view, number)? else { return Ok(Value::Null) };
+    let Some(found) = rpc.made(&view, id)? else { return Ok(Value::Null) };
     match list_of(rpc, &view, &found)? {
         Some(list) => Ok(list.iter().map(account).collect()),
         None => Err(RpcError::new(
             RESOURCE_NOT_FOUND,
-            format!("block {number} has no access list: it is from before Amsterdam"),
+            format!(
+                "block {} has no access list: it is from before Amsterdam",
+                found.header.number
+            ),
         )),
     }
 }
@@ -60,7 +62,7 @@ pub(super) fn list_of(
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let body = &found.block.body;
     pass(&mut replay, &body.transactions)?;
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(view, found)?;
     let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, &body.ommers, withdrawals)?;
     let list = sandbox.end_access_list().unwrap_or_default();

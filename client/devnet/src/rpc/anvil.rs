@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{Cheats, MiningMode};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use jsonrpsee::core::RegisterMethodError;
-use polytrie_state::{Account, StateReader};
-use serde_json::{Value, json};
+use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
+use polytrie_state::{Account, BlockRef, StateReader};
+use serde_json::{Map, Value, json};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("anvil_setBalance", |rpc, args| {
@@ -110,7 +110,12 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         rpc.node.rollback(blocks)?;
         Ok(Value::Null)
     })?;
-    methods.add("anvil_reorg", reorg)?;
+    // alloy gives them their names.
+    methods.0.register_blocking_method("anvil_reorg", |params, rpc, _| {
+        let rpc = Rpc::new(rpc);
+        let args = Args::in_order_or_named(&params, &["depth", "tx_block_pairs"]);
+        args.and_then(|mut args| reorg(&rpc, &mut args)).map_err(ErrorObjectOwned::from)
+    })?;
     methods.add("anvil_reset", reset)?;
     methods.alias("anvil_reset", &["hardhat_reset"])?;
     methods.add("anvil_getGenesisTime", |rpc, _| Ok(rpc.node.spec().genesis_header().timestamp))?;
@@ -227,11 +232,16 @@ fn node_info(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
 
 fn metadata(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     let view = rpc.node.view();
+    let mut snapshots = Map::new();
+    for (id, BlockRef { number, hash }) in rpc.node.snapshots() {
+        snapshots.insert(format!("{id:#x}"), json!([number, hash]));
+    }
     Ok(json!({
         "clientVersion": CLIENT_VERSION,
         "chainId": rpc.node.spec().chain_id(),
         "instanceId": rpc.node.instance(),
         "latestBlockNumber": view.head.number(),
         "latestBlockHash": view.hash(),
+        "snapshots": snapshots,
     }))
 }

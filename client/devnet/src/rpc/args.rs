@@ -5,7 +5,7 @@ use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{B256, U256};
 use jsonrpsee::types::Params;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::vec;
 
 /// The names that blocks have.
@@ -34,6 +34,16 @@ impl Args {
             }
         };
         Ok(Self { values: values.into_iter(), taken: 0 })
+    }
+
+    /// The parameters of a request that may also come with these names, which are in their order.
+    pub(super) fn in_order_or_named(params: &Params<'_>, names: &[&str]) -> RpcResult<Self> {
+        let named = params.as_str().filter(|text| text.trim_start().starts_with('{'));
+        let Some(text) = named else { return Self::new(params) };
+        let mut named: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| RpcError::params(format!("invalid parameters: {error}")))?;
+        let values = names.iter().map(|name| named.remove(*name).unwrap_or(Value::Null));
+        Ok(Self { values: values.collect::<Vec<_>>().into_iter(), taken: 0 })
     }
 
     /// The next one, which is left to be taken.
@@ -215,6 +225,16 @@ mod tests {
         }
         let wrong = args(r#"["yes"]"#).next::<bool>().unwrap_err();
         assert!(wrong.message().starts_with("invalid argument 0: "), "{}", wrong.message());
+    }
+
+    #[test]
+    fn parameters_by_their_names() {
+        for text in [r#"[7, null]"#, r#" {"other": true, "more": null, "depth": 7}"#, r#"[7]"#] {
+            let params = Params::new(Some(text));
+            let mut found = Args::in_order_or_named(&params, &["depth", "more"]).unwrap();
+            assert_eq!(found.next::<Number>().unwrap(), Number(U256::from(7)), "{text}");
+            assert_eq!(found.optional::<bool>().unwrap(), None, "{text}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("debug_codeByHash", |rpc, args| {
         let hash = args.hash()?;
-        let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+        let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
         Ok(at.state.code(&hash)?)
     })?;
     methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
@@ -61,7 +61,7 @@ pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found>
 
 fn named(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
     let number = rpc.known(view, id)?;
-    rpc.block(view, number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
+    rpc.block(view, number)?.ok_or_else(|| view.db().missing(number).into())
 }
 
 fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
@@ -72,7 +72,7 @@ fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
 fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
     let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let hold_roots =
         !rpc.rules(&found.header, is_merged(rpc, &found)).is(EthereumHardfork::Byzantium);
     if hold_roots && !rpc.node.kind().canonical && !receipts.is_empty() {

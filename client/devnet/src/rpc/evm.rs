@@ -31,13 +31,17 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("evm_increaseTime", increase_time)?;
     methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
     methods.add("evm_setTime", set_time)?;
-    methods.add("evm_setAutomine", set_automine)?;
-    // The name tells the unit: hardhat counts milliseconds, anvil seconds.
+    // The name tells the answer: hardhat's is `true`, and anvil's is `null`, which alloy insists on.
+    methods.add("evm_setAutomine", |rpc, args| set_automine(rpc, args).map(|()| true))?;
+    methods.add("anvil_setAutomine", |rpc, args| set_automine(rpc, args).map(|()| Value::Null))?;
+    // And the unit: hardhat counts milliseconds, anvil seconds.
     methods.add("evm_setIntervalMining", |rpc, args| {
-        set_interval_mining(rpc, Duration::from_millis(args.next::<Number>()?.as_u64()?))
+        let period = Duration::from_millis(args.next::<Number>()?.as_u64()?);
+        set_interval_mining(rpc, period).map(|()| true)
     })?;
     methods.add("anvil_setIntervalMining", |rpc, args| {
-        set_interval_mining(rpc, Duration::from_secs(args.next::<Number>()?.as_u64()?))
+        let period = Duration::from_secs(args.next::<Number>()?.as_u64()?);
+        set_interval_mining(rpc, period).map(|()| Value::Null)
     })?;
     methods.add("evm_setBlockGasLimit", set_block_gas_limit)?;
     methods.alias("evm_snapshot", &["anvil_snapshot", "hardhat_snapshot"])?;
@@ -45,7 +49,6 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("evm_increaseTime", &["anvil_increaseTime"])?;
     methods.alias("evm_setNextBlockTimestamp", &["anvil_setNextBlockTimestamp"])?;
     methods.alias("evm_setTime", &["anvil_setTime"])?;
-    methods.alias("evm_setAutomine", &["anvil_setAutomine"])?;
     methods.alias("evm_setBlockGasLimit", &["anvil_setBlockGasLimit"])?;
     methods.add("anvil_mine", mine_many)?;
     methods.alias("anvil_mine", &["hardhat_mine"])?;
@@ -165,7 +168,7 @@ fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
     Ok(time.saturating_sub(before))
 }
 
-fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<()> {
     let enabled: bool = args.next()?;
     writable(rpc)?;
     let miner = rpc.node.miner();
@@ -175,17 +178,17 @@ fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
         // A clock goes on.
         (false, MiningMode::Every(_) | MiningMode::Manual) => {}
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Makes a block at regular times, or only when asked to if there is no time between them.
-fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<bool> {
+fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<()> {
     writable(rpc)?;
     rpc.node.miner().set_mode(match interval.is_zero() {
         true => MiningMode::Manual,
         false => MiningMode::Every(interval),
     });
-    Ok(true)
+    Ok(())
 }
 
 fn writable(rpc: &Rpc) -> RpcResult<()> {

@@ -5,7 +5,7 @@ use super::{
     error::{RpcError, RpcResult},
 };
 use crate::{PendingBlock, View};
-use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
@@ -48,7 +48,7 @@ impl At {
 
 impl Rpc {
     /// The number of a block; `None` if there is no such block.
-    pub(super) fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
+    fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
         let head = view.head.number();
         Ok(match id {
             BlockId::Number(tag) => match tag {
@@ -79,6 +79,32 @@ impl Rpc {
         })
     }
 
+    /// The block that the chain begins with: its genesis block, or the one whose state it was given. Those after it were executed
+    /// here.
+    pub(super) fn beginning(&self, view: &View) -> RpcResult<u64> {
+        let genesis = self.node.spec().genesis_header().number;
+        Ok(view.db().start()?.unwrap_or(genesis))
+    }
+
+    /// The receipts of a block. Those of a block that was not executed here are not known.
+    pub(super) fn receipts(&self, view: &View, found: &Found) -> RpcResult<Vec<ReceiptEnvelope>> {
+        let number = found.header.number;
+        match view.db().receipts(number)? {
+            Some(receipts) => Ok(receipts),
+            None if found.block.body.transactions.is_empty() => Ok(Vec::new()),
+            None => Err(view.db().missing(number).into()),
+        }
+    }
+
+    /// The first block up to `number` that can be told of: the genesis block, or what comes after the state that the chain
+    /// begins with.
+    pub(super) fn first_block(&self, view: &View, number: u64) -> RpcResult<u64> {
+        let start = view.db().start()?.filter(|start| *start <= number);
+        let genesis = self.node.spec().genesis_header().number;
+        // The body of the block with that state may be missing; its header is there.
+        Ok(start.map_or(genesis, |start| number.min(start + 1)))
+    }
+
     /// Number and hash of a block that a request makes no sense without. What is read of it afterwards is read of the block
     /// with this hash, or not at all.
     pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
@@ -107,15 +133,26 @@ impl Rpc {
         {
             return Ok(Some(self.pending(&pending)));
         }
-        match self.number(&view, id)? {
-            Some(number) => self.block(&view, number),
-            None => Ok(None),
+        self.made(&view, id)
+    }
+
+    /// The block of the chain that an id names: `pending` stands for the head.
+    pub(super) fn made(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        let Some(number) = self.number(view, id)? else { return Ok(None) };
+        match self.block(view, number)? {
+            // There is one, from before the state that the chain begins with.
+            None => Err(view.db().missing(number).into()),
+            found => Ok(found),
         }
     }
 
     /// The block that would be made now. Where a signer of Clique makes the next one, or a consensus layer has just sent it,
-    /// there is none, and the head takes its place.
+    /// there is none, and the head takes its place; so it does where nothing is made, as the fork of today may ask for more than
+    /// the state of the head has.
     pub(super) fn pending_block(&self, view: &View) -> RpcResult<Option<Arc<PendingBlock>>> {
+        if self.node.is_read_only() {
+            return Ok(None);
+        }
         let rules = view.next_rules(self.node.spec(), view.head.header.timestamp);
         match rules.clique() {
             None => Ok(self.node.pending()?),

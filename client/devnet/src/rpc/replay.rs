@@ -11,7 +11,7 @@ use alloy_primitives::Address;
 use polytrie_chain::executor::sandbox::{NoObserver, Replay, Sandbox, TraceError};
 
 /// The code of an answer that is too large, as the server has it.
-const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
+pub(super) const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
 /// Runs a block's transactions up to one, and that one as the caller says.
 pub(super) fn replay_one<R>(

@@ -8,15 +8,17 @@ use super::{
     error::{RpcError, RpcResult},
     eth::decode,
 };
-use alloy_consensus::TxEnvelope;
+use crate::PoolTransaction;
+use alloy_consensus::{BlobTransactionSidecarVariant, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4895::Withdrawal};
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B256, Bytes, U64};
+use alloy_primitives::{Address, B256, Bytes, U64, map::B256Map};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::NextBlock;
 use polytrie_consensus::recover_sender;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("testing_buildBlockV1", build_block)
@@ -56,15 +58,27 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         withdrawals: attributes.withdrawals.unwrap_or_default(),
         ..rpc.node.plan()
     };
-    let transactions =
-        transactions.map(|list| list.iter().map(with_sender).collect()).transpose()?;
+    let transactions = transactions
+        .map(|list| list.iter().map(with_sender).collect::<RpcResult<Vec<_>>>())
+        .transpose()?;
+    let mut brought: B256Map<Arc<BlobTransactionSidecarVariant>> = B256Map::default();
+    let transactions = transactions.map(|given| {
+        let without_blobs = given.into_iter().map(|(tx, sender, blobs)| {
+            brought.extend(blobs.map(|blobs| (*tx.tx_hash(), blobs)));
+            (tx, sender)
+        });
+        without_blobs.collect()
+    });
     let built = rpc.node.preview(next, transactions)?;
     let header = &built.header;
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
     let value = block_value(&built);
     let sidecars: Vec<_> = {
         let pool = rpc.node.pool();
-        let sidecar_of = |tx: &TxEnvelope| pool.get(tx.tx_hash())?.sidecar.clone();
+        let sidecar_of = |tx: &TxEnvelope| {
+            let hash = tx.tx_hash();
+            brought.get(hash).or_else(|| pool.get(hash)?.sidecar.as_ref()).cloned()
+        };
         built.block.body.transactions.iter().filter_map(sidecar_of).collect()
     };
     let of_cells = rpc.rules(header, true).is(EthereumHardfork::Osaka);
@@ -99,8 +113,46 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-fn with_sender(bytes: &Bytes) -> RpcResult<(TxEnvelope, Address)> {
+/// A transaction as it stands in a block, its sender, and the blobs that it brings.
+type Given = (TxEnvelope, Address, Option<Arc<BlobTransactionSidecarVariant>>);
+
+fn with_sender(bytes: &Bytes) -> RpcResult<Given> {
     let tx = decode(bytes)?;
+    if matches!(&tx, TxEnvelope::Eip4844(signed) if signed.tx().sidecar().is_some()) {
+        let PoolTransaction { tx, sender, sidecar, .. } =
+            PoolTransaction::signed(tx).map_err(|error| RpcError::params(error.to_string()))?;
+        return Ok((tx, sender, sidecar));
+    }
     let sender = recover_sender(&tx).map_err(|error| RpcError::params(error.to_string()))?;
-    Ok((tx, sender))
+    Ok((tx, sender, None))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{DEFAULT_MNEMONIC, DevAccounts};
+    use alloy_consensus::{
+        SidecarBuilder, SignableTransaction, SimpleCoder, TxEip4844, TxEip4844Variant,
+        TxEip4844WithSidecar, TypedTransaction,
+    };
+
+    #[test]
+    fn blobs_that_a_transaction_brings_are_not_in_the_block() {
+        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+        let sidecar = BlobTransactionSidecarVariant::Eip4844(sidecar);
+        let blob_versioned_hashes = sidecar.versioned_hashes().collect();
+        let tx = TxEip4844 { chain_id: 1337, blob_versioned_hashes, ..Default::default() };
+        let tx = TxEip4844WithSidecar { tx, sidecar };
+        let tx = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844WithSidecar(tx));
+        let accounts = DevAccounts::new(DEFAULT_MNEMONIC, 1).unwrap();
+        let from = accounts.addresses()[0];
+        let signature = accounts.sign(&from, &tx.signature_hash()).unwrap();
+        let sent = Bytes::from(tx.into_envelope(signature).encoded_2718());
+        let (tx, sender, blobs) = with_sender(&sent).unwrap();
+        let in_block = Bytes::from(tx.encoded_2718());
+        assert!(sender == from && blobs.is_some() && in_block.len() < 1_000);
+        let (again, sender, blobs) = with_sender(&in_block).unwrap();
+        assert!(again.tx_hash() == tx.tx_hash() && sender == from && blobs.is_none());
+    }
 }

@@ -8,7 +8,7 @@ use super::{
     replay::{is_merged, replay_all, replay_one, traced},
 };
 use crate::View;
-use alloy_eips::{BlockId, BlockNumberOrTag, NumHash};
+use alloy_eips::{BlockNumberOrTag, NumHash};
 use alloy_primitives::{Address, B256, U64};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::{
@@ -66,7 +66,7 @@ fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactio
 
 fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
     let view = rpc.node.view();
-    let Some(found) = block(rpc, &view, args.block()?)? else { return Ok(None) };
+    let Some(found) = rpc.made(&view, args.block()?)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
     block_traces(rpc, &view, &found, &mut bytes).map(Some)
 }
@@ -153,7 +153,7 @@ fn replay_block(
     args: &mut Args,
 ) -> RpcResult<Option<Vec<TraceResultsWithTransactionHash>>> {
     let view = rpc.node.view();
-    let Some(found) = block(rpc, &view, args.block()?)? else { return Ok(None) };
+    let Some(found) = rpc.made(&view, args.block()?)? else { return Ok(None) };
     let types: TraceTypes = args.next()?;
     let mut bytes = rpc.max_response;
     let results = replay_all(rpc, &view, &found, |replay, _, tx, sender| {
@@ -178,13 +178,6 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
         commit: false,
     };
     parity_trace_call(&mut sandbox, call, &types, rpc.max_response).map_err(traced)
-}
-
-fn block(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
-    match rpc.number(view, id)? {
-        Some(number) => rpc.block(view, number),
-        None => Ok(None),
-    }
 }
 
 /// The traces of a block's transactions, and what is paid for it.

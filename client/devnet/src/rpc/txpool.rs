@@ -1,18 +1,73 @@
 //! `txpool_`: what waits for a block.
 
-use super::{Methods, Rpc, args::Args, convert, error::RpcResult};
+use super::{
+    Methods, Rpc,
+    args::Args,
+    convert,
+    error::{RpcError, RpcResult},
+    replay::OVERSIZED,
+};
 use crate::PoolTransaction;
 use alloy_consensus::Transaction;
 use alloy_primitives::{Address, U64, map::AddressMap};
 use jsonrpsee::core::RegisterMethodError;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use serde::Serialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("txpool_status", status)?;
-    methods.add("txpool_content", content)?;
+    methods.add_heavy("txpool_content", |rpc, _| all(rpc, convert::pending))?;
     methods.add("txpool_contentFrom", content_from)?;
-    methods.add("txpool_inspect", inspect)
+    methods.add_heavy("txpool_inspect", |rpc, _| all(rpc, |tx| Ok(line(tx).into())))
+}
+
+/// How a transaction is shown.
+type Show = fn(&PoolTransaction) -> RpcResult<Value>;
+
+/// Transactions of one sender as they are shown, by their nonces.
+type Shown = BTreeMap<String, Box<RawValue>>;
+
+/// What can go into the next block, and what waits for another transaction.
+#[derive(Debug, Clone, Serialize)]
+struct Waiting<T> {
+    pending: T,
+    queued: T,
+}
+
+/// Turns what is shown into text piece by piece: as values a full pool would take several times as much memory. Ends where
+/// the answer becomes larger than it may be.
+#[derive(Debug)]
+pub(super) struct Texts {
+    /// Bytes that the answer may still take.
+    left: usize,
+}
+
+impl Texts {
+    /// For one answer.
+    pub(super) fn new(rpc: &Rpc) -> Self {
+        Self { left: rpc.max_response }
+    }
+
+    /// The text of a part of the answer.
+    pub(super) fn text(&mut self, value: &Value) -> RpcResult<Box<RawValue>> {
+        let text = to_raw_value(value).map_err(|error| RpcError::internal(&error))?;
+        let left = self.left.checked_sub(text.get().len());
+        self.left = left.ok_or_else(|| {
+            RpcError::new(
+                OVERSIZED,
+                "more waits than fits into an answer; ask for one sender (txpool_contentFrom), or start the node with a larger --rpc.max-response",
+            )
+        })?;
+        Ok(text)
+    }
+
+    fn by_nonce(&mut self, txs: &[Arc<PoolTransaction>], show: Show) -> RpcResult<Shown> {
+        txs.iter().map(|tx| Ok((tx.nonce().to_string(), self.text(&show(tx)?)?))).collect()
+    }
 }
 
 fn status(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
@@ -20,37 +75,27 @@ fn status(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     Ok(json!({ "pending": U64::from(pending), "queued": U64::from(queued) }))
 }
 
-fn content(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+fn all(rpc: &Rpc, show: Show) -> RpcResult<Waiting<BTreeMap<String, Shown>>> {
     let content = rpc.node.pool().content(None);
-    let by_sender = |map: &AddressMap<Vec<Arc<PoolTransaction>>>| -> RpcResult<Value> {
-        let mut senders = Map::new();
+    let mut texts = Texts::new(rpc);
+    let mut by_sender = |map: &AddressMap<Vec<Arc<PoolTransaction>>>| -> RpcResult<_> {
+        let mut senders = BTreeMap::new();
         for (sender, txs) in map {
-            senders.insert(sender.to_checksum(None), by_nonce(txs, convert::pending)?);
+            senders.insert(sender.to_checksum(None), texts.by_nonce(txs, show)?);
         }
-        Ok(senders.into())
+        Ok(senders)
     };
-    Ok(json!({ "pending": by_sender(&content.pending)?, "queued": by_sender(&content.queued)? }))
+    Ok(Waiting { pending: by_sender(&content.pending)?, queued: by_sender(&content.queued)? })
 }
 
-fn content_from(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+fn content_from(rpc: &Rpc, args: &mut Args) -> RpcResult<Waiting<Shown>> {
     let sender: Address = args.next()?;
     let content = rpc.node.pool().content(Some(&sender));
-    let of = |map: &AddressMap<Vec<Arc<PoolTransaction>>>| {
-        by_nonce(map.get(&sender).map_or(&[], Vec::as_slice), convert::pending)
+    let mut texts = Texts::new(rpc);
+    let mut of = |map: &AddressMap<Vec<Arc<PoolTransaction>>>| {
+        texts.by_nonce(map.get(&sender).map_or(&[], Vec::as_slice), convert::pending)
     };
-    Ok(json!({ "pending": of(&content.pending)?, "queued": of(&content.queued)? }))
-}
-
-fn inspect(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
-    let content = rpc.node.pool().content(None);
-    let by_sender = |map: &AddressMap<Vec<Arc<PoolTransaction>>>| -> RpcResult<Value> {
-        let mut senders = Map::new();
-        for (sender, txs) in map {
-            senders.insert(sender.to_checksum(None), by_nonce(txs, |tx| Ok(line(tx).into()))?);
-        }
-        Ok(senders.into())
-    };
-    Ok(json!({ "pending": by_sender(&content.pending)?, "queued": by_sender(&content.queued)? }))
+    Ok(Waiting { pending: of(&content.pending)?, queued: of(&content.queued)? })
 }
 
 fn line(tx: &PoolTransaction) -> String {
@@ -58,15 +103,4 @@ fn line(tx: &PoolTransaction) -> String {
     let to = to.map_or_else(|| "contract creation".to_owned(), |to| to.to_string());
     let (value, gas, price) = (tx.value(), tx.gas_limit(), tx.max_fee_per_gas());
     format!("{to}: {value} wei + {gas} gas × {price} wei")
-}
-
-fn by_nonce(
-    txs: &[Arc<PoolTransaction>],
-    show: impl Fn(&PoolTransaction) -> RpcResult<Value>,
-) -> RpcResult<Value> {
-    let mut nonces = Map::new();
-    for tx in txs {
-        nonces.insert(tx.nonce().to_string(), show(tx)?);
-    }
-    Ok(nonces.into())
 }

@@ -53,7 +53,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     pass(&mut replay, &found.block.body.transactions)?;
-    let receipts = view.db().receipts(number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let body = &found.block.body;
     let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, &body.ommers, withdrawals)?;

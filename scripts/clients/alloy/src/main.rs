@@ -77,6 +77,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let somebody = address!("00000000000000000000000000000000000000e1");
     let snapshot = provider.anvil_snapshot().await?;
+    assert!(provider.anvil_metadata().await?.snapshots.contains_key(&snapshot));
+    assert_eq!(provider.anvil_node_info().await?.environment.chain_id, 1337);
+    provider.anvil_set_auto_mine(true).await?;
     provider.anvil_set_balance(somebody, U256::from(10).pow(U256::from(18))).await?;
     provider.anvil_impersonate_account(somebody).await?;
     let transfer = TransactionRequest::default()

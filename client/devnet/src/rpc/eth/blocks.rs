@@ -109,9 +109,8 @@ fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     {
         return pending_receipts(rpc, &pending).map(Some);
     }
-    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
-    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
-    let receipts = view.db().receipts(number)?.unwrap_or_default();
+    let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
+    let receipts = rpc.receipts(&view, &found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipts(&found, receipts, blob_fee).map(Some)
 }

@@ -47,16 +47,16 @@ fn mining(rpc: &Rpc, _: &mut Args) -> RpcResult<bool> {
 fn capabilities(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     let view = rpc.node.view();
     let head = view.head.number();
-    let genesis = rpc.node.spec().genesis_header().number;
-    let all = json!({ "disabled": false, "oldestBlock": quantity(genesis) });
-    let state = view.oldest_state()?;
+    let since = |block: u64| json!({ "disabled": false, "oldestBlock": quantity(block) });
+    let all = since(rpc.first_block(&view, head)?);
+    let state = since(view.oldest_state()?);
     let proofs = match rpc.node.kind().canonical {
-        true => json!({ "disabled": false, "oldestBlock": quantity(head) }),
+        true => state.clone(),
         false => json!({ "disabled": true }),
     };
     Ok(json!({
         "head": { "number": quantity(head), "hash": view.hash() },
-        "state": { "disabled": false, "oldestBlock": quantity(state) },
+        "state": state,
         "tx": all,
         "logs": all,
         "receipts": all,

@@ -70,8 +70,8 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
     let view = rpc.node.view();
     let newest = rpc.known(&view, newest.into())?;
-    let genesis = rpc.node.spec().genesis_header().number;
-    let count = count.min(newest - genesis + 1);
+    let first = rpc.first_block(&view, newest)?;
+    let count = count.min(newest - first + 1);
     if count == 0 {
         let none = Vec::<Value>::new();
         return Ok(

@@ -86,7 +86,7 @@ pub(in crate::rpc) fn logs_of_block(
     header: &Sealed<Header>,
     filter: &LogFilter,
 ) -> RpcResult<Vec<Log>> {
-    if !filter.filter.matches_bloom(header.logs_bloom) {
+    if header.logs_bloom.is_zero() || !filter.filter.matches_bloom(header.logs_bloom) {
         return Ok(Vec::new());
     }
     if db.canonical(header.number)?.is_none_or(|(hash, _)| hash != header.hash()) {
@@ -94,7 +94,8 @@ pub(in crate::rpc) fn logs_of_block(
     }
     let (Some(block), Some(receipts)) = (db.block(header.number)?, db.receipts(header.number)?)
     else {
-        return Ok(Vec::new());
+        // It was not executed here, and there are logs.
+        return Err(db.missing(header.number).into());
     };
     let mut logs = convert::logs(header, &block, receipts);
     logs.retain(|log| filter.matches(&log.inner));

@@ -1,10 +1,12 @@
 //! Transactions that are in a block or wait for one.
 
-use crate::rpc::{Methods, Rpc, args::Args, convert, error::RpcResult, lookup::Found};
+use crate::rpc::{
+    Methods, Rpc, args::Args, convert, error::RpcResult, lookup::Found, txpool::Texts,
+};
 use alloy_eips::{BlockId, Encodable2718};
 use alloy_primitives::{B256, Bytes, U64};
 use jsonrpsee::core::RegisterMethodError;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_getTransactionByHash", by_hash)?;
@@ -29,7 +31,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let hash: B256 = args.hash()?;
         raw_in_block(rpc, hash.into(), args)
     })?;
-    methods.add("eth_pendingTransactions", pending)
+    methods.add_heavy("eth_pendingTransactions", pending)
 }
 
 fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
@@ -79,7 +81,7 @@ fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Byt
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(&view, &found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipt(&found, index, receipts, blob_fee)
 }
@@ -98,7 +100,8 @@ pub(in crate::rpc) fn raw(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Bytes>> {
     Ok(waiting.map(|tx| tx.tx.encoded_2718().into()))
 }
 
-fn pending(rpc: &Rpc, _: &mut Args) -> RpcResult<Vec<Value>> {
+fn pending(rpc: &Rpc, _: &mut Args) -> RpcResult<Vec<Box<RawValue>>> {
     let content = rpc.node.pool().content(None);
-    content.pending.values().flatten().map(|tx| convert::pending(tx)).collect()
+    let mut texts = Texts::new(rpc);
+    content.pending.values().flatten().map(|tx| texts.text(&convert::pending(tx)?)).collect()
 }

@@ -34,8 +34,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("ots_getApiLevel", |_, _| Ok(API_LEVEL))?;
     methods.add("erigon_getHeaderByNumber", |rpc, args| {
         let view = rpc.node.view();
-        let Some(number) = rpc.number(&view, block_id(args)?)? else { return Ok(None) };
-        let found = rpc.block(&view, number)?;
+        let found = rpc.made(&view, block_id(args)?)?;
         found.map(|found| convert::header(&found.header)).transpose()
     })?;
     methods.add("ots_hasCode", |rpc, args| {
@@ -81,9 +80,8 @@ fn block_details(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 
 fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
-    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
-    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
-    let receipts = view.db().receipts(number)?.unwrap_or_default();
+    let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
+    let receipts = rpc.receipts(&view, &found)?;
     let mut fees = U256::ZERO;
     for (tx, gas) in found.block.body.transactions.iter().zip(gas_used(&receipts)) {
         let price = tx.effective_gas_price(found.header.base_fee_per_gas);
@@ -120,8 +118,7 @@ fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let page = args.next::<Number>()?.0.saturating_to::<usize>();
     let size = page_size(args)?;
     let view = rpc.node.view();
-    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
-    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
     let mut receipts = receipts(rpc, &view, &found)?;
     let count = receipts.len();
     let end = count.saturating_sub(page.saturating_mul(size));
@@ -161,7 +158,7 @@ fn without_logs(receipt: &mut Value) {
 }
 
 fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
-    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let receipts = rpc.receipts(view, found)?;
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipts(found, receipts, blob_fee)
 }

@@ -33,7 +33,7 @@ pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let is_first = block == 0 || block > head;
     let mut next = if is_first { head } else { block - 1 };
     let mut hits = Vec::new();
-    let first = genesis(rpc) + 1;
+    let first = rpc.beginning(&view)? + 1;
     let mut seen = Seen::default();
     while next >= first && hits.len() < size {
         seen.another(rpc)?;
@@ -50,7 +50,7 @@ pub(super) fn after(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
     let view = rpc.node.view();
     let head = view.head.number();
-    let mut next = block.max(genesis(rpc)).saturating_add(1);
+    let mut next = block.max(rpc.beginning(&view)?).saturating_add(1);
     let mut hits = Vec::new();
     let mut seen = Seen::default();
     while next <= head && hits.len() < size {
@@ -122,7 +122,7 @@ fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcR
 /// The transactions of a block that have to do with an account, by index.
 fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResult<Vec<usize>> {
     let transactions = &found.block.body.transactions;
-    let stored = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let stored = rpc.receipts(view, found)?;
     let mut hit = vec![false; transactions.len()];
     for (index, tx) in transactions.iter().enumerate() {
         let sender = convert::sender(tx)?;
