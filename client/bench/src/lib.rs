@@ -6,7 +6,7 @@
 //! | [`generate`](mod@generate) | plans become blocks with canonical roots, and files that others import |
 //! | [`mainnet`] | a state of mainnet's shape |
 //! | [`worst`] | blocks that do one thing only, the hardest for a layer |
-//! | [`given`] | the user's own files of blocks in place of a workload |
+//! | [`given`] | the user's own blocks in place of a workload |
 //! | [`fixture`] | stores and chains that are prepared once, cached, and copied for each run |
 //! | [`run`] | one process a run, layers in turns |
 //! | [`measure`] | what is counted and timed |
@@ -38,7 +38,7 @@ pub use generate::{
     BlockPlan, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead, GeneratedState,
     Planned, ProduceError, Produced, Producer, generate, generate_state,
 };
-pub use given::{GivenChain, GivenError};
+pub use given::{GivenChain, GivenError, GivenPrestate};
 pub use measure::Machine;
 pub use random::Random;
 pub use report::Report;

@@ -68,6 +68,23 @@ impl Blocks {
     }
 }
 
+/// Begins a chain in a store that holds the state before its first block.
+///
+/// # Errors
+///
+/// If the state is another one, or the store fails.
+pub(crate) fn begin(
+    prepared: &PreparedChain,
+    open: &OpenStore,
+    options: ChainOptions,
+) -> Result<Chain, BenchError> {
+    let spec = prepared.spec()?;
+    Ok(match prepared.start()? {
+        None => open.begin(spec, options)?,
+        Some(start) => open.begin_partial(spec, &start, options)?,
+    })
+}
+
 /// All blocks of a chain, decoded, with the senders that were recovered when it was prepared.
 ///
 /// # Errors
@@ -147,11 +164,12 @@ impl ChainBench {
             }
             return Ok(Blocks::InMemory(blocks));
         }
-        let known = spec.genesis_header().number;
+        let start = chain.start()?.map(|start| start.number);
+        let known = start.unwrap_or(spec.genesis_header().number);
         Ok(Blocks::FromFile(Pipeline::start(spec, vec![chain.blocks()], None, threads, known)?))
     }
 
-    /// Runs on a store that holds the chain's genesis state, with what is made of the access lists of the blocks.
+    /// Runs on a store that holds the state before the chain's first block, with what is made of the access lists of the blocks.
     pub(super) fn run(
         &self,
         prepared: &PreparedChain,
@@ -164,7 +182,7 @@ impl ChainBench {
         let list_use = bal.list_use(self.threads_of(bal));
         let options =
             ChainOptions { list_use, keep_transaction_times: true, ..ChainOptions::default() };
-        let mut chain = open.begin(prepared.spec()?, options)?;
+        let mut chain = begin(prepared, open, options)?;
         let mut ahead = Ahead::new(self.prefetch, chain.spec(), blocks);
         let mut recorder = None;
         let mut operations = 0;

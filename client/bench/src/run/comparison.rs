@@ -8,8 +8,8 @@ use super::{
     warm::warm_memory,
 };
 use crate::{
-    Base, BaseSpec, Cache, GivenChain, PreparedChain, Report, Settings, Subject, Trace,
-    WorkloadSpec,
+    Base, BaseSpec, Cache, GivenChain, GivenPrestate, PreparedChain, Report, Settings, Subject,
+    Trace, WorkloadSpec,
     fixture::{
         copy::{copy_tree, forget_tree, recall_tree},
         kinds,
@@ -164,18 +164,24 @@ impl Comparison {
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
-        report.map_err(|error| match error {
-            // The blocks were not checked before.
-            BenchError::Child { code: Some(1), run, subject, text } => BenchError::Child {
-                code: Some(1),
-                run,
-                subject,
-                text: format!(
-                    "{text}; whether the blocks are valid, `polytrie import` of the same files tells"
-                ),
-            },
-            error => error,
-        })
+        report.map_err(|error| unchecked(error, "`polytrie import` of the same files"))
+    }
+
+    /// Real blocks on the part of a state that they touch.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub fn given_prestate(
+        &self,
+        given: &GivenPrestate,
+        bench: ChainBench,
+    ) -> Result<Report, BenchError> {
+        let base = Base::new(given.base(), Arc::clone(&self.cache));
+        let chain = given.prepare(&self.cache)?;
+        let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
+        report
+            .map_err(|error| unchecked(error, "`polytrie import --prestate` of the same directory"))
     }
 
     fn prepared_chain(
@@ -192,7 +198,8 @@ impl Comparison {
         let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
             .transpose()?;
-        let work = Work::Chain { bench, chain: chain.dir().to_owned(), lists };
+        let above = chain.start()?.map_or(0, |start| start.number);
+        let work = Work::Chain { bench, chain: chain.dir().to_owned(), above, lists };
         let results = merging.run(base, &work)?;
         if let (Value::Object(all), Value::Object(more)) =
             (&mut parameters, serde_json::json!(bench))
@@ -333,6 +340,17 @@ impl Comparison {
             return Err(BenchError::Interrupted(place.to_owned()));
         }
         Ok(())
+    }
+}
+
+/// The error of a run of blocks that were not checked before.
+fn unchecked(error: BenchError, by: &str) -> BenchError {
+    match error {
+        BenchError::Child { code: Some(1), run, subject, text } => {
+            let text = format!("{text}; whether the blocks are valid, {by} tells");
+            BenchError::Child { code: Some(1), run, subject, text }
+        }
+        error => error,
     }
 }
 

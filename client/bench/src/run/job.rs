@@ -49,6 +49,8 @@ pub enum Work {
         bench: ChainBench,
         /// The prepared chain.
         chain: PathBuf,
+        /// Number of the block that it begins on.
+        above: u64,
         /// The file of its access lists, if something is made of them.
         lists: Option<PathBuf>,
     },
@@ -61,7 +63,7 @@ impl Work {
             Self::Store(bench) => bench.warmup_blocks + 1,
             Self::Trace(bench) => bench.warmup_blocks + 1,
             Self::Worst(_) => 1,
-            Self::Chain { bench, .. } => bench.warmup_blocks + 1,
+            Self::Chain { bench, above, .. } => *above + bench.warmup_blocks + 1,
         }
     }
 }
@@ -92,7 +94,7 @@ impl Job {
                 let figures = bench.run(self.store.as_deref(), &mut open)?;
                 json(&(figures, peak_rss_bytes()))
             }
-            Work::Chain { bench, chain, lists } => {
+            Work::Chain { bench, chain, lists, .. } => {
                 let chain = PreparedChain::at(chain.clone());
                 let bal = self.subject.bal;
                 let lists = lists.as_deref().filter(|_| !bal.is_off());

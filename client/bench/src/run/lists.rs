@@ -1,6 +1,9 @@
 //! The access lists of a prepared chain, made before anything is measured.
 
-use super::{BenchError, chain::candidates};
+use super::{
+    BenchError,
+    chain::{begin, candidates},
+};
 use crate::{
     Base, Cache, PreparedChain, Settings, Subject,
     fixture::{OpenStore, copy::copy_tree, store::prepared},
@@ -43,7 +46,7 @@ fn make(
     copy_tree(&prepared(cache, base, &subject, settings)?.dir, &state)?;
     let open = OpenStore::open(&subject, &state, settings, StoreOptions::default())?;
     let options = ChainOptions { keep_access_lists: true, ..ChainOptions::default() };
-    let mut chain = open.begin(prepared_chain.spec()?, options)?;
+    let mut chain = begin(prepared_chain, &open, options)?;
     let mut writer = AccessListWriter::open(file).map_err(unusable)?;
     for candidate in candidates(prepared_chain, chain.spec())? {
         cache.go_on("access lists were made")?;

@@ -14,9 +14,11 @@
 mod file;
 mod merge;
 mod nodes;
+mod start;
 
 pub use file::PrestateError;
 use merge::Merged;
+pub use start::PartialStart;
 
 use crate::{
     datadir::DataDir,
@@ -24,11 +26,12 @@ use crate::{
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{Bytes, U256};
-use polytrie_chain::{Chain, Head, Start, StartAncestor};
+use polytrie_chain::Chain;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::decode_lone_header;
+use polytrie_kv::Store;
+use polytrie_state::StateLayer;
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
 };
@@ -38,9 +41,7 @@ use std::{
 pub struct Prestate {
     blocks: Vec<Bytes>,
     state: PartialState,
-    start: Start,
-    /// Whether the header before the first block is known.
-    knows_parent: bool,
+    start: PartialStart,
     /// Number of the first block, and of the last.
     range: (u64, u64),
 }
@@ -70,22 +71,17 @@ impl Prestate {
             (first.block.header(), (first.block.header().number, last.block.header().number));
         let parent = first.parent.as_ref().map(|parent| decode_lone_header(parent)).transpose();
         let parent = parent.ok().flatten().filter(|parent| parent.hash() == header.parent_hash);
-        let knows_parent = parent.is_some();
-        let parent = parent.unwrap_or_else(|| {
-            let unknown = Header { number: header.number.saturating_sub(1), ..Header::default() };
-            Sealed::new_unchecked(unknown, header.parent_hash)
-        });
-        let known = |hash| StartAncestor { hash, header: None, block: None };
-        let mut ancestors: BTreeMap<u64, StartAncestor> = BTreeMap::new();
-        for (number, hash) in hashes.into_iter().chain(first.ancestors.clone()) {
-            if number < parent.number {
-                ancestors.insert(number, known(hash));
-            }
-        }
-        let head = Head { header: parent, total_difficulty };
-        let start = Start { head, block: None, ancestors };
+        let number = header.number.saturating_sub(1);
+        let ancestors = hashes.into_iter().chain(first.ancestors.clone());
+        let start = PartialStart {
+            number,
+            hash: header.parent_hash,
+            header: parent.map(Sealed::into_inner),
+            total_difficulty,
+            ancestors: ancestors.filter(|(ancestor, _)| *ancestor < number).collect(),
+        };
         let blocks = files.into_iter().map(|file| file.rlp).collect();
-        Ok(Self { blocks, state: merged.finish(), start, knows_parent, range })
+        Ok(Self { blocks, state: merged.finish(), start, range })
     }
 
     /// The first block and the last one.
@@ -100,7 +96,17 @@ impl Prestate {
 
     /// Whether the rules about the first header can be checked.
     pub const fn knows_parent(&self) -> bool {
-        self.knows_parent
+        self.start.header.is_some()
+    }
+
+    /// The block that the blocks stand on.
+    pub const fn start(&self) -> &PartialStart {
+        &self.start
+    }
+
+    /// The RLP of each block.
+    pub fn blocks(&self) -> &[Bytes] {
+        &self.blocks
     }
 
     /// The blocks, one after the other.
@@ -108,8 +114,24 @@ impl Prestate {
         self.blocks.concat()
     }
 
-    /// Fills a new directory with the state, and as many other accounts as there are less than `accounts`: tries that are as
-    /// deep as those of a larger state. Returns the chain, on which the blocks can be inserted.
+    /// Fills a layer that holds nothing with the state, and as many other accounts as there are less than `accounts`: tries
+    /// that are as deep as those of a larger state.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails, or `interrupt` was set from outside.
+    pub fn fill(
+        &self,
+        store: &Store,
+        layer: &dyn StateLayer,
+        accounts: u64,
+        interrupt: &AtomicBool,
+        progress: &mut dyn FnMut(Step),
+    ) -> Result<(), StateDumpError> {
+        self.state.load(store, layer, accounts, interrupt, progress)
+    }
+
+    /// Fills a new directory, as [`Self::fill`]. Returns the chain, on which the blocks can be inserted.
     ///
     /// # Errors
     ///
@@ -121,11 +143,9 @@ impl Prestate {
         interrupt: &AtomicBool,
         progress: &mut dyn FnMut(Step),
     ) -> Result<Chain, StateDumpError> {
-        self.state.load(target, accounts, interrupt, progress)?;
-        let (spec, layer) = (target.spec()?, Arc::clone(&target.layer));
-        let options = target.chain_options();
-        let store = target.store.clone();
-        Ok(Chain::open_partial(spec, store, layer, options, &self.start, self.knows_parent)?)
+        let (store, layer) = (target.store.clone(), Arc::clone(&target.layer));
+        self.fill(&store, &*layer, accounts, interrupt, progress)?;
+        Ok(self.start.open(target.spec()?, store, layer, target.chain_options())?)
     }
 }
 

@@ -5,10 +5,9 @@ use super::{
     gather::{Collected, Entry, Named, What},
     sorted::Sorted,
 };
-use crate::datadir::DataDir;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use polytrie_kv::Batch;
-use polytrie_state::{Account, hash_address, put_address_preimage, put_slot_preimage};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{Account, StateLayer, hash_address, put_address_preimage, put_slot_preimage};
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, Ordering},
@@ -62,18 +61,19 @@ impl PartialState {
     /// Fills a layer with it, and with as many other accounts as there are less than `accounts`.
     pub(crate) fn load(
         &self,
-        target: &DataDir,
+        store: &Store,
+        layer: &dyn StateLayer,
         accounts: u64,
         interrupt: &AtomicBool,
         progress: &mut dyn FnMut(Step),
     ) -> Result<(), StateDumpError> {
         let mut preimages = Batch::new();
-        if target.layer.needs_preimages() {
+        if layer.needs_preimages() {
             let Preimages { addresses, slots } = &self.preimages;
             addresses.iter().for_each(|(hash, it)| put_address_preimage(&mut preimages, hash, it));
             slots.iter().for_each(|(hash, it)| put_slot_preimage(&mut preimages, hash, it));
         }
-        let mut collected = Collected::new(target.store.scratch().clone());
+        let mut collected = Collected::new(store.scratch().clone());
         for (hash, account, slots) in &self.accounts {
             if account.has_code()
                 && let Some(code) = self.codes.get(&account.code_hash)
@@ -94,10 +94,10 @@ impl PartialState {
             }
             let address = Address::from_word(keccak256(number.to_be_bytes()));
             let account = hash_address(&address);
-            if target.layer.needs_preimages() {
+            if layer.needs_preimages() {
                 put_address_preimage(&mut preimages, &account, &address);
                 if preimages.byte_len() >= PORTION {
-                    target.store.engine_write(&std::mem::take(&mut preimages))?;
+                    store.engine_write(&std::mem::take(&mut preimages))?;
                 }
             }
             let named = Named {
@@ -107,9 +107,9 @@ impl PartialState {
             };
             collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
         }
-        target.store.engine_write(&preimages)?;
+        store.engine_write(&preimages)?;
         let sorted = Sorted::new(&mut collected, interrupt, progress)?;
-        let loaded = target.layer.load(&mut sorted.accounts());
+        let loaded = layer.load(&mut sorted.accounts());
         sorted.finish()?;
         loaded?;
         Ok(())

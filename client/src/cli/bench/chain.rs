@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     access_lists::AccessListMode,
-    bench::{ChainBench, Comparison, GivenChain, Subject},
+    bench::{ChainBench, Comparison, GivenChain, GivenPrestate, Subject},
     executor::Prefetch,
 };
-use clap::Args;
+use clap::{ArgGroup, Args};
 use polytrie_kv::StoreOptions;
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -22,13 +22,19 @@ use std::{collections::BTreeSet, path::PathBuf};
 /// are stored. Canonical layers must come to the state root in every
 /// header. Prints transactions a second (blocks, if all are empty), and where the time went.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("given").args(["files", "prestate"])))]
 pub(super) struct ChainArgs {
     /// Block files to measure in place of a workload, as `import` takes them: from block 1 of --chain on (or block 0),
     /// without a gap. Their blocks are kept in memory.
     #[arg(value_name = "FILE", requires = "chain", conflicts_with = "WorkloadArgs")]
     files: Vec<PathBuf>,
-    /// The chain of the files: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it.
-    #[arg(long, value_name = "CHAIN", requires = "files")]
+    /// Real blocks to measure in place of a workload, on the state that they touch and other accounts, as many as make --accounts:
+    /// a directory with a JSON file for each of some consecutive blocks, as `import --prestate` takes it.
+    #[arg(long, value_name = "DIR", requires = "chain", conflicts_with_all = ["to", "workload", "txs", "block_txs",
+        "popularity", "new_recipients", "senders", "seed"])]
+    prestate: Option<PathBuf>,
+    /// The chain of these blocks: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it.
+    #[arg(long, value_name = "CHAIN", requires = "given")]
     chain: Option<String>,
     /// The last block of the files that is measured.
     #[arg(long, value_name = "N", requires = "files")]
@@ -97,6 +103,17 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         let bench = bench(spec.blocks());
         return args.measure.run(&args.output, |comparison| suited(comparison).chain(&spec, bench));
     };
+    if let Some(dir) = &args.prestate {
+        let given = GivenPrestate::open(dir, chain, args.workload.accounts())?;
+        if !given.knows_parent() {
+            tracing::warn!(
+                "the header before the first block is not known, so the rules that compare its own with that are not checked"
+            );
+        }
+        return args.measure.run(&args.output, |comparison| {
+            suited(comparison).given_prestate(&given, bench(given.blocks()))
+        });
+    }
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(Failure::Usage(
             "blocks are read more than once here, which standard input does not allow: write them to a file and name it"

@@ -96,6 +96,7 @@ impl From<GivenError> for Failure {
             GivenError::Chain(error) => error.into(),
             GivenError::Blocks(error) => error.into(),
             GivenError::Cache(error) => error.into(),
+            GivenError::Prestate(error) => error.into(),
             GivenError::Write(error) => error.into(),
             GivenError::Nothing => Self::Usage(error.to_string()),
             GivenError::Gap { .. } | GivenError::Sender { .. } => Self::Invalid(error.to_string()),

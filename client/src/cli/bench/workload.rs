@@ -40,6 +40,11 @@ pub(super) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
+    /// The accounts that were asked for, or 0.
+    pub(super) fn accounts(&self) -> u64 {
+        self.accounts.map_or(0, u64::from)
+    }
+
     /// The workload with its parameters.
     pub(super) fn spec(&self) -> Result<WorkloadSpec, Failure> {
         let Self { workload, seed, .. } = *self;

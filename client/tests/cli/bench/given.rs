@@ -2,8 +2,8 @@
 
 use super::{bench, number, parts, states};
 use crate::{
-    run::Run,
-    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, sample},
+    run::{Run, polytrie},
+    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, needs_names, sample},
 };
 use std::{
     fs,
@@ -163,4 +163,64 @@ fn with_body_of(header: &[u8], body: &[u8]) -> Vec<u8> {
     let mut block = Vec::new();
     alloy_rlp::Header { list: true, payload_length: content.len() }.encode(&mut block);
     [block, content].concat()
+}
+
+/// A range of blocks on what they touch, in the middle of a chain, and in a larger state.
+#[cfg(feature = "rain")]
+#[test]
+fn real_blocks_on_what_they_touch() {
+    let data = Data::new();
+    let (cache, dir) = (data.file("cache"), data.file("witnesses"));
+    let sample = the_sample();
+    let options = ["--state", "rain", "--to", "40"];
+    polytrie![
+        "import",
+        sample.file,
+        "--chain",
+        sample.chain,
+        "--datadir",
+        data.path(),
+        "--witness",
+        dir,
+        options[0],
+        options[1],
+        options[2],
+        options[3]
+    ]
+    .ok();
+    for number in 1..20 {
+        fs::remove_file(dir.join(format!("{number}.json"))).unwrap();
+    }
+    let measure = |more: &str| {
+        let (dir, chain) = (dir.display(), sample.chain.display());
+        let args = format!("chain --prestate {dir} --chain {chain} --runs 1 {more}");
+        bench(&cache, &args)
+    };
+    let states: Vec<_> =
+        states().split(',').filter(|name| !needs_names(name)).map(str::to_owned).collect();
+    for more in ["--kv mdbx --accounts 5000 --bal off,hints", "--kv memory --recover"] {
+        let report = measure(&format!("--states {} {more} --json -", states.join(","))).ok().json();
+        let parameters = &report["parameters"];
+        assert_eq!((&parameters["first"], &parameters["head"]), (&20.into(), &40.into()));
+        let named = number(&parameters["accounts_named"]);
+        let accounts = if more.contains("5000") { 5000.0 } else { named };
+        assert!(named > 10.0 && number(&parameters["accounts"]) == accounts, "{parameters}");
+        let (_, results) = parts(&report);
+        assert!(results.len() >= states.len());
+        // The warm-up is a tenth.
+        assert!(results.iter().all(|r| r["blocks"] == 18 && number(&r["operations"]) > 18.0));
+    }
+    // The same blocks on another state.
+    let file = dir.join("20.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(dir.join("19.json"), text.replace("\"block\"", "\"Block\"")).unwrap();
+    assert_fails(&measure("--states raw"), 1, &["19.json"]);
+    fs::remove_file(dir.join("19.json")).unwrap();
+    fs::remove_file(dir.join("30.json")).unwrap();
+    assert_fails(&measure("--states raw"), 1, &["31.json", "blocks that follow each other"]);
+    for wrong in ["--txs 5", "--to 7", "--workload erc20"] {
+        assert_fails(&measure(wrong), 2, &["--prestate", wrong.split(' ').next().unwrap()]);
+    }
+    let alone = bench(&cache, &format!("chain --prestate {}", dir.display()));
+    assert_fails(&alone, 2, &["--chain"]);
 }

@@ -3,6 +3,11 @@
 //! They are read twice: once to see that they are one chain on top of the genesis block, and what they hold; and, if that
 //! is not in the cache yet, once more to recover the senders. Everything else about them is checked when they are measured.
 
+mod prestate;
+
+pub use prestate::GivenPrestate;
+pub(crate) use prestate::read as read_prestate;
+
 use super::{
     BaseSpec, Cache, CacheError, PreparedChain,
     fixture::chain::{BUILT_IN, ChainFiles, FIGURES, OUTLINE, write},
@@ -12,6 +17,7 @@ use alloy_primitives::{Address, B256, Keccak256, keccak256};
 use polytrie_chain::executor::{SenderError, recover_senders};
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use polytrie_files::{BlockFileError, BlockReader, ExportError, RawBlock};
+use polytrie_node::prestate::PrestateError;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::{
@@ -72,6 +78,9 @@ pub enum GivenError {
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// A directory of blocks and what they touch cannot be used.
+    #[error(transparent)]
+    Prestate(#[from] PrestateError),
     /// The blocks cannot be kept.
     #[error(transparent)]
     Write(#[from] ExportError),
@@ -90,12 +99,7 @@ impl GivenChain {
         to: Option<u64>,
         cache: &Cache,
     ) -> Result<Self, GivenError> {
-        let spec = ChainSpec::load(chain)?;
-        let name = match spec.outline() {
-            // A relative path would mean something else to a process elsewhere.
-            Some(_) => absolute(Path::new(chain))?.display().to_string(),
-            None => spec.name().to_owned(),
-        };
+        let (spec, name) = load(chain)?;
         let mut content = Keccak256::new();
         let mut head = spec.genesis_header().clone();
         let mut taken = 0;
@@ -150,50 +154,75 @@ impl GivenChain {
     /// If a block cannot be decoded, a sender not recovered, or the cache fails.
     pub(super) fn prepare(&self, cache: &Cache) -> Result<PreparedChain, GivenError> {
         // Chains that differ in their forks only begin with the same block.
-        let (kind, rules) = self.rules();
+        let (kind, rules) = rules(&self.spec);
         let parameters = json!({ kind: keccak256(rules), "content": self.content });
         let dir = cache.entry("chain-given", &parameters, |dir| self.write(dir, cache))?;
         Ok(PreparedChain::at(dir))
     }
 
-    /// What the chain follows, its genesis block included, and the name of the file that holds it in the cache.
-    fn rules(&self) -> (&'static str, &str) {
-        match self.spec.outline() {
-            Some(outline) => (OUTLINE, outline),
-            None => (BUILT_IN, &self.name),
-        }
-    }
-
     fn write(&self, dir: &Path, cache: &Cache) -> Result<(), GivenError> {
-        let (name, text) = self.rules();
-        write(&dir.join(name), text)?;
-        tracing::info!("recovering the senders of {} blocks", self.blocks());
-        let mut out = ChainFiles::create::<GivenError>(dir)?;
-        let mut transactions = 0;
-        let mut all = blocks(&self.files).take(self.taken);
-        loop {
-            cache.go_on("senders were recovered")?;
-            let portion = all.by_ref().take(PORTION).collect::<Result<Vec<_>, _>>()?;
-            if portion.is_empty() {
-                break;
-            }
-            let recovered: Vec<_> = portion.par_iter().map(senders).collect::<Result<_, _>>()?;
-            for (raw, (number, senders)) in portion.iter().zip(recovered) {
-                if number > self.spec.genesis_header().number {
-                    transactions += senders.len() as u64;
-                    out.push::<GivenError>(&raw.rlp, &senders)?;
-                }
+        let taken = blocks(&self.files).take(self.taken);
+        let above = self.spec.genesis_header().number;
+        write_chain(dir, cache, &self.spec, taken, above, self.head.hash())
+    }
+}
+
+/// A chain by the name of a built-in one or the path of its genesis file, and its name or the absolute path.
+fn load(chain: &str) -> Result<(Arc<ChainSpec>, String), GivenError> {
+    let spec = ChainSpec::load(chain)?;
+    let name = match spec.outline() {
+        // A relative path would mean something else to a process elsewhere.
+        Some(_) => absolute(Path::new(chain))?.display().to_string(),
+        None => spec.name().to_owned(),
+    };
+    Ok((spec, name))
+}
+
+/// What the chain follows, its genesis block included, and the name of the file that holds it in the cache.
+fn rules(spec: &ChainSpec) -> (&'static str, &str) {
+    match spec.outline() {
+        Some(outline) => (OUTLINE, outline),
+        None => (BUILT_IN, spec.name()),
+    }
+}
+
+/// Writes a prepared chain: the blocks above a number, the last of which has the hash `head`, with their senders.
+fn write_chain(
+    dir: &Path,
+    cache: &Cache,
+    spec: &ChainSpec,
+    mut all: impl Iterator<Item = Result<RawBlock, BlockFileError>>,
+    above: u64,
+    head: B256,
+) -> Result<(), GivenError> {
+    let (name, text) = rules(spec);
+    write(&dir.join(name), text)?;
+    tracing::info!("recovering the senders of blocks");
+    let mut out = ChainFiles::create::<GivenError>(dir)?;
+    let (mut count, mut transactions) = (0_u64, 0);
+    loop {
+        cache.go_on("senders were recovered")?;
+        let portion = all.by_ref().take(PORTION).collect::<Result<Vec<_>, _>>()?;
+        if portion.is_empty() {
+            break;
+        }
+        let recovered: Vec<_> = portion.par_iter().map(senders).collect::<Result<_, _>>()?;
+        for (raw, (number, senders)) in portion.iter().zip(recovered) {
+            if number > above {
+                count += 1;
+                transactions += senders.len() as u64;
+                out.push::<GivenError>(&raw.rlp, &senders)?;
             }
         }
-        out.finish::<GivenError>()?;
-        let figures = json!({
-            "genesis_hash": self.spec.genesis_hash(),
-            "blocks": self.blocks(),
-            "transactions": transactions,
-            "head": self.head.hash(),
-        });
-        Ok(write(&dir.join(FIGURES), format!("{figures:#}\n"))?)
     }
+    out.finish::<GivenError>()?;
+    let figures = json!({
+        "genesis_hash": spec.genesis_hash(),
+        "blocks": count,
+        "transactions": transactions,
+        "head": head,
+    });
+    Ok(write(&dir.join(FIGURES), format!("{figures:#}\n"))?)
 }
 
 /// The blocks of all files.
