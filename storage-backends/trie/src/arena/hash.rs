@@ -6,12 +6,13 @@
 
 use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Rows, Trie,
     codec::{self, ChildRef},
     keccak::Inputs,
     row::{self, Child},
 };
 use parking_lot::Mutex;
+use polytrie_kv::Batch;
 use polytrie_state::Beside;
 use std::{cell::Cell, mem, sync::Arc};
 
@@ -30,7 +31,7 @@ const SPARE_VISITS: usize = 4_096;
 impl<V: LeafValue> Trie<V> {
     /// The root as of now. Nothing is written.
     pub fn root(&mut self) -> alloy_primitives::B256 {
-        self.hash(None::<Nowhere>).0
+        self.hash(None::<Rows<Batch>>).0
     }
 
     /// The root as of now; what changed since the last commit goes to `rows`.
@@ -414,7 +415,8 @@ impl<V: LeafValue> Arena<V> {
         }
     }
 
-    fn encode_row(
+    /// Encodes the row of a branch at `depth` and of the extension before it.
+    pub(super) fn encode_row(
         &self,
         branch: &Branch,
         refs: &[&ChildRef; 16],
@@ -476,18 +478,4 @@ impl<V: LeafValue> Arena<V> {
 
 const fn needs_visit(status: Status, save: bool) -> bool {
     status.unhashed || (save && status.unsaved)
-}
-
-/// A sink for those who only want the root.
-#[derive(Debug)]
-struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn split(&self) -> Self {
-        Self
-    }
-    fn join(&mut self, _: Self) {}
-    fn put(&mut self, _: &Nibbles, _: &[u8]) {}
-    fn delete(&mut self, _: &Nibbles) {}
-    fn delete_all(&mut self) {}
 }
