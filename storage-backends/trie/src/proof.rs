@@ -2,7 +2,7 @@
 
 use crate::{
     AccountLeaf, EMPTY_ROOT, LeafValue, RowSource, SlotValue, TrieError,
-    codec::{self, Node, nibble, path_of},
+    codec::{self, ChildRef, Node, nibble, path_of},
     cow::CowTrie,
     row::{self, Row, RowChild, RowChildren},
 };
@@ -158,29 +158,21 @@ pub fn verify_key<V: LeafValue>(
         return Ok(None);
     }
     let mut rest = nodes.iter();
-    let mut reference = None;
+    let mut reference = ChildRef::hashed(root);
     let mut depth = 0;
     let value = loop {
-        let embedded = match &reference {
-            Some(codec::Reference::Embedded(rlp)) => Some(rlp.clone()),
-            _ => None,
-        };
-        let rlp = match embedded {
-            Some(rlp) => rlp,
-            None => {
-                let rlp = rest.next().ok_or("a node is missing")?.to_vec();
-                let expected = match &reference {
-                    Some(codec::Reference::Hash(hash)) => *hash,
-                    _ => root,
-                };
-                if keccak256(&rlp) != expected {
+        let rlp = match reference.as_hash() {
+            None => reference.bytes(),
+            Some(expected) => {
+                let rlp = &rest.next().ok_or("a node is missing")?[..];
+                if keccak256(rlp) != expected {
                     return Err(format!("the node at depth {depth} does not have hash {expected}"));
                 }
                 rlp
             }
         };
         let path = path_of(key, depth);
-        match codec::decode_node::<V>(&rlp)? {
+        match codec::decode_node::<V>(rlp)? {
             Node::Leaf { suffix, value } => {
                 let found = codec::full_key(&path, &suffix)?;
                 break (found == *key).then_some(value);
@@ -194,15 +186,15 @@ pub fn verify_key<V: LeafValue>(
                     break None;
                 }
                 depth = end;
-                reference = child.reference();
+                reference = child;
             }
             Node::Branch { refs } => {
                 if depth >= 64 {
                     return Err("a branch stands below the keys".into());
                 }
-                reference = refs[nibble(key, depth) as usize].reference();
+                reference = refs[nibble(key, depth) as usize];
                 depth += 1;
-                if reference.is_none() {
+                if reference.is_empty() {
                     break None;
                 }
             }
