@@ -357,25 +357,15 @@ impl<V: LeafValue> Arena<V> {
         out: &mut Output<S>,
     ) {
         let Output { sink, buffers: Buffers { inputs, row, scratch, .. } } = out;
-        let reference = &mut visit.reference;
-        let mut keep = |rlp: &[u8]| match ChildRef::embedded(rlp) {
-            Some(embedded) => {
-                *reference = embedded;
-                false
-            }
-            None => true,
-        };
         row.clear();
-        match visit.link {
+        let embedded = match visit.link {
             Link::Empty | Link::Stored => unreachable!("only changed nodes are visited"),
             Link::Leaf(id) => {
                 let leaf = self.leaves.get(id);
                 let depth = visit.path.len();
-                inputs.add(
-                    tag,
-                    |rlp| codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch),
-                    &mut keep,
-                );
+                let embedded = inputs.add_node(tag, |rlp| {
+                    codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch);
+                });
                 if let Some(sink) = sink {
                     if depth == 0 {
                         row::encode_leaf(&leaf.key, &leaf.value, row);
@@ -385,15 +375,12 @@ impl<V: LeafValue> Arena<V> {
                         visit.had_row = true;
                     }
                 }
+                embedded
             }
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
                 let child = children.first().map_or(&extension.child_ref, |child| &child.reference);
-                inputs.add(
-                    tag,
-                    |rlp| codec::encode_extension(&extension.prefix, child, rlp),
-                    &mut keep,
-                );
+                inputs.add_node(tag, |rlp| codec::encode_extension(&extension.prefix, child, rlp))
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
@@ -401,7 +388,7 @@ impl<V: LeafValue> Arena<V> {
                 for child in children {
                     refs[child.nibble as usize] = &child.reference;
                 }
-                inputs.add(tag, |rlp| codec::encode_branch(&refs, rlp), &mut keep);
+                let embedded = inputs.add_node(tag, |rlp| codec::encode_branch(&refs, rlp));
                 if let Some(sink) = sink {
                     let prefix = match visit.parent {
                         Link::Extension(id) => self.extensions.get(id).prefix,
@@ -411,7 +398,11 @@ impl<V: LeafValue> Arena<V> {
                     let start = visit.path.len() - prefix.len();
                     sink.put(&visit.path.slice(..start), row);
                 }
+                embedded
             }
+        };
+        if let Some(embedded) = embedded {
+            visit.reference = embedded;
         }
     }
 
