@@ -194,7 +194,7 @@ impl StateLayer for MptHashLayer {
 
 impl Prove for MptHashLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        proof::prove(&self.now()?, address, slots)?.into_proof(Self::NAME)
+        proof::prove(&self.now()?, address, slots)
     }
 }
 

@@ -6,9 +6,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Access, AccountWrite, StateError, UndoRecord, WriteSet, hash_address, hash_slot,
 };
-use polytrie_trie::{
-    AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie, state_error,
-};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 
@@ -148,7 +146,7 @@ impl Tries {
     }
 
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
-        Ok(self.accounts.get(hash, &self.rows.rows(None)).map_err(state_error)?.copied())
+        Ok(self.accounts.get(hash, &self.rows.rows(None))?.copied())
     }
 
     pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256, StateError> {
@@ -161,7 +159,7 @@ impl Tries {
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.block).get(slot, &rows).map_err(state_error)?;
+        let value = storage.touch(self.block).get(slot, &rows)?;
         let value = value.map_or(U256::ZERO, |value| value.0);
         self.storage_bytes += storage.bytes() - before;
         Ok(value)
@@ -215,7 +213,7 @@ impl Tries {
             };
             leaves.push((write.hash, leaf));
         }
-        self.accounts.update(&leaves, &self.rows.rows(None)).map_err(state_error)?;
+        self.accounts.update(&leaves, &self.rows.rows(None))?;
         let root = match batch {
             Some(batch) => {
                 let rows = TRIE.account_sink(mem::take(batch));
@@ -330,7 +328,7 @@ impl StorageJob<'_> {
             .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
             .collect();
         let rows = source.rows(Some(self.write.hash));
-        self.trie.update(&changes, &rows).map_err(state_error)?;
+        self.trie.update(&changes, &rows)?;
         let Some(batch) = batch else {
             self.trie.root();
             return Ok(None);
