@@ -16,7 +16,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
-    GenesisAccount, PREIMAGE_TABLE, StateError, in_order_of_hash, scan, write_codes,
+    GenesisAccount, PREIMAGE_TABLE, StateError, empty_tables, in_order_of_hash, scan, write_codes,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -39,11 +39,7 @@ pub(crate) fn load(
     group_depth: GroupDepth,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Node, StateError> {
-    let mut batch = Batch::new();
-    for table in [ACCOUNTS, SLOTS, GROUPS, STEMS] {
-        batch.delete_range(table, &[], None);
-    }
-    store.engine_write(&batch)?;
+    empty_tables(store, &[ACCOUNTS, SLOTS, GROUPS, STEMS])?;
     let mut loader = Loader { store, batch: Batch::new(), leaves: LeafChanges::default() };
     for account in in_order_of_hash(accounts) {
         loader.account(account?)?;

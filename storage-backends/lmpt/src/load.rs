@@ -1,15 +1,15 @@
 //! Filling an empty store from sorted accounts, in one pass: all of it is snapshot.
 
 use crate::{
-    FLAT_ACCOUNTS, FLAT_SLOTS, LmptOptions, SNAPSHOT_TRIE, SWEEP, flat,
+    FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, SNAPSHOT_TRIE, SWEEP, flat,
     keys::{Key, Places, SHARED, SlotKey},
-    meta::{Meta, clear},
+    meta::Meta,
     sorter::{Leaf, Sorter, sorter},
     value::{Record, Value},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, StateError, empty_tables, in_order_of_hash, write_codes};
 use polytrie_trie::{Rows, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
@@ -25,13 +25,8 @@ pub(crate) fn load(
     options: &LmptOptions,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Meta, StateError> {
-    let mut batch = Batch::new();
-    // An earlier attempt may have been stopped in the middle.
-    for table in [FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP] {
-        batch.delete_range(table, &[], None);
-    }
-    clear(&mut batch);
-    store.engine_write(&batch)?;
+    let tables = [FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP, JOURNAL, META];
+    empty_tables(store, &tables)?;
     let mut loader = Loader {
         store,
         rows: SomeRows {

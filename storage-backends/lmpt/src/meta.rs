@@ -7,7 +7,7 @@
 //! delta salt    H(snapshot root ‖ I), as both are when the delta is empty and its interval begins
 //! ```
 
-use crate::{Boundary, JOURNAL, LmptOptions, META, merge::Schedule, options::unsupported};
+use crate::{Boundary, LmptOptions, META, merge::Schedule, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
 use polytrie_state::{Commitment, StateError};
@@ -185,13 +185,6 @@ impl Meta {
                 delta: Salted { salt: hash(3), root: hash(4) },
             },
         })
-    }
-}
-
-/// Removes everything that is kept beside the snapshot.
-pub(crate) fn clear(batch: &mut Batch) {
-    for table in [JOURNAL, META] {
-        batch.delete_range(table, &[], None);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, StateError, empty_tables, in_order_of_hash, write_codes};
 
 /// Keys of an epoch: a large genesis is loaded in several, so that it takes bounded memory. It decides the
 /// commitment, so it is the same everywhere.
@@ -29,11 +29,8 @@ pub(crate) fn load(
     share: Option<Share>,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<LvmtHead, StateError> {
-    let mut empty = Batch::new();
-    for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES] {
-        empty.delete_range(table, &[], None);
-    }
-    store.engine_write(&empty)?;
+    let tables = [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES];
+    empty_tables(store, &tables)?;
     let mut loading = Loading {
         store,
         setup,

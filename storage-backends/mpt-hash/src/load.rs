@@ -12,7 +12,9 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use hash_db::Prefix;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_state::{
+    CODE_TABLE, GenesisAccount, StateError, empty_tables, in_order_of_hash, write_codes,
+};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 use std::{cell::RefCell, mem};
 use trie_db::{ChildReference, ProcessEncodedNode, trie_visit};
@@ -30,12 +32,7 @@ pub(crate) fn load(
     store: &Store,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<B256, StateError> {
-    let mut batch = Batch::new();
-    for table in [NODES, HEAD, CODE_TABLE] {
-        batch.delete_range(table, &[], None);
-    }
-    store.engine_write(&batch)?;
-
+    empty_tables(store, &[NODES, HEAD, CODE_TABLE])?;
     let loader = RefCell::new(Loader { store, batch: Batch::new(), failure: None });
     let leaf = |account: Result<GenesisAccount<'_>, StateError>| {
         let leaf = account.and_then(|account| account_leaf(&loader, account));

@@ -1,7 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, check, load,
+    ACCOUNT_TRIE, STORAGE_TRIE, TRIE,
     reader::MptReader,
     session::{MptChange, MptSession},
     tries::Tries,
@@ -91,7 +91,8 @@ impl StateLayer for MptLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         let mut tries = self.tries.lock();
-        let root = load::load(&self.store, accounts)?;
+        TRIE.clear(&self.store)?;
+        let root = TRIE.load(&self.store, accounts)?;
         tries.reset(root);
         *self.root.write() = root;
         Ok(Commitment::state_root(root))
@@ -138,7 +139,7 @@ impl StateLayer for MptLayer {
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.lifecycle.ready()?;
-        check::check(&self.store, *self.root.read(), progress)
+        TRIE.check(&self.store.snapshot(), *self.root.read(), &mut (), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

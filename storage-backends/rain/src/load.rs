@@ -10,7 +10,9 @@ use crate::{
     version::{Part, Version, empty_part, shard_of},
 };
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_state::{
+    CODE_TABLE, GenesisAccount, StateError, empty_tables, in_order_of_hash, write_codes,
+};
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
 
@@ -23,12 +25,7 @@ pub(crate) fn load(
     store: &Store,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<(), StateError> {
-    let mut batch = Batch::new();
-    // An earlier attempt may have been stopped in the middle.
-    for table in [ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE] {
-        batch.delete_range(table, &[], None);
-    }
-    store.engine_write(&batch)?;
+    empty_tables(store, &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE])?;
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
     let mut portion = Portion::default();

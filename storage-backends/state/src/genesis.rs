@@ -2,6 +2,7 @@
 
 use crate::{Account, StateError};
 use alloy_primitives::{B256, Bytes, U256};
+use polytrie_kv::{Batch, Store, Table};
 use std::{fmt, iter};
 
 /// An account to fill a layer with.
@@ -64,6 +65,17 @@ impl fmt::Debug for GenesisSlots<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GenesisSlots").finish_non_exhaustive()
     }
+}
+
+/// Empties the tables that are to be filled, past the overlay: an earlier attempt may have been stopped in the middle.
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn empty_tables(store: &Store, tables: &[Table]) -> Result<(), StateError> {
+    let mut batch = Batch::new();
+    tables.iter().for_each(|table| batch.delete_range(*table, &[], None));
+    Ok(store.engine_write(&batch)?)
 }
 
 /// The accounts of a source; one that does not come after the one before it is an error.

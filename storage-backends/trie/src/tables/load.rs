@@ -5,7 +5,7 @@ use crate::{AccountLeaf, SlotValue, SortedBuilder};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes,
+    Account, CODE_TABLE, GenesisAccount, StateError, empty_tables, in_order_of_hash, write_codes,
 };
 use std::mem;
 
@@ -51,11 +51,7 @@ impl TrieTables {
     ///
     /// If the store fails.
     pub fn clear(&self, store: &Store) -> Result<(), StateError> {
-        let mut batch = Batch::new();
-        for table in [self.accounts, self.storage, CODE_TABLE] {
-            batch.delete_range(table, &[], None);
-        }
-        Ok(store.engine_write(&batch)?)
+        empty_tables(store, &[self.accounts, self.storage, CODE_TABLE])
     }
 
     /// Fills the tables, which must be empty, and that of the code; returns the state root.
