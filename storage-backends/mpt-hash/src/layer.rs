@@ -2,7 +2,7 @@
 
 use crate::{
     HEAD, NODES,
-    cache::NodeCache,
+    cache::{NodeCache, OVERHEAD},
     check, load,
     nodes::{Stored, stored_root},
     proof,
@@ -76,7 +76,8 @@ impl MptHashLayer {
     pub fn open(store: Store, options: MptHashOptions) -> Result<Arc<Self>, StateError> {
         let read = stored_root(&store);
         let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(EMPTY_ROOT))?;
-        let cache = Arc::new(NodeCache::new(options.cache_bytes));
+        let cache = NodeCache::new(options.cache_bytes, |rlp| rlp.len() + OVERHEAD);
+        let cache = Arc::new(cache);
         let nodes = Stored { rows: store, cache };
         let (head, written) = (Arc::new(RwLock::new(root)), Arc::default());
         Ok(Arc::new(Self { nodes, options, head, written, lifecycle }))
