@@ -34,8 +34,8 @@ struct AsSaved<'a, V, R> {
 impl<V: LeafValue, R: RowSource> RowSource for AsSaved<'_, V, R> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         let Trie { arena, root, .. } = self.trie;
-        let (mut link, mut at) = (*root, Nibbles::new());
-        // That of the extension before the branch.
+        // Nibbles before the node, and the prefix of the extension before a branch.
+        let (mut link, mut at) = (*root, 0);
         let mut prefix = Nibbles::new();
         loop {
             match link {
@@ -54,13 +54,13 @@ impl<V: LeafValue, R: RowSource> RowSource for AsSaved<'_, V, R> {
                 }
                 Link::Branch(id) => {
                     let branch = arena.branches.get(id);
-                    let depth = at.len() + prefix.len();
-                    if at.len() == path.len() {
+                    let depth = at + prefix.len();
+                    if at == path.len() {
                         arena.encode_row(branch, &branch.refs.each(), &prefix, depth, out);
                         return Ok(true);
                     }
                     let Some(n) = path.get(depth) else { return Ok(false) };
-                    (link, at) = (branch.children[usize::from(n)], path.slice(..=depth));
+                    (link, at) = (branch.children[usize::from(n)], depth + 1);
                     prefix = Nibbles::new();
                 }
             }
