@@ -139,11 +139,6 @@ impl WriteSet {
         Some(self.apart[at].1)
     }
 
-    /// Whether every change is listed, as it always is but for some undos.
-    pub const fn is_whole(&self) -> bool {
-        self.apart.is_empty()
-    }
-
     /// Number of changed slots.
     pub fn slot_count(&self) -> usize {
         self.accounts.iter().map(|a| a.slots.len()).sum()
