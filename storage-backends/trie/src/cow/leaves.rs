@@ -36,7 +36,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
     ) -> Result<(), TrieError> {
-        walk(&self.root, self.path(), from, rows, visit, None).map(drop)
+        walk(&self.root, self.path(), from, rows, visit, &mut None).map(drop)
     }
 
     /// Reads every node from the store, whatever is in memory, and compares it with the reference that its parent
@@ -50,20 +50,20 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
     ) -> Result<Walked, TrieError> {
-        let mut walked = Walked::default();
-        walk(&self.root, self.path(), &B256::ZERO, rows, visit, Some(&mut walked)).map(drop)?;
-        Ok(walked)
+        let mut walked = Some(Walked::default());
+        walk(&self.root, self.path(), &B256::ZERO, rows, visit, &mut walked).map(drop)?;
+        Ok(walked.unwrap_or_default())
     }
 }
 
-/// Visits the leaves from `from` on; with `checked` all nodes are read, compared, and counted there.
+/// Visits the leaves from `from` on; if nodes are to be `checked`, all are read, compared, and counted there.
 fn walk<V: LeafValue>(
     link: &Link<V>,
     path: Nibbles,
     from: &B256,
     rows: &impl RowSource,
     visit: &mut Visit<'_, V>,
-    mut checked: Option<&mut Walked>,
+    checked: &mut Option<Walked>,
 ) -> Result<ControlFlow<()>, TrieError> {
     // In the second case all keys below are smaller.
     if link.is_empty() || path < path_of(from, path.len()) {
@@ -77,7 +77,7 @@ fn walk<V: LeafValue>(
             &loaded
         }
     };
-    if let Some(walked) = &mut checked {
+    if let Some(walked) = checked {
         let mut rlp = Vec::new();
         node.encode(path.len(), &mut rlp, &mut Vec::new());
         let reference = link.reference(path.len());
@@ -103,7 +103,7 @@ fn walk<V: LeafValue>(
                 let flow = match child {
                     Child::Leaf(leaf) if leaf.key < *from => continue,
                     Child::Leaf(leaf) => {
-                        if let Some(walked) = &mut checked {
+                        if let Some(walked) = checked {
                             walked.nodes += 1;
                         }
                         visit(&leaf.key, &leaf.value)?
@@ -111,7 +111,7 @@ fn walk<V: LeafValue>(
                     Child::Inner(link) => {
                         let mut below = path;
                         below.push(n);
-                        walk(link, below, from, rows, visit, checked.as_deref_mut())?
+                        walk(link, below, from, rows, visit, checked)?
                     }
                 };
                 if flow.is_break() {
