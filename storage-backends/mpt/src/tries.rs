@@ -54,7 +54,6 @@ impl Storage {
 struct StorageJob<'a> {
     write: &'a AccountWrite,
     trie: Trie<SlotValue>,
-    result: Result<Option<Batch>, StateError>,
 }
 
 impl Tries {
@@ -176,22 +175,24 @@ impl Tries {
         let save = batch.is_some();
         let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
         let source = &self.rows;
+        let mut done: Vec<Result<Option<Batch>, StateError>> = Vec::with_capacity(jobs.len());
         if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
             let run = |job: &mut StorageJob<'_>| job.run(source, save.then(Batch::new));
-            jobs.par_iter_mut().with_max_len(16).for_each(run);
+            jobs.par_iter_mut().with_max_len(16).map(run).collect_into_vec(&mut done);
         } else {
             for job in &mut jobs {
                 // One batch goes from trie to trie: nothing is copied, and there is room in it already.
-                job.run(source, batch.as_deref_mut().map(mem::take));
-                if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut job.result) {
+                let mut rows = job.run(source, batch.as_deref_mut().map(mem::take));
+                if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut rows) {
                     *batch = mem::take(rows);
                 }
+                done.push(rows);
             }
         }
         let mut roots = HashMap::<B256, B256>::default();
-        for job in jobs {
+        for (job, rows) in jobs.into_iter().zip(done) {
             roots.insert(job.write.hash, job.trie.last_root());
-            if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), job.result?) {
+            if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), rows?) {
                 batch.absorb(rows);
             }
             self.keep(job.write.hash, job.trie);
@@ -233,7 +234,7 @@ impl Tries {
     ) -> Result<Vec<StorageJob<'a>>, StateError> {
         let mut jobs = Vec::new();
         for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
-            let trie = match self.storages.remove(&write.hash) {
+            let mut trie = match self.storages.remove(&write.hash) {
                 Some(storage) => {
                     self.storage_bytes -= storage.bytes();
                     storage.trie
@@ -243,10 +244,8 @@ impl Tries {
                     Trie::stored(root)
                 }
             };
-            jobs.push(StorageJob { write, trie, result: Ok(None) });
-            if let Some(job) = jobs.last_mut() {
-                job.trie.set_block(self.block);
-            }
+            trie.set_block(self.block);
+            jobs.push(StorageJob { write, trie });
         }
         Ok(jobs)
     }
@@ -308,12 +307,8 @@ impl Tries {
 }
 
 impl StorageJob<'_> {
-    /// Adds what changed to `rows`, if there are any.
-    fn run(&mut self, source: &Prefetcher, rows: Option<Batch>) {
-        self.result = self.try_run(source, rows);
-    }
-
-    fn try_run(
+    /// Adds the rows that changed to a batch, if there is one.
+    fn run(
         &mut self,
         source: &Prefetcher,
         batch: Option<Batch>,
