@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNTS, BinaryOptions, FLAT, GROUPS, SLOTS, STEMS,
-    cache::GroupCache,
+    cache::{GroupCache, size},
     check, load,
     node::Node,
     proof,
@@ -49,7 +49,7 @@ impl BinaryLayer {
         let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(Node::Empty))?;
         let memory = Memory {
             head: Arc::new(RwLock::new(root)),
-            cache: Arc::new(GroupCache::new(options.cache_bytes)),
+            cache: Arc::new(GroupCache::new(options.cache_bytes, size)),
             written: Arc::default(),
         };
         Ok(Arc::new(Self { store, options, memory, lifecycle }))

@@ -53,10 +53,6 @@ impl HeadChange for Move {
         }
         Ok(())
     }
-
-    fn discard(&mut self) -> Result<(), StateError> {
-        Ok(())
-    }
 }
 
 /// One block under way. It reads from the store, whose head is the parent until the block is written.

@@ -12,7 +12,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, LiveSet, Read, Scratch, Snapshot};
 use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
-use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
+use polytrie_trie::{Rows, check_rows, leaf_on_path};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 pub(crate) fn check(
@@ -90,7 +90,7 @@ fn check_snapshot(
     report: &mut CheckReport,
 ) -> Result<(), StateError> {
     let rows = Rows::new(store as &dyn Read, SNAPSHOT_TRIE);
-    let trie = check_rows::<Value>(rows, &mut |_, _| Ok(())).map_err(state_error)?;
+    let trie = check_rows::<Value>(rows, &mut |_, _| Ok(()))?;
     report.nodes += trie.rows;
     if trie.problems.is_empty() && trie.root != meta.roots.snapshot {
         report.problem(format!(
@@ -109,7 +109,7 @@ fn check_snapshot(
     let mut compare = |key: Key, value: Value| -> Result<ControlFlow<()>, StateError> {
         entries += 1;
         let place = places.of(&key);
-        let leaf = leaf_on_path::<Value>(&place, &rows).map_err(state_error)?;
+        let leaf = leaf_on_path::<Value>(&place, &rows)?;
         if leaf != Some((place, value)) {
             report.problem(format!("the flat map and the snapshot trie differ at {key:?}"));
         }

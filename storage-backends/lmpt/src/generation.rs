@@ -10,7 +10,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, LiveSet, Scratch};
 use polytrie_state::StateError;
-use polytrie_trie::{Trie, state_error};
+use polytrie_trie::Trie;
 use std::{
     cmp::Ordering,
     iter,
@@ -90,7 +90,7 @@ impl Generation {
         let mut trie = self.trie.lock();
         // Ages are compared modulo 2^32.
         trie.set_block(block as u32);
-        trie.update(&sorted, &self.nodes()).map_err(state_error)?;
+        trie.update(&sorted, &self.nodes())?;
         Ok(trie.root())
     }
 
@@ -106,7 +106,7 @@ impl Generation {
     /// The nodes that prove what the trie holds of a key, and that.
     pub(crate) fn prove(&self, key: &Key) -> Result<(Option<Value>, Vec<Bytes>), StateError> {
         let place = Places::salted(self.salt).of(key);
-        self.trie.lock().prove(&place, &self.nodes()).map_err(state_error)
+        Ok(self.trie.lock().prove(&place, &self.nodes())?)
     }
 
     /// What the trie holds of an account after change `seq`; an inner `None` is a tombstone.

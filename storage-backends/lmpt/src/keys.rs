@@ -153,7 +153,7 @@ impl Places {
                         out.extend_from_slice(salt);
                         out.extend_from_slice(&slot.to_bytes());
                     };
-                    inputs.add(i, encode, |_| true);
+                    inputs.add(i, encode);
                 }
             }
             let first = places.len();
@@ -172,7 +172,7 @@ impl Places {
         let mut first = 0;
         for same in accounts.chunk_by(|a, b| a == b) {
             let encode = |out: &mut Vec<u8>| out.extend_from_slice(&[salt.0, same[0].0].concat());
-            inputs.add(first, encode, |_| true);
+            inputs.add(first, encode);
             first += same.len() as u32;
         }
         let hashed = accounts.clone();

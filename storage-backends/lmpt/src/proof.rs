@@ -14,7 +14,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
 use polytrie_kv::Read;
 use polytrie_state::{Account, Proof, ProofError, Proven, StateError, hash_address, hash_slot};
-use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, state_error, verify_key};
+use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
 use serde::{Deserialize, Serialize};
 
 /// What the layer hands out, as JSON.
@@ -97,9 +97,7 @@ pub(crate) fn prove(
         account_proof,
         storage_proof,
     };
-    let proof = serde_json::to_value(body)
-        .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-    Ok(Proof { layer: NAME.to_owned(), proof })
+    Proof::of(NAME, &body)
 }
 
 fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
@@ -112,7 +110,7 @@ fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers
     if decided.is_none() {
         let rows = Rows::new(&reader.flat as &dyn Read, SNAPSHOT_TRIE);
         let place = Places::snapshot().of(key);
-        (decided, layers.snapshot) = prove_key(&place, &rows).map_err(state_error)?;
+        (decided, layers.snapshot) = prove_key(&place, &rows)?;
     }
     Ok((decided.and_then(Value::present), layers))
 }
@@ -123,8 +121,7 @@ fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers
 ///
 /// If it is no proof of this layer, or does not hold.
 pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let body: Body = serde_json::from_value(proof.proof.clone())
-        .map_err(|error| ProofError::Malformed(error.to_string()))?;
+    let body: Body = proof.form()?;
     let invalid = ProofError::Invalid;
     let salted = |of: &SaltedRoot| Salted { salt: of.salt, root: of.root };
     let roots = Roots {

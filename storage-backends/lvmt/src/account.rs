@@ -13,8 +13,11 @@
 //! the storage of this one.
 
 use crate::record::Value;
-use alloy_primitives::{KECCAK256_EMPTY, U256};
-use polytrie_state::{Account, StateError};
+use alloy_primitives::KECCAK256_EMPTY;
+use polytrie_state::{
+    Account, StateError,
+    flat::{parse_number, trim},
+};
 
 const NONCE_LENGTH: u8 = 0x0f;
 const HAS_CODE: u8 = 0x10;
@@ -90,19 +93,10 @@ impl AccountState {
     }
 }
 
-fn trim(bytes: &[u8]) -> &[u8] {
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    &bytes[zeros..]
-}
-
-fn parse_number(bytes: &[u8]) -> Option<U256> {
-    (bytes.len() <= 32).then(|| U256::from_be_slice(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::keccak256;
+    use alloy_primitives::{U256, keccak256};
 
     #[test]
     fn accounts_have_one_encoding() {

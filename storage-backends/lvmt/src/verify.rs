@@ -109,8 +109,7 @@ pub fn verify(
     commitment: &Commitment,
     proof: &Proof,
 ) -> Result<Proven, ProofError> {
-    let proof: LvmtProof = serde_json::from_value(proof.proof.clone())
-        .map_err(|error| ProofError::Malformed(error.to_string()))?;
+    let proof: LvmtProof = proof.form()?;
     let body = Body::read(commitment)?;
     if (body.setup, proof.setup, proof.insecure) != (key.id(), key.id(), key.is_insecure()) {
         return Err(ProofError::Invalid(format!(
@@ -171,11 +170,7 @@ fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {
 ///
 /// If they do not belong together.
 pub fn join(proofs: &[Proof]) -> Result<Proof, ProofError> {
-    let read = |proof: &Proof| serde_json::from_value::<LvmtProof>(proof.proof.clone());
-    let proofs: Vec<LvmtProof> = proofs
-        .iter()
-        .map(|proof| read(proof).map_err(|error| ProofError::Malformed(error.to_string())))
-        .collect::<Result<_, _>>()?;
+    let proofs: Vec<LvmtProof> = proofs.iter().map(Proof::form).collect::<Result<_, _>>()?;
     let (parts, wholes): (Vec<_>, Vec<_>) =
         proofs.into_iter().partition(|proof| proof.elsewhere.is_some());
     let [mut whole] = <[LvmtProof; 1]>::try_from(wholes).map_err(|wholes| {

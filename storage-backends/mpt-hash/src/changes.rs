@@ -71,9 +71,9 @@ impl NodeChanges {
         // In an order that is the same in every run, and so is what the cache lets go of.
         for (key, change) in self.sorted() {
             if change.count > 0 {
-                cache.put(*key, &change.rlp);
+                cache.nodes.put(*key, &change.rlp);
             } else {
-                cache.remove(key);
+                cache.nodes.remove(key);
             }
         }
     }

@@ -175,11 +175,11 @@ impl StateLayer for MptHashLayer {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        let (asked, hits) = self.nodes.cache.asked_and_hits();
+        let (asked, hits) = self.nodes.cache.nodes.asked_and_hits();
         vec![
             ("nodes_read", asked),
             ("node_cache_hits", hits),
-            ("node_cache_bytes", self.nodes.cache.bytes() as u64),
+            ("node_cache_bytes", self.nodes.cache.nodes.bytes() as u64),
             ("nodes_added", self.written.came.load(Relaxed)),
             ("nodes_replaced", self.written.went.load(Relaxed)),
         ]
@@ -196,7 +196,7 @@ impl StateLayer for MptHashLayer {
 
 impl Prove for MptHashLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        proof::prove(&self.now()?, address, slots)?.into_proof(Self::NAME)
+        proof::prove(&self.now()?, address, slots)
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Stored<R> {
 impl<R: Read + Debug> Nodes for Stored<R> {
     fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
         let key = row_key(owner, hash);
-        if let Some(rlp) = self.cache.get(&key) {
+        if let Some(rlp) = self.cache.nodes.get(&key) {
             return Ok(Some(rlp));
         }
         let found = self.rows.get(NODES, key.as_slice())?;

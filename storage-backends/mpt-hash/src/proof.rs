@@ -1,16 +1,15 @@
 //! Proofs of the head, and witnesses of blocks in the past: the nodes that the library asks for.
 
 use crate::{
+    MptHashLayer,
     nodes::{Nodes, Noted},
     reader::MptHashReader,
     state::State,
     trie::Trie,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
-use polytrie_state::{
-    AccountWrite, SlotWrite, StateError, Touched, WriteSet, hash_address, hash_slot,
-};
-use polytrie_trie::{AccountLeaf, AccountProof, EMPTY_ROOT, LeafValue, SlotProof, SlotValue};
+use polytrie_state::{AccountWrite, Proof, SlotWrite, StateError, Touched, WriteSet, hash_address};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue, prove_account};
 use std::ops::ControlFlow;
 
 /// A proof of an account and some of its slots.
@@ -18,24 +17,14 @@ pub(crate) fn prove(
     state: &MptHashReader,
     address: &Address,
     slots: &[U256],
-) -> Result<AccountProof, StateError> {
+) -> Result<Proof, StateError> {
     let account = hash_address(address);
     let accounts = Trie::of_accounts(&state.nodes, state.root);
-    let (leaf, account_proof) = prove_key::<AccountLeaf>(accounts, &account)?;
+    let (leaf, nodes) = prove_key::<AccountLeaf>(accounts, &account)?;
     let leaf = leaf.unwrap_or_default();
     let storage = Trie::of_storage(&state.nodes, account, leaf.storage_root);
-    let prove_slot = |key: &U256| {
-        let (value, proof) = prove_key::<SlotValue>(storage, &hash_slot(key))?;
-        Ok(SlotProof { key: *key, value: value.map_or(U256::ZERO, |value| value.0), proof })
-    };
-    Ok(AccountProof {
-        address: *address,
-        account_proof,
-        balance: leaf.balance,
-        code_hash: leaf.code_hash,
-        nonce: leaf.nonce,
-        storage_hash: leaf.storage_root,
-        storage_proof: slots.iter().map(prove_slot).collect::<Result<_, StateError>>()?,
+    prove_account(MptHashLayer::NAME, address, (leaf, nodes), slots, |slot| {
+        prove_key(storage, slot)
     })
 }
 

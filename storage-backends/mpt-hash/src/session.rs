@@ -45,10 +45,6 @@ impl HeadChange for Move {
         }
         Ok(())
     }
-
-    fn discard(&mut self) -> Result<(), StateError> {
-        Ok(())
-    }
 }
 
 #[derive(Debug)]

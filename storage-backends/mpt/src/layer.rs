@@ -1,7 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, check, load,
+    ACCOUNT_TRIE, STORAGE_TRIE, TRIE,
     reader::MptReader,
     session::{MptChange, MptSession},
     tries::Tries,
@@ -14,7 +14,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
     StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, Detour, Readers, state_error, stored_root};
+use polytrie_trie::{AccountLeaf, Readers, stored_root};
 use std::sync::Arc;
 
 /// What the layer lets a user set.
@@ -57,7 +57,7 @@ impl MptLayer {
     ///
     /// If the root of the account trie cannot be read or is damaged.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
-        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
+        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
         let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root, readers)));
         let lifecycle = Lifecycle::new(store.clone());
@@ -91,7 +91,8 @@ impl StateLayer for MptLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         let mut tries = self.tries.lock();
-        let root = load::load(&self.store, accounts)?;
+        TRIE.clear(&self.store)?;
+        let root = TRIE.load(&self.store, accounts)?;
         tries.reset(root);
         *self.root.write() = root;
         Ok(Commitment::state_root(root))
@@ -120,13 +121,10 @@ impl StateLayer for MptLayer {
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        let mut detour = Detour::default();
-        let result = TRIE
-            .account_rows(&self.store.snapshot())
-            .leaves::<AccountLeaf>(&from, &mut |hash, leaf| {
-                visit(hash, leaf.account()).map_err(|error| detour.take(error))
-            });
-        detour.resolve(result)
+        let rows = self.store.snapshot();
+        Ok(TRIE
+            .account_rows(&rows)
+            .leaves::<AccountLeaf>(&from, &mut |hash, leaf| Ok(visit(hash, leaf.account())?))?)
     }
 
     fn slots(
@@ -141,7 +139,7 @@ impl StateLayer for MptLayer {
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.lifecycle.ready()?;
-        check::check(&self.store, *self.root.read(), progress)
+        TRIE.check(&self.store.snapshot(), *self.root.read(), &mut (), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

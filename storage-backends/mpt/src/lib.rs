@@ -5,9 +5,7 @@
 //! changed node is hashed once. It is the honest baseline the other layers are measured against. The README
 //! of this crate draws the data on disk.
 
-mod check;
 mod layer;
-mod load;
 mod reader;
 mod session;
 mod tries;

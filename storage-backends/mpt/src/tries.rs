@@ -6,9 +6,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Access, AccountWrite, StateError, UndoRecord, WriteSet, hash_address, hash_slot,
 };
-use polytrie_trie::{
-    AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie, state_error,
-};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 
@@ -56,7 +54,6 @@ impl Storage {
 struct StorageJob<'a> {
     write: &'a AccountWrite,
     trie: Trie<SlotValue>,
-    result: Result<Option<Batch>, StateError>,
 }
 
 impl Tries {
@@ -148,7 +145,7 @@ impl Tries {
     }
 
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
-        Ok(self.accounts.get(hash, &self.rows.rows(None)).map_err(state_error)?.copied())
+        Ok(self.accounts.get(hash, &self.rows.rows(None))?.copied())
     }
 
     pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256, StateError> {
@@ -161,7 +158,7 @@ impl Tries {
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.block).get(slot, &rows).map_err(state_error)?;
+        let value = storage.touch(self.block).get(slot, &rows)?;
         let value = value.map_or(U256::ZERO, |value| value.0);
         self.storage_bytes += storage.bytes() - before;
         Ok(value)
@@ -178,22 +175,24 @@ impl Tries {
         let save = batch.is_some();
         let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
         let source = &self.rows;
+        let mut done: Vec<Result<Option<Batch>, StateError>> = Vec::with_capacity(jobs.len());
         if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
             let run = |job: &mut StorageJob<'_>| job.run(source, save.then(Batch::new));
-            jobs.par_iter_mut().with_max_len(16).for_each(run);
+            jobs.par_iter_mut().with_max_len(16).map(run).collect_into_vec(&mut done);
         } else {
             for job in &mut jobs {
                 // One batch goes from trie to trie: nothing is copied, and there is room in it already.
-                job.run(source, batch.as_deref_mut().map(mem::take));
-                if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut job.result) {
+                let mut rows = job.run(source, batch.as_deref_mut().map(mem::take));
+                if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut rows) {
                     *batch = mem::take(rows);
                 }
+                done.push(rows);
             }
         }
         let mut roots = HashMap::<B256, B256>::default();
-        for job in jobs {
+        for (job, rows) in jobs.into_iter().zip(done) {
             roots.insert(job.write.hash, job.trie.last_root());
-            if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), job.result?) {
+            if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), rows?) {
                 batch.absorb(rows);
             }
             self.keep(job.write.hash, job.trie);
@@ -215,7 +214,7 @@ impl Tries {
             };
             leaves.push((write.hash, leaf));
         }
-        self.accounts.update(&leaves, &self.rows.rows(None)).map_err(state_error)?;
+        self.accounts.update(&leaves, &self.rows.rows(None))?;
         let root = match batch {
             Some(batch) => {
                 let rows = TRIE.account_sink(mem::take(batch));
@@ -235,7 +234,7 @@ impl Tries {
     ) -> Result<Vec<StorageJob<'a>>, StateError> {
         let mut jobs = Vec::new();
         for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
-            let trie = match self.storages.remove(&write.hash) {
+            let mut trie = match self.storages.remove(&write.hash) {
                 Some(storage) => {
                     self.storage_bytes -= storage.bytes();
                     storage.trie
@@ -245,10 +244,8 @@ impl Tries {
                     Trie::stored(root)
                 }
             };
-            jobs.push(StorageJob { write, trie, result: Ok(None) });
-            if let Some(job) = jobs.last_mut() {
-                job.trie.set_block(self.block);
-            }
+            trie.set_block(self.block);
+            jobs.push(StorageJob { write, trie });
         }
         Ok(jobs)
     }
@@ -310,12 +307,8 @@ impl Tries {
 }
 
 impl StorageJob<'_> {
-    /// Adds what changed to `rows`, if there are any.
-    fn run(&mut self, source: &Prefetcher, rows: Option<Batch>) {
-        self.result = self.try_run(source, rows);
-    }
-
-    fn try_run(
+    /// Adds the rows that changed to a batch, if there is one.
+    fn run(
         &mut self,
         source: &Prefetcher,
         batch: Option<Batch>,
@@ -330,7 +323,7 @@ impl StorageJob<'_> {
             .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
             .collect();
         let rows = source.rows(Some(self.write.hash));
-        self.trie.update(&changes, &rows).map_err(state_error)?;
+        self.trie.update(&changes, &rows)?;
         let Some(batch) = batch else {
             self.trie.root();
             return Ok(None);

@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
 use polytrie_state::{AccountWalk, CheckReport, StateError, scan};
-use polytrie_trie::{Detour, cow::Entry, state_error};
+use polytrie_trie::cow::Entry;
 use std::ops::ControlFlow;
 
 pub(crate) fn check(
@@ -31,17 +31,15 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
-        let walked = checkpoint
-            .part
-            .walk_stored(&TRIE.account_rows(store), &mut |hash, entry: &Entry| {
-                let rows = TRIE.storage_rows(store, *hash);
-                let walked =
-                    entry.storage.walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))?;
-                storage_rows_seen += walked.rows;
-                report.nodes += walked.nodes;
-                Ok(ControlFlow::Continue(()))
-            })
-            .map_err(state_error)?;
+        let rows = TRIE.account_rows(store);
+        let walked = checkpoint.part.walk_stored(&rows, &mut |hash, entry: &Entry| {
+            let rows = TRIE.storage_rows(store, *hash);
+            let walked =
+                entry.storage.walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))?;
+            storage_rows_seen += walked.rows;
+            report.nodes += walked.nodes;
+            Ok(ControlFlow::Continue(()))
+        })?;
         account_rows_seen += walked.rows;
         report.nodes += walked.nodes;
     }
@@ -84,16 +82,14 @@ fn check_state(
     report.check_codes(store)?;
     let mut walk = AccountWalk::new(report, progress);
     for part in &version.parts {
-        let mut detour = Detour::default();
-        let walked = part.leaves(&B256::ZERO, &TRIE.account_rows(store), &mut |hash, entry| {
-            walk.account(store, &entry.account).map_err(|error| detour.take(error))?;
+        part.leaves(&B256::ZERO, &TRIE.account_rows(store), &mut |hash, entry| {
+            walk.account(store, &entry.account)?;
             entry.storage.leaves(&B256::ZERO, &TRIE.storage_rows(store, *hash), &mut |_, _| {
                 walk.report.slots += 1;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(ControlFlow::Continue(()))
-        });
-        detour.resolve(walked)?;
+        })?;
     }
     walk.end();
     Ok(())

@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
-use polytrie_trie::{Nibbles, RowSink, cow::CowTrie, state_error};
+use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
 
 /// A checkpoint is started every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
@@ -101,7 +101,7 @@ pub(crate) fn checkpoint(
     // What is left are accounts that lost their slots and then went themselves, or are again what they were.
     for (owner, paths) in gone {
         let mut rows = TRIE.storage_sink(batch, owner);
-        match part.get(&owner, &TRIE.account_rows(store), seq).map_err(state_error)? {
+        match part.get(&owner, &TRIE.account_rows(store), seq)? {
             Some(entry) => drop(entry.storage.write_since(since, &paths, &mut rows)),
             None => paths.iter().for_each(|path| rows.delete(path)),
         }

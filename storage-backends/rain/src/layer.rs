@@ -11,7 +11,7 @@ use polytrie_state::{
     LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
     StateReader, Stateless, Touched, WIPED_TABLE, WriteSet,
 };
-use polytrie_trie::{Detour, cow::StateTries, state_error};
+use polytrie_trie::cow::StateTries;
 use std::sync::Arc;
 
 /// The DSM-Tree as a state layer.
@@ -92,13 +92,11 @@ impl StateLayer for RainLayer {
         let RainReader { version, rows, .. } = self.shared.reader()?;
         for part in &version.parts[shard_of(&from)..] {
             let mut ended = false;
-            let mut detour = Detour::default();
-            let result = part.leaves(&from, &TRIE.account_rows(&rows), &mut |hash, entry| {
-                let flow = visit(*hash, entry.account).map_err(|error| detour.take(error))?;
+            part.leaves(&from, &TRIE.account_rows(&rows), &mut |hash, entry| {
+                let flow = visit(*hash, entry.account)?;
                 ended = flow.is_break();
                 Ok(flow)
-            });
-            detour.resolve(result)?;
+            })?;
             if ended {
                 break;
             }
@@ -154,8 +152,7 @@ impl PastWitnesses for RainLayer {
         let reader = self.shared.reader()?;
         let (version, rows) = (&reader.version, &reader.noted());
         let rows_of = |owner| TRIE.rows_of(rows, owner);
-        StateTries::new(version.whole(rows)?, rows_of, version.seq)
-            .past_witness(back, touched)
-            .map_err(state_error)
+        let tries = StateTries::new(version.whole(rows)?, rows_of, version.seq);
+        Ok(tries.past_witness(back, touched)?)
     }
 }

@@ -4,9 +4,9 @@ use crate::{RainLayer, TRIE, reader::RainReader};
 use alloy_primitives::{Address, U256};
 use polytrie_state::{Proof, StateError, hash_address};
 use polytrie_trie::{
-    AccountLeaf, AccountProof,
+    AccountLeaf,
     cow::{CowTrie, Entry},
-    state_error,
+    prove_account,
 };
 
 /// Makes a proof of what a reader sees.
@@ -19,15 +19,11 @@ pub(crate) fn prove(
     let account = hash_address(address);
     let seq = version.seq;
     let accounts = version.whole(store)?;
-    let (entry, account_proof) =
-        accounts.prove(&account, &TRIE.account_rows(store), seq).map_err(state_error)?;
+    let (entry, nodes) = accounts.prove(&account, &TRIE.account_rows(store), seq)?;
     let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
     let leaf = entry.map_or_else(AccountLeaf::default, Entry::leaf);
     let rows = TRIE.storage_rows(store, account);
-    AccountProof::new(address, leaf, account_proof, slots, |slot| {
-        let (value, proof) = storage.prove(slot, &rows, seq)?;
-        Ok((value.copied(), proof))
+    prove_account(RainLayer::NAME, address, (leaf, nodes), slots, |slot| {
+        storage.prove(slot, &rows, seq).map(|(value, proof)| (value.copied(), proof))
     })
-    .map_err(state_error)?
-    .into_proof(RainLayer::NAME)
 }

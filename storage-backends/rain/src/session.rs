@@ -13,7 +13,7 @@ use polytrie_state::{
     Access, Account, LayerSession, Outcome, Proposal, StateError, Wants, WriteSet, hash_address,
     hash_slot, read_code,
 };
-use polytrie_trie::{ReadAhead, Reading, SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{ReadAhead, Reading, SlotValue, cow::CowTrie};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -94,10 +94,10 @@ impl LayerSession for RainSession {
         let (rows, now) = (TRIE.storage_rows(store, *account), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
-            storage.get(hash, &rows, now).map_err(state_error)?.copied()
+            storage.get(hash, &rows, now)?.copied()
         } else {
             let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
-            let value = entry.storage.get(hash, &rows, now).map_err(state_error)?.copied();
+            let value = entry.storage.get(hash, &rows, now)?.copied();
             // After that its root is in memory for later readers, too.
             self.storage = Some((*account, CowTrie::clone(&entry.storage)));
             value

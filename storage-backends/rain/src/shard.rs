@@ -7,7 +7,6 @@ use polytrie_state::StateError;
 use polytrie_trie::{
     Nibbles, SlotValue,
     cow::{CowTrie, Entry, Storage},
-    state_error,
 };
 
 /// What changes took away from the rows of a shard, to be noted when they are written.
@@ -41,8 +40,7 @@ pub(crate) fn apply(
     let mut lost = Lost::default();
     let mut changes: Vec<(B256, Option<Entry>)> = Vec::new();
     for write in writes {
-        let entry = part.get_mut(&write.hash, &rows, seq, &mut lost.accounts);
-        let entry = entry.map_err(state_error)?;
+        let entry = part.get_mut(&write.hash, &rows, seq, &mut lost.accounts)?;
         let mut new = None;
         let entry = match (write.after(), entry) {
             (None, None) => continue,
@@ -70,17 +68,17 @@ pub(crate) fn apply(
         if !slots.is_empty() {
             let mut gone = Vec::new();
             let rows = TRIE.storage_rows(store, write.hash);
-            entry.storage.update(&slots, &rows, seq, &mut gone).map_err(state_error)?;
+            entry.storage.update(&slots, &rows, seq, &mut gone)?;
             if !gone.is_empty() {
                 lost.storages.push((write.hash, gone));
             }
         }
         changes.extend(new.map(|entry| (write.hash, Some(entry))));
     }
-    part.update(&changes, &rows, seq, &mut lost.accounts).map_err(state_error)?;
+    part.update(&changes, &rows, seq, &mut lost.accounts)?;
     let mut storages = Vec::new();
     for write in writes.iter().filter(|write| write.slot_count() > 0) {
-        let entry = part.get(&write.hash, &rows, seq).map_err(state_error)?;
+        let entry = part.get(&write.hash, &rows, seq)?;
         storages.extend(entry.map(|entry| &*entry.storage));
     }
     CowTrie::resolve_all(storages);

@@ -153,22 +153,27 @@ impl<'a> Bag<'a> {
         let parts = CowTrie::<Entry>::split(&top).map_err(damaged)?;
         let mut storages = Vec::new();
         for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let rows = TRIE.account_sink(Batch::new());
-            let mut sink = Counted { rows, owner: 0, free: levels, made: &made };
-            part.put_found(&mut account_node, &mut sink, &mut |hash, entry| {
+            let mut rows = TRIE.account_sink(Batch::new());
+            let mut visit = |hash: &B256, entry: &Entry| {
                 storages.push((*hash, CowTrie::clone(&entry.storage)));
-            })
+            };
+            part.put_found(
+                &mut account_node,
+                &mut counted(&mut rows, 0, levels, &made),
+                &mut visit,
+            )
             .map_err(damaged)?;
-            batch.append(&sink.rows.into_inner());
+            batch.append(&rows.into_inner());
             write_shard(&mut batch, shard, 0, &part.root_reference());
         }
         for (owner, storage) in storages {
             walk.next_trie()?;
-            let rows = TRIE.storage_sink(Batch::new(), owner);
-            let mut sink = Counted { rows, owner: owner.as_slice().len(), free: 0, made: &made };
+            let mut rows = TRIE.storage_sink(Batch::new(), owner);
             let mut lookup = |path: &Nibbles, hash: &B256| walk.node(64 + path.len(), hash);
-            storage.put_found(&mut lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
-            batch.append(&sink.rows.into_inner());
+            storage
+                .put_found(&mut lookup, &mut counted(&mut rows, 32, 0, &made), &mut |_, _| {})
+                .map_err(damaged)?;
+            batch.append(&rows.into_inner());
         }
         walk.next_trie()?;
         Ok(batch)
@@ -234,38 +239,19 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
     }
 }
 
-/// Rows of one trie, counted.
-struct Counted<'a> {
-    rows: Rows<Batch>,
-    /// Bytes of each key before the path.
+/// Adds to the rows of one trie, whose keys have `owner` bytes before the path, and counts their bytes. Those of the first
+/// `free` levels, which the witness leaves out, are as many as the holder has.
+fn counted<'a>(
+    rows: &'a mut Rows<Batch>,
     owner: usize,
-    /// Levels that are left out of the witness: their rows are as many as the holder has.
     free: usize,
     made: &'a AtomicUsize,
-}
-
-impl RowSink for Counted<'_> {
-    fn split(&self) -> Self {
-        Self { rows: self.rows.split(), ..*self }
-    }
-
-    fn join(&mut self, other: Self) {
-        self.rows.join(other.rows);
-    }
-
-    fn put(&mut self, path: &Nibbles, row: &[u8]) {
-        if path.len() >= self.free {
-            self.made.fetch_add(self.owner + path.len() + row.len(), Ordering::Relaxed);
+) -> impl FnMut(&Nibbles, &[u8]) + 'a {
+    move |path, row| {
+        if path.len() >= free {
+            made.fetch_add(owner + path.len() + row.len(), Ordering::Relaxed);
         }
-        self.rows.put(path, row);
-    }
-
-    fn delete(&mut self, path: &Nibbles) {
-        self.rows.delete(path);
-    }
-
-    fn delete_all(&mut self) {
-        self.rows.delete_all();
+        rows.put(path, row);
     }
 }
 

@@ -5,9 +5,8 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::{SlotVisit, StateError};
 use polytrie_trie::{
-    Detour, EMPTY_ROOT,
+    EMPTY_ROOT,
     cow::{CowTrie, Entry},
-    state_error,
 };
 use std::ops::ControlFlow;
 
@@ -43,7 +42,7 @@ impl Version {
 
     /// The account trie that its parts make.
     pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>, StateError> {
-        CowTrie::join(&self.parts, &TRIE.account_rows(store), self.seq).map_err(state_error)
+        Ok(CowTrie::join(&self.parts, &TRIE.account_rows(store), self.seq)?)
     }
 
     /// An account. Nodes that are not in memory come from `store`.
@@ -53,7 +52,7 @@ impl Version {
         hash: &B256,
     ) -> Result<Option<&Entry>, StateError> {
         let part = &self.parts[shard_of(hash)];
-        part.get(hash, &TRIE.account_rows(store), self.seq).map_err(state_error)
+        Ok(part.get(hash, &TRIE.account_rows(store), self.seq)?)
     }
 
     /// What is wanted of an account. Nodes that are not in memory are read, and not kept.
@@ -64,12 +63,11 @@ impl Version {
         see: impl FnOnce(&Entry) -> T,
     ) -> Result<Option<T>, StateError> {
         let (mut see, mut seen) = (Some(see), None);
-        self.parts[shard_of(hash)]
-            .leaves(hash, &TRIE.account_rows(store), &mut |key, entry| {
-                seen = see.take().filter(|_| key == hash).map(|see| see(entry));
-                Ok(ControlFlow::Break(()))
-            })
-            .map_err(state_error)?;
+        let part = &self.parts[shard_of(hash)];
+        part.leaves(hash, &TRIE.account_rows(store), &mut |key, entry| {
+            seen = see.take().filter(|_| key == hash).map(|see| see(entry));
+            Ok(ControlFlow::Break(()))
+        })?;
         Ok(seen)
     }
 
@@ -82,7 +80,7 @@ impl Version {
     ) -> Result<U256, StateError> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
         let rows = TRIE.storage_rows(store, *account);
-        let value = entry.storage.get(slot, &rows, self.seq).map_err(state_error)?;
+        let value = entry.storage.get(slot, &rows, self.seq)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
@@ -97,12 +95,8 @@ impl Version {
     ) -> Result<(), StateError> {
         let storage = self.look(store, account, |entry| CowTrie::clone(&entry.storage))?;
         let Some(storage) = storage else { return Ok(()) };
-        let mut detour = Detour::default();
-        let result =
-            storage.leaves(from, &TRIE.storage_rows(store, *account), &mut |hash, value| {
-                visit(*hash, value.0).map_err(|error| detour.take(error))
-            });
-        detour.resolve(result)
+        let rows = TRIE.storage_rows(store, *account);
+        Ok(storage.leaves(from, &rows, &mut |hash, value| Ok(visit(*hash, value.0)?))?)
     }
 }
 
@@ -114,15 +108,12 @@ pub(crate) fn look_at_slot(
     (account, slot): (&B256, &B256),
 ) -> Result<U256, StateError> {
     let mut found = U256::ZERO;
-    entry
-        .storage
-        .leaves(slot, &TRIE.storage_rows(store, *account), &mut |key, value| {
-            if key == slot {
-                found = value.0;
-            }
-            Ok(ControlFlow::Break(()))
-        })
-        .map_err(state_error)?;
+    entry.storage.leaves(slot, &TRIE.storage_rows(store, *account), &mut |key, value| {
+        if key == slot {
+            found = value.0;
+        }
+        Ok(ControlFlow::Break(()))
+    })?;
     Ok(found)
 }
 

@@ -4,7 +4,7 @@ use crate::{TRIE, version::Version};
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::Read;
 use polytrie_state::{CODE_TABLE, StateError, Touched, Witness, WriteSet};
-use polytrie_trie::{cow::StateTries, state_error};
+use polytrie_trie::cow::StateTries;
 use std::collections::BTreeSet;
 
 /// What a block asked for, by hash.
@@ -25,9 +25,12 @@ pub(crate) fn make(
     levels: u8,
 ) -> Result<Witness, StateError> {
     let rows = |owner| TRIE.rows_of(store, owner);
-    let nodes = StateTries::new(parent.whole(store)?, rows, parent.seq)
-        .witness(&asked.keys, &asked.steps, writes.accounts(), levels)
-        .map_err(state_error)?;
+    let nodes = StateTries::new(parent.whole(store)?, rows, parent.seq).witness(
+        &asked.keys,
+        &asked.steps,
+        writes.accounts(),
+        levels,
+    )?;
     let mut codes = Vec::new();
     for hash in &asked.codes {
         codes.extend(store.get(CODE_TABLE, hash.as_slice())?.map(Bytes::from));

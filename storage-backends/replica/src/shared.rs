@@ -15,7 +15,7 @@ use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
     WriteSet, write_codes,
 };
-use polytrie_trie::{AccountLeaf, state_error, stored_root};
+use polytrie_trie::{AccountLeaf, stored_root};
 use std::sync::Arc;
 
 /// What the layer shares with its sessions.
@@ -37,7 +37,7 @@ pub(crate) struct Core {
 impl Core {
     /// What the stores hold; empty ones are the empty state.
     pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self, StateError> {
-        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
+        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
         let flat = Flat::open(store.clone(), options.flat.clone())?;
         let side = TrieSide::new(&store, root, &options);
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use crate::{
     Account, AccountChange, AccountWrite, LayerSession, SessionCounters, SlotWrite, StateError,
-    TxWrites, WriteSet, hash_address, hash_slot,
+    TxWrites, WriteSet, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -42,8 +42,7 @@ struct SlotEntry {
 impl Entry {
     /// Slots that are not what they were, or not zero if `wipe` says that all of them are removed first.
     fn changed_slots(&self, wipe: bool) -> impl Iterator<Item = SlotWrite> {
-        let changed = move |s: &SlotEntry| if wipe { !s.now.is_zero() } else { s.now != s.before };
-        let slots = self.slots.iter().filter(move |(_, s)| changed(s));
+        let slots = self.slots.iter().filter(move |(_, s)| is_change(wipe, s.before, s.now));
         slots.map(|(slot, s)| SlotWrite {
             hash: s.hash,
             slot: Some(*slot),
@@ -210,17 +209,9 @@ impl BlockCache {
     pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet, StateError> {
         let mut accounts = Vec::new();
         let mut codes = Vec::new();
-        for (address, entry) in &self.accounts {
-            if !entry.written {
-                continue;
-            }
+        for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.written) {
             let wipe =
                 entry.wiped && entry.before.is_some() && layer.has_storage(address, &entry.hash)?;
-            let mut slots: Vec<SlotWrite> = entry.changed_slots(wipe).collect();
-            if !wipe && slots.is_empty() && entry.now == entry.before {
-                continue;
-            }
-            slots.sort_unstable_by_key(|s| s.hash);
             if let Some(account) = entry.now.filter(|now| {
                 now.has_code() && entry.before.is_none_or(|b| b.code_hash != now.code_hash)
             }) && let Some(code) = self.codes.get(&account.code_hash)
@@ -233,13 +224,10 @@ impl BlockCache {
                 before: entry.before,
                 after: entry.now,
                 wipe,
-                slots,
+                slots: entry.changed_slots(wipe).collect(),
             });
         }
-        accounts.sort_unstable_by_key(|a| a.hash);
-        codes.sort_unstable_by_key(|(hash, _)| *hash);
-        codes.dedup_by_key(|(hash, _)| *hash);
-        Ok(WriteSet { accounts, codes, apart: Vec::new() })
+        Ok(WriteSet::of(accounts, codes))
     }
 
     /// What is known of an account, read if it is new to the block; and what counts further reads.

@@ -16,15 +16,33 @@ pub const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
 /// Bytes of a slot: its key within the account, and its value.
 pub const SLOT_BYTES: u64 = 32 + 32;
 
-/// What one kind of call amounted to.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallCount {
-    /// Calls.
-    pub calls: u64,
-    /// Of these, timed.
-    pub timed: u64,
-    /// Nanoseconds in those that were timed.
-    pub timed_ns: u64,
+/// Makes a struct of counters, the sum of which has the sum of each.
+macro_rules! counters {
+    ($(#[$of_all:meta])* pub struct $all:ident { $($(#[$of_one:meta])* pub $one:ident: $type:ty,)* }) => {
+        $(#[$of_all])*
+        pub struct $all {
+            $($(#[$of_one])* pub $one: $type,)*
+        }
+
+        impl AddAssign for $all {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$one += other.$one;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// What one kind of call amounted to.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct CallCount {
+        /// Calls.
+        pub calls: u64,
+        /// Of these, timed.
+        pub timed: u64,
+        /// Nanoseconds in those that were timed.
+        pub timed_ns: u64,
+    }
 }
 
 impl CallCount {
@@ -57,52 +75,46 @@ impl CallCount {
     }
 }
 
-impl AddAssign for CallCount {
-    fn add_assign(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.timed += other.timed;
-        self.timed_ns += other.timed_ns;
+counters! {
+    /// What one [`Session`](crate::Session) asked of its layer. Add those of several blocks for their sum.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct SessionCounters {
+        /// Accounts read from the layer.
+        pub accounts_read: CallCount,
+        /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
+        pub slots_read: CallCount,
+        /// Codes read from the layer, by their hashes.
+        pub codes_read: CallCount,
+        /// Bytes of these codes.
+        pub code_bytes_read: u64,
+        /// Reads of accounts that the block had touched before: answered without the layer.
+        pub accounts_known: u64,
+        /// Reads of slots that the block had touched before.
+        pub slots_known: u64,
+        /// Codes that the executor kept from earlier blocks: each counts once a block.
+        pub codes_known: u64,
+        /// Bytes of these codes.
+        pub code_bytes_known: u64,
+        /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
+        pub applied: CallCount,
+        /// Hints passed on. Layers whose queue is bounded make the caller wait when it is full.
+        pub hints: CallCount,
+        /// Blocks finished: the commitment and the batch.
+        pub finished: CallCount,
+        /// Accounts in the write sets, those of which only slots changed included.
+        pub accounts_written: u64,
+        /// Of these, accounts that were there and are not any more.
+        pub accounts_deleted: u64,
+        /// Slots in the write sets.
+        pub slots_written: u64,
+        /// Of these, slots that were set to zero.
+        pub slots_deleted: u64,
+        /// Codes in the write sets.
+        pub codes_written: u64,
+        /// Bytes of code in the write sets.
+        pub code_bytes_written: u64,
     }
-}
-
-/// What one [`Session`](crate::Session) asked of its layer. Add those of several blocks for their sum.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SessionCounters {
-    /// Accounts read from the layer.
-    pub accounts_read: CallCount,
-    /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
-    pub slots_read: CallCount,
-    /// Codes read from the layer, by their hashes.
-    pub codes_read: CallCount,
-    /// Bytes of these codes.
-    pub code_bytes_read: u64,
-    /// Reads of accounts that the block had touched before: answered without the layer.
-    pub accounts_known: u64,
-    /// Reads of slots that the block had touched before.
-    pub slots_known: u64,
-    /// Codes that the executor kept from earlier blocks: each counts once a block.
-    pub codes_known: u64,
-    /// Bytes of these codes.
-    pub code_bytes_known: u64,
-    /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
-    pub applied: CallCount,
-    /// Hints passed on. Layers whose queue is bounded make the caller wait when it is full.
-    pub hints: CallCount,
-    /// Blocks finished: the commitment and the batch.
-    pub finished: CallCount,
-    /// Accounts in the write sets, those of which only slots changed included.
-    pub accounts_written: u64,
-    /// Of these, accounts that were there and are not any more.
-    pub accounts_deleted: u64,
-    /// Slots in the write sets.
-    pub slots_written: u64,
-    /// Of these, slots that were set to zero.
-    pub slots_deleted: u64,
-    /// Codes in the write sets.
-    pub codes_written: u64,
-    /// Bytes of code in the write sets.
-    pub code_bytes_written: u64,
 }
 
 impl SessionCounters {
@@ -138,28 +150,6 @@ impl SessionCounters {
         self.accounts_written * ACCOUNT_BYTES
             + self.slots_written * SLOT_BYTES
             + self.code_bytes_written
-    }
-}
-
-impl AddAssign for SessionCounters {
-    fn add_assign(&mut self, other: Self) {
-        self.accounts_read += other.accounts_read;
-        self.slots_read += other.slots_read;
-        self.codes_read += other.codes_read;
-        self.code_bytes_read += other.code_bytes_read;
-        self.accounts_known += other.accounts_known;
-        self.slots_known += other.slots_known;
-        self.codes_known += other.codes_known;
-        self.code_bytes_known += other.code_bytes_known;
-        self.applied += other.applied;
-        self.hints += other.hints;
-        self.finished += other.finished;
-        self.accounts_written += other.accounts_written;
-        self.accounts_deleted += other.accounts_deleted;
-        self.slots_written += other.slots_written;
-        self.slots_deleted += other.slots_deleted;
-        self.codes_written += other.codes_written;
-        self.code_bytes_written += other.code_bytes_written;
     }
 }
 

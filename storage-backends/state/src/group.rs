@@ -9,6 +9,7 @@ use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SessionCounters, SlotWrite,
     StateError, StateLayer, UndoRecord, Wants, WriteSet,
     layer::{BlockRef, SlotVisit},
+    writes::is_change,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -66,7 +67,7 @@ impl Group {
     /// The next block. One at a time: [`Self::add`] it before there is another. If it is dropped instead, the
     /// layer may have seen writes of it, and the group cannot go on.
     pub fn session(&self) -> Session {
-        Session::on(Box::new(GroupedSession { merged: Arc::clone(&self.merged) }))
+        Session::on(Box::new(GroupedSession(Arc::clone(&self.merged))))
     }
 
     /// Adds a block that has been executed.
@@ -126,59 +127,6 @@ struct MergedAccount {
 }
 
 impl Merged {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        match self.accounts.get(hash) {
-            Some(account) => Ok(account.now),
-            None => self.session.account(address, hash),
-        }
-    }
-
-    fn slot(
-        &mut self,
-        address: &Address,
-        account: &B256,
-        slot: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
-        if let Some(known) = self.accounts.get(account) {
-            match known.slots.get(hash) {
-                Some(slot) => return Ok(slot.after),
-                None if known.wiped => return Ok(U256::ZERO),
-                None => {}
-            }
-        }
-        self.session.slot(address, account, slot, hash)
-    }
-
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        match self.codes.get(code_hash) {
-            Some(code) => Ok(Some(code.clone())),
-            None => self.session.code(code_hash),
-        }
-    }
-
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
-        let Some(known) = self.accounts.get(hash) else {
-            return self.session.has_storage(address, hash);
-        };
-        if known.slots.values().any(|slot| !slot.after.is_zero()) {
-            return Ok(true);
-        }
-        if known.wiped || !self.session.has_storage(address, hash)? {
-            return Ok(false);
-        }
-        if known.slots.is_empty() {
-            return Ok(true);
-        }
-        // What the group knows of is zero now; is there anything else?
-        let mut found = false;
-        self.layer.slots(*hash, B256::ZERO, &mut |slot, _| {
-            found = !known.slots.contains_key(&slot);
-            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        Ok(found)
-    }
-
     /// Visits all slots of an account in the order of their hashes.
     fn slots(&self, account: &B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
         let known = self.accounts.get(account);
@@ -263,32 +211,24 @@ fn write_set(
             Some(address) if wiped && before.is_some() => layer.has_storage(&address, &hash)?,
             _ => false,
         };
-        let mut slots: Vec<SlotWrite> = slots
-            .into_values()
-            .filter(|s| if wipe { !s.after.is_zero() } else { s.after != s.before })
-            .collect();
-        if !wipe && slots.is_empty() && now == before {
-            continue;
-        }
-        slots.sort_unstable_by_key(|slot| slot.hash);
+        let slots = slots.into_values().filter(|s| is_change(wipe, s.before, s.after)).collect();
         merged.push(AccountWrite { hash, address, before, after: now, wipe, slots });
     }
-    merged.sort_unstable_by_key(|account| account.hash);
-    // Of what was created and is gone again, too: undo leads back to the blocks in between.
-    let mut codes: Vec<_> = codes.into_iter().collect();
-    codes.sort_unstable_by_key(|(hash, _)| *hash);
-    Ok(WriteSet { accounts: merged, codes, apart: Vec::new() })
+    // Codes of what was created and is gone again, too: undo leads back to the blocks in between.
+    Ok(WriteSet::of(merged, codes.into_iter().collect()))
 }
 
 /// One block of a group under way.
 #[derive(Debug)]
-struct GroupedSession {
-    merged: Arc<Mutex<Merged>>,
-}
+struct GroupedSession(Arc<Mutex<Merged>>);
 
 impl LayerSession for GroupedSession {
     fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        self.merged.lock().account(address, hash)
+        let Merged { accounts, session, .. } = &mut *self.0.lock();
+        match accounts.get(hash) {
+            Some(account) => Ok(account.now),
+            None => session.account(address, hash),
+        }
     }
 
     fn slot(
@@ -298,29 +238,58 @@ impl LayerSession for GroupedSession {
         slot: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        self.merged.lock().slot(address, account, slot, hash)
+        let Merged { accounts, session, .. } = &mut *self.0.lock();
+        if let Some(known) = accounts.get(account) {
+            match known.slots.get(hash) {
+                Some(slot) => return Ok(slot.after),
+                None if known.wiped => return Ok(U256::ZERO),
+                None => {}
+            }
+        }
+        session.slot(address, account, slot, hash)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        self.merged.lock().code(code_hash)
+        let Merged { codes, session, .. } = &mut *self.0.lock();
+        match codes.get(code_hash) {
+            Some(code) => Ok(Some(code.clone())),
+            None => session.code(code_hash),
+        }
     }
 
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
-        self.merged.lock().has_storage(address, hash)
+        let Merged { layer, accounts, session, .. } = &mut *self.0.lock();
+        let Some(known) = accounts.get(hash) else { return session.has_storage(address, hash) };
+        if known.slots.values().any(|slot| !slot.after.is_zero()) {
+            return Ok(true);
+        }
+        if known.wiped || !session.has_storage(address, hash)? {
+            return Ok(false);
+        }
+        if known.slots.is_empty() {
+            return Ok(true);
+        }
+        // What the group knows of is zero now; is there anything else?
+        let mut found = false;
+        layer.slots(*hash, B256::ZERO, &mut |slot, _| {
+            found = !known.slots.contains_key(&slot);
+            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(found)
     }
 
     /// Writes from the beginning: to the layer all blocks are one, of which it gets all writes or none.
     fn wants(&self) -> Wants {
-        let Wants { hints, writes_from } = self.merged.lock().session.wants();
+        let Wants { hints, writes_from } = self.0.lock().session.wants();
         Wants { hints, writes_from: writes_from.map(|_| 0) }
     }
 
     fn hint(&mut self, access: Access) {
-        self.merged.lock().session.hint(access);
+        self.0.lock().session.hint(access);
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
-        self.merged.lock().session.stream_hashed(writes)
+        self.0.lock().session.stream_hashed(writes)
     }
 
     fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome, StateError> {

@@ -22,6 +22,7 @@
 mod access;
 mod account;
 mod beside;
+mod byte_cache;
 mod cache;
 mod capabilities;
 mod check;
@@ -60,6 +61,7 @@ mod writes;
 pub use access::Access;
 pub use account::Account;
 pub use beside::Beside;
+pub use byte_cache::ByteCache;
 pub use capabilities::{PastWitnesses, Prove, Prune, Pruned, Stateless};
 pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};

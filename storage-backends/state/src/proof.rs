@@ -1,8 +1,8 @@
 //! Proofs, whatever the layer.
 
-use crate::Account;
+use crate::{Account, StateError};
 use alloy_primitives::{Address, B256, U256};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A proof of an account and some of its slots, in the form its layer defines.
 ///
@@ -14,6 +14,29 @@ pub struct Proof {
     pub layer: String,
     /// The layer's own form; for canonical layers that of `eth_getProof` (EIP-1186).
     pub proof: serde_json::Value,
+}
+
+impl Proof {
+    /// The proof of a layer, from the form that this defines.
+    ///
+    /// # Errors
+    ///
+    /// If that does not serialise.
+    pub fn of(layer: &str, form: &impl Serialize) -> Result<Self, StateError> {
+        let proof = serde_json::to_value(form)
+            .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
+        Ok(Self { layer: layer.to_owned(), proof })
+    }
+
+    /// The proof in the form of a layer.
+    ///
+    /// # Errors
+    ///
+    /// [`ProofError::Malformed`] if it is not of that form.
+    pub fn form<T: DeserializeOwned>(&self) -> Result<T, ProofError> {
+        serde_json::from_value(self.proof.clone())
+            .map_err(|error| ProofError::Malformed(error.to_string()))
+    }
 }
 
 /// What a proof of an account and slots proves.

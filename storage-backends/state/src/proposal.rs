@@ -5,33 +5,29 @@ use polytrie_kv::Batch;
 use std::{fmt::Debug, sync::Arc};
 
 /// What becomes of a layer's memory with a [`Proposal`]. What only that decides belongs into it: it goes when the
-/// proposal does.
+/// proposal does, and where there is nothing else, nothing has to be done.
 pub trait HeadChange: Debug + Send + 'static {
     /// The store has the change: the head moves, and memory follows.
     ///
     /// # Errors
     ///
     /// If memory cannot follow. The layer is poisoned then.
-    fn accept(&mut self) -> Result<(), StateError>;
+    fn accept(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
 
     /// Whatever was computed beyond the head is void, however far it came: memory goes back to the head.
     ///
     /// # Errors
     ///
     /// If it cannot. The layer is poisoned then.
-    fn discard(&mut self) -> Result<(), StateError>;
-}
-
-/// For a layer that keeps nothing in memory.
-impl HeadChange for () {
-    fn accept(&mut self) -> Result<(), StateError> {
-        Ok(())
-    }
-
     fn discard(&mut self) -> Result<(), StateError> {
         Ok(())
     }
 }
+
+/// For a layer that keeps nothing in memory.
+impl HeadChange for () {}
 
 /// A block, or the way back from one, from [`Lifecycle::begin`] until its [`Outcome`] is accepted. Dropped before that it
 /// never happened.

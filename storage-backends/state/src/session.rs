@@ -2,8 +2,8 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
-    SlotWrite, StateError, StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache,
-    hash_address, hash_slot, layer::BlockRef,
+    StateError, StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache,
+    layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -175,7 +175,7 @@ impl Session {
                     self.layer.stream_hashed(self.cache.hashed_so_far())?;
                 }
             }
-            (None, Some(pending)) => merge(pending, writes),
+            (None, Some(pending)) => merge(pending, self.cache.hashed(writes)),
             (None, None) => {}
         }
         self.cache.counters.applied.done(started);
@@ -261,37 +261,24 @@ fn finished(
 }
 
 /// Adds the writes of one transaction to those of earlier ones, the later one winning.
-fn merge(pending: &mut WriteSet, writes: &TxWrites) {
-    for change in &writes.accounts {
-        let hash = hash_address(&change.address);
-        let position = pending.accounts.iter().position(|a| a.hash == hash).unwrap_or_else(|| {
-            pending.accounts.push(AccountWrite {
-                hash,
-                address: Some(change.address),
-                before: None,
-                after: None,
-                wipe: false,
-                slots: Vec::new(),
-            });
-            pending.accounts.len() - 1
-        });
+fn merge(pending: &mut WriteSet, writes: Vec<AccountWrite>) {
+    for mut write in writes {
+        let slots = std::mem::take(&mut write.slots);
+        let known = pending.accounts.iter().position(|account| account.hash == write.hash);
+        let position = known.unwrap_or(pending.accounts.len());
+        if known.is_none() {
+            pending.accounts.push(write.clone());
+        }
         let entry = &mut pending.accounts[position];
-        entry.after = change.account;
-        if change.wiped || change.account.is_none() {
+        entry.after = write.after;
+        if write.wipe {
             entry.wipe = true;
             entry.slots.clear();
         }
-        if change.account.is_none() {
-            continue;
-        }
-        for (slot, value) in &change.slots {
-            let hash = hash_slot(slot);
-            match entry.slots.binary_search_by_key(&hash, |s| s.hash) {
-                Ok(at) => entry.slots[at].after = *value,
-                Err(at) => entry.slots.insert(
-                    at,
-                    SlotWrite { hash, slot: Some(*slot), before: U256::ZERO, after: *value },
-                ),
+        for slot in slots {
+            match entry.slots.binary_search_by_key(&slot.hash, |s| s.hash) {
+                Ok(at) => entry.slots[at] = slot,
+                Err(at) => entry.slots.insert(at, slot),
             }
         }
     }

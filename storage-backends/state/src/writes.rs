@@ -79,7 +79,24 @@ pub struct SlotWrite {
     pub after: U256,
 }
 
+/// Whether a slot changes that had one value and has another one now: after a wipe every slot does that is there.
+pub(crate) fn is_change(wipe: bool, before: U256, after: U256) -> bool {
+    if wipe { !after.is_zero() } else { after != before }
+}
+
 impl WriteSet {
+    /// These writes and codes, sorted; accounts that are what they were are left out.
+    pub(crate) fn of(mut accounts: Vec<AccountWrite>, mut codes: Vec<(B256, Bytes)>) -> Self {
+        accounts.retain(|a| a.wipe || !a.slots.is_empty() || a.before != a.after);
+        accounts.sort_unstable_by_key(|account| account.hash);
+        for account in &mut accounts {
+            account.slots.sort_unstable_by_key(|slot| slot.hash);
+        }
+        codes.sort_unstable_by_key(|(hash, _)| *hash);
+        codes.dedup_by_key(|(hash, _)| *hash);
+        Self { accounts, codes, apart: Vec::new() }
+    }
+
     /// What taking a block back changes, as a layer finds it in an undo record of its own: see
     /// [`UndoRecords::writes`](crate::UndoRecords::writes). `apart` names accounts, by hash, whose slots are
     /// not listed, and the number that finds them with [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
@@ -120,11 +137,6 @@ impl WriteSet {
     pub fn apart(&self, account: &B256) -> Option<u64> {
         let at = self.apart.binary_search_by(|(hash, _)| hash.cmp(account)).ok()?;
         Some(self.apart[at].1)
-    }
-
-    /// Whether every change is listed, as it always is but for some undos.
-    pub const fn is_whole(&self) -> bool {
-        self.apart.is_empty()
     }
 
     /// Number of changed slots.

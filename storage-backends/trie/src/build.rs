@@ -143,13 +143,9 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
             let encode = |rlp: &mut Vec<u8>| {
                 codec::encode_leaf(&leaf.0, branch.depth + 1, &leaf.1, rlp, scratch)
             };
-            self.inputs.add(u32::from(n), encode, |rlp| match ChildRef::embedded(rlp) {
-                Some(embedded) => {
-                    refs[n as usize] = embedded;
-                    false
-                }
-                None => true,
-            });
+            if let Some(embedded) = self.inputs.add_node(u32::from(n), encode) {
+                refs[n as usize] = embedded;
+            }
         }
         self.inputs.hash(|n, hash| refs[n as usize] = ChildRef::hashed(hash));
         self.rlp.clear();

@@ -57,15 +57,6 @@ impl ChildRef {
         (self.len == 32).then_some(B256::new(self.bytes))
     }
 
-    /// What is referred to; `None` where there is nothing.
-    pub(crate) fn reference(&self) -> Option<Reference> {
-        match self.len {
-            0 => None,
-            32 => Some(Reference::Hash(B256::new(self.bytes))),
-            n => Some(Reference::Embedded(self.bytes[..n as usize].to_vec())),
-        }
-    }
-
     const fn encoded_len(&self) -> usize {
         match self.len {
             0 => 1,
@@ -98,16 +89,8 @@ impl ChildRef {
         let raw = &whole[..header_len + header.payload_length];
         match (header.list, header.payload_length) {
             (false, 0) => Ok(Self::EMPTY),
-            (false, 32) => {
-                let mut bytes = [0; 32];
-                bytes.copy_from_slice(&raw[1..]);
-                Ok(Self { len: 32, bytes })
-            }
-            (true, _) if raw.len() < 32 => {
-                let mut bytes = [0; 32];
-                bytes[..raw.len()].copy_from_slice(raw);
-                Ok(Self { len: raw.len() as u8, bytes })
-            }
+            (false, 32) => Ok(Self::hashed(B256::from_slice(&raw[1..]))),
+            (true, _) => Self::embedded(raw).ok_or(WRONG),
             _ => Err(WRONG),
         }
     }
@@ -148,15 +131,6 @@ pub(crate) fn encode_branch(refs: &[&ChildRef; 16], out: &mut Vec<u8>) {
     }
     // Keys have one length, so no key ends at a branch.
     out.push(0x80);
-}
-
-/// A child, as a verifier sees it.
-#[derive(Debug)]
-pub(crate) enum Reference {
-    /// By hash.
-    Hash(B256),
-    /// Embedded in its parent.
-    Embedded(Vec<u8>),
 }
 
 /// A node, as a verifier reads it.

@@ -1,7 +1,8 @@
-//! Why the trie failed: its store failed, or what is stored is no trie.
+//! Why the trie failed: its store failed, what is stored is no trie, or who visits it had enough.
 
 use crate::Nibbles;
 use polytrie_kv::KvError;
+use polytrie_state::StateError;
 
 /// The trie could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -23,6 +24,22 @@ pub enum TrieError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// What a visitor of leaves or rows failed with.
+    #[error(transparent)]
+    Visitor(#[from] StateError),
+}
+
+/// As the seam reports it.
+impl From<TrieError> for StateError {
+    fn from(error: TrieError) -> Self {
+        match error {
+            TrieError::Store(error) => error.into(),
+            TrieError::Visitor(error) => error,
+            damaged @ (TrieError::Missing { .. } | TrieError::Malformed { .. }) => {
+                Self::Corrupt(damaged.to_string())
+            }
+        }
+    }
 }
 
 /// A path in words: one hexadecimal digit for each branch below the root.

@@ -3,6 +3,7 @@
 //! The nodes of one level of a trie (and tuples, keys and Merkle nodes of other layers) do not depend on each other, so eight of them go through the permutation side by
 //! side, one in each lane of a 512-bit register. Where the processor cannot do that, they are hashed one by one.
 
+use crate::codec::ChildRef;
 use alloy_primitives::{B256, keccak256};
 
 /// Bytes the sponge takes at once.
@@ -39,20 +40,31 @@ impl Inputs {
         self.inputs.clear();
     }
 
-    /// Writes an input with `encode` and decides with `keep` by its bytes whether it is to be hashed; if so, its hash
-    /// is reported under `tag`.
-    pub fn add(
+    /// Writes an input with `encode`, whose hash is reported under `tag`.
+    pub fn add(&mut self, tag: u32, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        encode(&mut self.bytes);
+        self.end(start, tag);
+    }
+
+    /// As [`Self::add`] a node of a trie; one that its parent embeds is not hashed, and its reference is returned.
+    pub(crate) fn add_node(
         &mut self,
         tag: u32,
         encode: impl FnOnce(&mut Vec<u8>),
-        keep: impl FnOnce(&[u8]) -> bool,
-    ) {
+    ) -> Option<ChildRef> {
         let start = self.bytes.len();
         encode(&mut self.bytes);
-        if !keep(&self.bytes[start..]) {
-            self.bytes.truncate(start);
-            return;
+        let embedded = ChildRef::embedded(&self.bytes[start..]);
+        match embedded {
+            Some(_) => self.bytes.truncate(start),
+            None => self.end(start, tag),
         }
+        embedded
+    }
+
+    /// The input that begins at `start` is complete.
+    fn end(&mut self, start: usize, tag: u32) {
         let len = self.bytes.len() - start;
         // Callers hash some thousand nodes at a time, and a node is shorter than a kilobyte.
         let input = Input { start: start as u32, len: len as u32, tag };
@@ -225,7 +237,7 @@ mod tests {
                 };
                 let mut inputs = Inputs::default();
                 for i in 0..count {
-                    inputs.add(i as u32, |out| out.extend_from_slice(&input(i)), |_| true);
+                    inputs.add(i as u32, |out| out.extend_from_slice(&input(i)));
                 }
                 let mut seen = 0;
                 inputs.hash(|tag, hash| {

@@ -29,13 +29,11 @@ mod tests;
 
 pub use arena::{Ages, Cut, Trie};
 pub use build::SortedBuilder;
-pub use canonical::{Detour, state_error, verify};
+pub use canonical::{prove_account, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use prefetch::{Owner, Prefetcher, ReadAhead, Readers, Reading};
-pub use proof::{
-    AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,
-};
+pub use proof::{leaf_on_path, prove_key, stored_root, verify_key};
 pub use rows::{RowSink, RowSource, Rows};
 pub use tables::{LeafCheck, LoadSink, TrieTables};
 pub use value::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};

@@ -21,6 +21,7 @@ const LEAF: u8 = 0xff;
 /// From this length on the length of a value takes two bytes; it is the bit that says so.
 const LONG: usize = 0x80;
 const LONGEST_VALUE: usize = 0x7fff;
+pub(crate) const SHORT: &str = "a row that ends too early";
 
 /// A child of a branch, as its row holds it.
 #[derive(Debug, Clone)]
@@ -65,10 +66,7 @@ pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
     child: impl Fn(usize) -> Child<'a, V>,
     out: &mut Vec<u8>,
 ) {
-    out.push(prefix.len() as u8);
-    let packed = out.len();
-    out.resize(packed + prefix.len().div_ceil(2), 0);
-    prefix.pack_to(&mut out[packed..]);
+    put_prefix(prefix, out);
     let maps = out.len();
     out.extend_from_slice(&[0; 4]);
     let (mut inner, mut leaves) = (0u16, 0u16);
@@ -109,7 +107,6 @@ pub(crate) fn decode<V: LeafValue>(
     mut row: &[u8],
     children: &mut RowChildren<V>,
 ) -> Result<Row<V>, &'static str> {
-    const SHORT: &str = "a row that ends too early";
     children.clear();
     let rest = &mut row;
     let [kind] = take_array(rest).ok_or(SHORT)?;
@@ -125,12 +122,7 @@ pub(crate) fn decode<V: LeafValue>(
     if depth >= 64 {
         return Err("a branch below the keys");
     }
-    let packed = take(rest, len.div_ceil(2)).ok_or(SHORT)?;
-    if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
-        return Err("a prefix that is longer than it says");
-    }
-    let mut prefix = Nibbles::unpack(packed);
-    prefix.truncate(len);
+    let prefix = take_prefix(len, rest)?;
     let inner = u16::from_be_bytes(take_array(rest).ok_or(SHORT)?);
     let leaves = u16::from_be_bytes(take_array(rest).ok_or(SHORT)?);
     if inner & leaves != 0 || (inner | leaves).count_ones() < 2 {
@@ -168,6 +160,25 @@ pub(crate) fn decode<V: LeafValue>(
         }
     }
     if rest.is_empty() { Ok(Row::Branch { prefix }) } else { Err("bytes after the row") }
+}
+
+/// Appends the length of a prefix, and the prefix packed.
+pub(crate) fn put_prefix(prefix: &Nibbles, out: &mut Vec<u8>) {
+    out.push(prefix.len() as u8);
+    let packed = out.len();
+    out.resize(packed + prefix.len().div_ceil(2), 0);
+    prefix.pack_to(&mut out[packed..]);
+}
+
+/// Takes a packed prefix of this length, which is at most 64.
+pub(crate) fn take_prefix(len: usize, rest: &mut &[u8]) -> Result<Nibbles, &'static str> {
+    let packed = take(rest, len.div_ceil(2)).ok_or(SHORT)?;
+    if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
+        return Err("a prefix that is longer than it says");
+    }
+    let mut prefix = Nibbles::unpack(packed);
+    prefix.truncate(len);
+    Ok(prefix)
 }
 
 pub(crate) fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {

@@ -3,7 +3,7 @@
 use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
 use alloy_rlp::{Decodable, Encodable, Header};
-use polytrie_state::Account;
+use polytrie_state::{Account, flat::parse_number};
 use std::fmt::Debug;
 
 /// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
@@ -130,7 +130,7 @@ impl LeafValue for AccountLeaf {
         if flags & 32 != 0 {
             account.code_hash = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
         }
-        account.balance = number(rest).ok_or(WRONG)?;
+        account.balance = parse_number(rest).ok_or(WRONG)?;
         let canonical = (flags & 16 != 0) == (account.storage_root != EMPTY_ROOT)
             && (flags & 32 != 0) == (account.code_hash != KECCAK256_EMPTY);
         if canonical { Ok(account) } else { Err(WRONG) }
@@ -160,14 +160,9 @@ impl LeafValue for SlotValue {
     }
 
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
-        match number(bytes) {
+        match parse_number(bytes) {
             Some(value) if !value.is_zero() => Ok(Self(value)),
             _ => Err("not the row of a slot"),
         }
     }
-}
-
-/// A number without leading zeros.
-fn number(bytes: &[u8]) -> Option<U256> {
-    (bytes.len() <= 32 && bytes.first() != Some(&0)).then(|| U256::from_be_slice(bytes))
 }

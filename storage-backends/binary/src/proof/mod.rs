@@ -107,9 +107,7 @@ pub(crate) fn prove(
         slots: slots.iter().map(slot).collect(),
         stems,
     };
-    let proof = serde_json::to_value(proof)
-        .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))?;
-    Ok(Proof { layer: crate::layer::NAME.to_owned(), proof })
+    Proof::of(crate::layer::NAME, &proof)
 }
 
 /// The way to a stem and an opening of leaves of it; and its leaves, none if it is not there.

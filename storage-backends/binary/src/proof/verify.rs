@@ -20,8 +20,7 @@ pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
         let reason = format!("it is one of `{}`, not of `binary`", proof.layer);
         return Err(ProofError::Malformed(reason));
     }
-    let proof: BinaryProof = serde_json::from_value(proof.proof.clone())
-        .map_err(|e| ProofError::Malformed(e.to_string()))?;
+    let proof: BinaryProof = proof.form()?;
     check(root, &proof).map_err(ProofError::Invalid)?;
     let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
     // It was compared with that of the account.

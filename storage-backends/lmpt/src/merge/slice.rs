@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
-use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables, state_error};
+use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
@@ -192,7 +192,7 @@ impl Merger {
         let swept = changes[merged..].iter().map(|(place, _)| place);
         read_ahead(&mut self.source, &mut self.trie, swept)?;
         changes.sort_unstable_by_key(|(place, _)| *place);
-        self.trie.update(&changes, &self.source.rows(None)).map_err(state_error)?;
+        self.trie.update(&changes, &self.source.rows(None))?;
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
         // Slices wait by the hundred: without the room that a batch has left, and had before it grew.
         let mut scratch = rows.into_inner();
@@ -244,7 +244,7 @@ impl Merger {
         let part = plan.entries_at(entries);
         for (place, key, value) in part {
             // What the flat map has too; the trie needs the way to it anyhow.
-            let before = trie.get(place, &source.rows(None)).map_err(state_error)?.copied();
+            let before = trie.get(place, &source.rows(None))?.copied();
             let after = value.present();
             if before == after {
                 continue;
@@ -355,7 +355,7 @@ pub(crate) fn take_back(
         return Err(StateError::Corrupt("an undo record names a key twice".into()));
     }
     let mut trie = Trie::stored(root);
-    trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE)).map_err(state_error)?;
+    trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE))?;
     let (root, rows) = trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
     batch.append(&rows.into_inner());
     Ok((root, batch))

@@ -96,9 +96,7 @@ pub(crate) fn prove(
         witness: encoded.into(),
         parts: Vec::new(),
     };
-    let proof = serde_json::to_value(proof)
-        .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
-    Ok(Proof { layer: NAME.to_owned(), proof })
+    Proof::of(NAME, &proof)
 }
 
 impl Source<'_> {

@@ -4,7 +4,7 @@ use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::Batch;
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie};
 
 /// An account and its leaf afterwards.
 type Change = (B256, Option<AccountLeaf>);
@@ -78,7 +78,8 @@ impl Accounts {
         account: &B256,
         source: &Prefetcher,
     ) -> Result<(), StateError> {
-        self.trie.get(account, &source.rows(None)).map_err(state_error).map(drop)
+        self.trie.get(account, &source.rows(None))?;
+        Ok(())
     }
 
     /// Takes in what is ready, and makes rows of what will hardly change again in this block. Returns
@@ -90,7 +91,7 @@ impl Accounts {
         let changes = self.taken(source)?;
         let applied = changes.len();
         self.effort.add(applied);
-        self.trie.update(&changes, &source.rows(None)).map_err(state_error)?;
+        self.trie.update(&changes, &source.rows(None))?;
         if let Some(depth) = self.effort.depth() {
             let rows = crate::TRIE.account_sink(std::mem::take(&mut self.rows));
             self.rows = self.trie.commit_below(depth, rows).into_inner();
@@ -106,7 +107,7 @@ impl Accounts {
         let rows = source.rows(None);
         let mut changes = Vec::with_capacity(taken.len() + self.waiting.len());
         for (account, after) in taken {
-            let before = trie.get(&account, &rows).map_err(state_error)?;
+            let before = trie.get(&account, &rows)?;
             let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
             changes.push((account, after.map(|after| AccountLeaf::new(&after, storage_root))));
         }
@@ -135,7 +136,7 @@ impl Accounts {
             changes.push((*account, leaf));
         }
         changes.sort_unstable_by_key(|(account, _)| *account);
-        self.trie.update(&changes, &source.rows(None)).map_err(state_error)?;
+        self.trie.update(&changes, &source.rows(None))?;
         let Some(rows) = rows else { return Ok(self.trie.root()) };
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));

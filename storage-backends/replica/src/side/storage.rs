@@ -7,7 +7,7 @@ use alloy_primitives::{
 };
 use polytrie_kv::Batch;
 use polytrie_state::{SlotWrite, StateError};
-use polytrie_trie::{EMPTY_ROOT, Prefetcher, SlotValue, Trie, state_error, stored_root};
+use polytrie_trie::{EMPTY_ROOT, Prefetcher, SlotValue, Trie, stored_root};
 use rayon::prelude::*;
 
 /// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
@@ -81,7 +81,7 @@ impl Storage {
     ) -> Result<&mut Trie<SlotValue>, StateError> {
         if self.trie.is_none() {
             let rows = source.rows(Some(account));
-            let root = stored_root::<SlotValue>(&rows).map_err(state_error)?;
+            let root = stored_root::<SlotValue>(&rows)?;
             self.had_rows = root != EMPTY_ROOT;
             self.trie = Some(Trie::stored(root));
         }
@@ -113,7 +113,7 @@ impl Storage {
         let Self { trie: Some(trie), log, effort, .. } = self else { return Ok(()) };
         let changes = latest(log);
         effort.add(changes.len());
-        trie.update(&changes, &source.rows(Some(account))).map_err(state_error)
+        Ok(trie.update(&changes, &source.rows(Some(account)))?)
     }
 
     /// Takes in everything and computes the root; at the end of the block rows are added to `rows`.
@@ -223,7 +223,7 @@ impl Storages {
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
         storage.touched = turn;
         let trie = storage.open(account, source)?;
-        trie.get(slot, &source.rows(Some(account))).map_err(state_error)?;
+        trie.get(slot, &source.rows(Some(account)))?;
         storage.count(&mut self.bytes);
         Ok(())
     }

@@ -99,12 +99,14 @@ pub fn decode_value(account: &B256, slot: &B256, bytes: &[u8]) -> Result<U256, S
     })
 }
 
-fn trim(bytes: &[u8]) -> &[u8] {
+/// The bytes of a big-endian number without leading zeros.
+pub fn trim(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     &bytes[zeros..]
 }
 
-fn parse_number(bytes: &[u8]) -> Option<U256> {
+/// The number with these bytes; `None` if there are leading zeros, or more than 32 bytes.
+pub fn parse_number(bytes: &[u8]) -> Option<U256> {
     if bytes.len() > 32 || bytes.first() == Some(&0) {
         return None;
     }

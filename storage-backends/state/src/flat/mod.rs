@@ -8,7 +8,8 @@ mod session;
 mod tables;
 
 pub use codec::{
-    account_row, decode_account, decode_value, encode_account, encode_value, value_row,
+    account_row, decode_account, decode_value, encode_account, encode_value, parse_number, trim,
+    value_row,
 };
 pub use reader::FlatReader;
 pub use session::{FlatEnd, FlatSession};

@@ -74,9 +74,7 @@ pub(super) fn prove<T: Foreign>(
         account_proof,
         storage_proof,
     };
-    let proof = serde_json::to_value(body)
-        .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-    Ok(Proof { layer: T::NAME.to_owned(), proof })
+    Proof::of(T::NAME, &body)
 }
 
 /// Checks a proof against the digest of a commitment; no layer is needed.
@@ -85,9 +83,8 @@ pub(super) fn prove<T: Foreign>(
 ///
 /// If it is no proof of this kind, or does not lead to the digest.
 pub fn verify<W: Way>(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let malformed = |e: serde_json::Error| ProofError::Malformed(e.to_string());
-    let body: Body<W> = serde_json::from_value(proof.proof.clone()).map_err(malformed)?;
-    let Body { address, exists, nonce, balance, code_hash, account_proof, storage_proof } = body;
+    let Body { address, exists, nonce, balance, code_hash, account_proof, storage_proof } =
+        proof.form::<Body<W>>()?;
     let account = Account { nonce: nonce.to(), balance, code_hash };
     if !exists && account != Account::default() {
         return Err(ProofError::Invalid("an account that is not there has values".into()));

@@ -56,11 +56,6 @@ impl<T: Foreign> HeadChange for Head<T> {
         *head.lock() = trail;
         tree.accept(store, trail.last(), work)
     }
-
-    fn discard(&mut self) -> Result<(), StateError> {
-        self.next = None;
-        Ok(())
-    }
 }
 
 /// Ends a block: what it writes, and the commitment after it.

@@ -46,10 +46,6 @@ impl HeadChange for NextHead {
         }
         Ok(())
     }
-
-    fn discard(&mut self) -> Result<(), StateError> {
-        Ok(())
-    }
 }
 
 impl OracleLayer {

@@ -10,7 +10,10 @@ pub type Ages = [usize; 64];
 impl<V: LeafValue> Trie<V> {
     /// Adds the memory of nodes that [`Self::evict`] could drop to `ages`.
     pub fn add_ages(&self, ages: &mut Ages) {
-        self.arena.add_ages(self.root, self.now, ages);
+        self.arena.each(self.root, Height::ROOT, &mut |bytes, status, _| {
+            let age = self.now.wrapping_sub(status.touched) as usize;
+            ages[age.min(ages.len() - 1)] += bytes;
+        });
     }
 
     /// Drops from memory what was not touched in the last `keep` blocks. All commits but the last `keep` must be
@@ -24,7 +27,7 @@ impl<V: LeafValue> Trie<V> {
     /// comes next. Looks at every node.
     pub fn evict_deepest(&mut self, bytes: usize, keep: u32) -> Cut {
         let mut sizes = vec![0; Height::COUNT];
-        self.arena.add_sizes(self.root, Height::ROOT, &mut sizes);
+        self.arena.each(self.root, Height::ROOT, &mut |bytes, _, height| sizes[height.0] += bytes);
         let mut left = bytes;
         let cut = sizes.iter().position(|size| match left.checked_sub(*size) {
             Some(after) => {
@@ -126,50 +129,28 @@ impl Height {
 }
 
 impl<V> Arena<V> {
-    fn add_ages(&self, link: Link, now: u32, ages: &mut Ages) {
-        let (bytes, status, children) = match link {
-            Link::Empty | Link::Stored => return,
-            Link::Leaf(id) => (size_of::<Option<Leaf<V>>>(), self.leaves.get(id).status, &[][..]),
-            Link::Extension(id) => {
-                let extension = self.extensions.get(id);
-                let bytes = size_of::<Option<Extension>>();
-                (bytes, extension.status, std::slice::from_ref(&extension.child))
-            }
-            Link::Branch(id) => {
-                let branch = self.branches.get(id);
-                (branch.bytes(), branch.status, &branch.children[..])
-            }
-        };
-        let age = now.wrapping_sub(status.touched) as usize;
-        let mut bytes = bytes;
-        for child in children {
-            match child {
-                // Leaves stay as long as their branch.
-                Link::Leaf(_) => bytes += size_of::<Option<Leaf<V>>>(),
-                other => self.add_ages(*other, now, ages),
-            }
-        }
-        ages[age.min(ages.len() - 1)] += bytes;
-    }
-
-    fn add_sizes(&self, link: Link, height: Height, sizes: &mut [usize]) {
+    /// Visits the nodes: the bytes of each with those of its leaves, which stay as long as it does, and how far down it is.
+    fn each(&self, link: Link, height: Height, visit: &mut impl FnMut(usize, Status, Height)) {
+        let leaf = size_of::<Option<Leaf<V>>>();
+        let Some(status) = self.status(link) else { return };
         match link {
             Link::Empty | Link::Stored => {}
-            // It stays as long as its branch.
-            Link::Leaf(_) => sizes[height.0] += size_of::<Option<Leaf<V>>>(),
+            Link::Leaf(_) => visit(leaf, status, height),
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
-                sizes[height.0] += size_of::<Option<Extension>>();
-                self.add_sizes(extension.child, height.after(&extension.prefix), sizes);
+                visit(size_of::<Option<Extension>>(), status, height);
+                self.each(extension.child, height.after(&extension.prefix), visit);
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
-                sizes[height.0] += branch.bytes();
+                let mut bytes = branch.bytes();
                 for (nibble, child) in branch.children.iter().enumerate() {
-                    let leaf = matches!(child, Link::Leaf(_));
-                    let height = if leaf { height } else { height.child(nibble) };
-                    self.add_sizes(*child, height, sizes);
+                    match child {
+                        Link::Leaf(_) => bytes += leaf,
+                        other => self.each(*other, height.child(nibble), visit),
+                    }
                 }
+                visit(bytes, status, height);
             }
         }
     }

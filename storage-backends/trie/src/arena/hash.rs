@@ -6,12 +6,13 @@
 
 use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Rows, Trie,
     codec::{self, ChildRef},
     keccak::Inputs,
     row::{self, Child},
 };
 use parking_lot::Mutex;
+use polytrie_kv::Batch;
 use polytrie_state::Beside;
 use std::{cell::Cell, mem, sync::Arc};
 
@@ -30,7 +31,7 @@ const SPARE_VISITS: usize = 4_096;
 impl<V: LeafValue> Trie<V> {
     /// The root as of now. Nothing is written.
     pub fn root(&mut self) -> alloy_primitives::B256 {
-        self.hash(None::<Nowhere>).0
+        self.hash(None::<Rows<Batch>>).0
     }
 
     /// The root as of now; what changed since the last commit goes to `rows`.
@@ -356,25 +357,15 @@ impl<V: LeafValue> Arena<V> {
         out: &mut Output<S>,
     ) {
         let Output { sink, buffers: Buffers { inputs, row, scratch, .. } } = out;
-        let reference = &mut visit.reference;
-        let mut keep = |rlp: &[u8]| match ChildRef::embedded(rlp) {
-            Some(embedded) => {
-                *reference = embedded;
-                false
-            }
-            None => true,
-        };
         row.clear();
-        match visit.link {
+        let embedded = match visit.link {
             Link::Empty | Link::Stored => unreachable!("only changed nodes are visited"),
             Link::Leaf(id) => {
                 let leaf = self.leaves.get(id);
                 let depth = visit.path.len();
-                inputs.add(
-                    tag,
-                    |rlp| codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch),
-                    &mut keep,
-                );
+                let embedded = inputs.add_node(tag, |rlp| {
+                    codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch);
+                });
                 if let Some(sink) = sink {
                     if depth == 0 {
                         row::encode_leaf(&leaf.key, &leaf.value, row);
@@ -384,15 +375,12 @@ impl<V: LeafValue> Arena<V> {
                         visit.had_row = true;
                     }
                 }
+                embedded
             }
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
                 let child = children.first().map_or(&extension.child_ref, |child| &child.reference);
-                inputs.add(
-                    tag,
-                    |rlp| codec::encode_extension(&extension.prefix, child, rlp),
-                    &mut keep,
-                );
+                inputs.add_node(tag, |rlp| codec::encode_extension(&extension.prefix, child, rlp))
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
@@ -400,7 +388,7 @@ impl<V: LeafValue> Arena<V> {
                 for child in children {
                     refs[child.nibble as usize] = &child.reference;
                 }
-                inputs.add(tag, |rlp| codec::encode_branch(&refs, rlp), &mut keep);
+                let embedded = inputs.add_node(tag, |rlp| codec::encode_branch(&refs, rlp));
                 if let Some(sink) = sink {
                     let prefix = match visit.parent {
                         Link::Extension(id) => self.extensions.get(id).prefix,
@@ -410,11 +398,16 @@ impl<V: LeafValue> Arena<V> {
                     let start = visit.path.len() - prefix.len();
                     sink.put(&visit.path.slice(..start), row);
                 }
+                embedded
             }
+        };
+        if let Some(embedded) = embedded {
+            visit.reference = embedded;
         }
     }
 
-    fn encode_row(
+    /// Encodes the row of a branch at `depth` and of the extension before it.
+    pub(super) fn encode_row(
         &self,
         branch: &Branch,
         refs: &[&ChildRef; 16],
@@ -476,18 +469,4 @@ impl<V: LeafValue> Arena<V> {
 
 const fn needs_visit(status: Status, save: bool) -> bool {
     status.unhashed || (save && status.unsaved)
-}
-
-/// A sink for those who only want the root.
-#[derive(Debug)]
-struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn split(&self) -> Self {
-        Self
-    }
-    fn join(&mut self, _: Self) {}
-    fn put(&mut self, _: &Nibbles, _: &[u8]) {}
-    fn delete(&mut self, _: &Nibbles) {}
-    fn delete_all(&mut self) {}
 }

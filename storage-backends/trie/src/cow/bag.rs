@@ -4,14 +4,16 @@ use super::{
     node::{CowTrie, Kind, Link, rlp_node},
     row,
 };
-use crate::{LeafValue, Nibbles, RowSink, TrieError};
+use crate::{LeafValue, Nibbles, TrieError};
 use alloy_primitives::{B256, Bytes};
 
 /// Finds a node by its path and hash.
 pub type Lookup<'a> = dyn FnMut(&Nibbles, &B256) -> Option<Bytes> + 'a;
+/// Receives rows by path.
+pub type PutRow<'a> = dyn FnMut(&Nibbles, &[u8]) + 'a;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Writes the rows of all nodes that are in memory or can be found, from the root on; what cannot stays a stub. Visits
+    /// Makes the rows of all nodes that are in memory or can be found, from the root on; what cannot stays a stub. Visits
     /// the leaves.
     ///
     /// # Errors
@@ -20,10 +22,10 @@ impl<V: LeafValue> CowTrie<V> {
     pub fn put_found(
         &self,
         lookup: &mut Lookup<'_>,
-        sink: &mut impl RowSink,
+        put: &mut PutRow<'_>,
         visit: &mut dyn FnMut(&B256, &V),
     ) -> Result<(), TrieError> {
-        put_found(&self.root, self.path(), lookup, sink, visit)
+        put_found(&self.root, self.path(), lookup, put, visit)
     }
 }
 
@@ -31,7 +33,7 @@ fn put_found<V: LeafValue>(
     link: &Link<V>,
     path: Nibbles,
     lookup: &mut Lookup<'_>,
-    sink: &mut impl RowSink,
+    put: &mut PutRow<'_>,
     visit: &mut dyn FnMut(&B256, &V),
 ) -> Result<(), TrieError> {
     let found;
@@ -50,18 +52,18 @@ fn put_found<V: LeafValue>(
     };
     let mut row = Vec::new();
     row::encode(kind, path.len(), &mut row);
-    sink.put(&path, &row);
+    put(&path, &row);
     match kind {
         Kind::Leaf(leaf) => visit(&leaf.key, &leaf.value),
         Kind::Extension { prefix, child } => {
-            put_found(child, path.join(prefix), lookup, sink, visit)?;
+            put_found(child, path.join(prefix), lookup, put, visit)?;
         }
         Kind::Branch(children) => {
             children.leaves().for_each(|(_, leaf)| visit(&leaf.key, &leaf.value));
             for (n, child) in children.inner() {
                 let mut below = path;
                 below.push(n);
-                put_found(child, below, lookup, sink, visit)?;
+                put_found(child, below, lookup, put, visit)?;
             }
         }
     }

@@ -49,20 +49,20 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
     for portion in leaves.chunks(PORTION) {
         inputs.clear();
         for (tag, (leaf, depth)) in (0u32..).zip(portion) {
-            let keep = |rlp: &[u8]| {
-                ChildRef::embedded(rlp).map(|reference| leaf.refer(reference)).is_none()
-            };
-            inputs.add(tag, |rlp| leaf.encode(*depth, rlp, &mut scratch), keep);
+            let encode = |rlp: &mut Vec<u8>| leaf.encode(*depth, rlp, &mut scratch);
+            if let Some(embedded) = inputs.add_node(tag, encode) {
+                leaf.refer(embedded);
+            }
         }
         inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
     }
     for portion in levels.iter().rev().flat_map(|level| level.chunks(PORTION)) {
         inputs.clear();
         for (tag, (link, node, depth)) in (0u32..).zip(portion) {
-            let keep = |rlp: &[u8]| {
-                ChildRef::embedded(rlp).map(|reference| link.refer(reference)).is_none()
-            };
-            inputs.add(tag, |rlp| node.encode(*depth, rlp, &mut scratch), keep);
+            let encode = |rlp: &mut Vec<u8>| node.encode(*depth, rlp, &mut scratch);
+            if let Some(embedded) = inputs.add_node(tag, encode) {
+                link.refer(embedded);
+            }
         }
         inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
     }

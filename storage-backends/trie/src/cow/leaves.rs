@@ -3,7 +3,6 @@
 use super::{
     children::Child,
     node::{CowTrie, Kind, Link, Node, load},
-    row,
 };
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
@@ -37,11 +36,11 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
     ) -> Result<(), TrieError> {
-        walk(&self.root, self.path(), from, rows, visit).map(drop)
+        walk(&self.root, self.path(), from, rows, visit, &mut None).map(drop)
     }
 
     /// Reads every node from the store, whatever is in memory, and compares it with the reference that its parent
-    /// holds. Visits the leaves in order.
+    /// holds. Visits the leaves in order, and ends where `visit` does.
     ///
     /// # Errors
     ///
@@ -51,52 +50,68 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
     ) -> Result<Walked, TrieError> {
-        let mut walked = Walked::default();
-        let reference = self.root.reference(self.depth());
-        if !reference.is_empty() {
-            walk_stored(reference, self.path(), rows, visit, &mut walked)?;
-        }
-        Ok(walked)
+        let mut walked = Some(Walked::default());
+        walk(&self.root, self.path(), &B256::ZERO, rows, visit, &mut walked).map(drop)?;
+        Ok(walked.unwrap_or_default())
     }
 }
 
+/// Visits the leaves from `from` on; if nodes are to be `checked`, all are read, compared, and counted there.
 fn walk<V: LeafValue>(
     link: &Link<V>,
     path: Nibbles,
     from: &B256,
     rows: &impl RowSource,
     visit: &mut Visit<'_, V>,
+    checked: &mut Option<Walked>,
 ) -> Result<ControlFlow<()>, TrieError> {
-    // All keys below are smaller.
-    if path < path_of(from, path.len()) {
+    // In the second case all keys below are smaller.
+    if link.is_empty() || path < path_of(from, path.len()) {
         return Ok(ControlFlow::Continue(()));
     }
     let loaded: Node<V>;
-    if link.is_empty() {
-        return Ok(ControlFlow::Continue(()));
-    }
     let node = match link.in_memory() {
-        Some(node) => node,
-        None => {
+        Some(node) if checked.is_none() => node,
+        _ => {
             loaded = load(&path, rows, 0)?;
             &loaded
         }
     };
+    if let Some(walked) = checked {
+        let mut rlp = Vec::new();
+        node.encode(path.len(), &mut rlp, &mut Vec::new());
+        let reference = link.reference(path.len());
+        let is_right = match reference.as_hash() {
+            // The root of a trie is referred to by hash, however short it is.
+            Some(hash) => keccak256(&rlp) == hash,
+            None => ChildRef::to(&rlp) == *reference,
+        };
+        if !is_right {
+            return Err(TrieError::Malformed { path, reason: NOT_REFERRED });
+        }
+        walked.nodes += 1;
+        walked.rows += 1;
+    }
     match &node.kind {
         Kind::Leaf(leaf) if leaf.key < *from => {}
         Kind::Leaf(leaf) => return visit(&leaf.key, &leaf.value),
         Kind::Extension { prefix, child } => {
-            return walk(child, path.join(prefix), from, rows, visit);
+            return walk(child, path.join(prefix), from, rows, visit, checked);
         }
         Kind::Branch(children) => {
             for (n, child) in children.iter() {
                 let flow = match child {
                     Child::Leaf(leaf) if leaf.key < *from => continue,
-                    Child::Leaf(leaf) => visit(&leaf.key, &leaf.value)?,
+                    Child::Leaf(leaf) => {
+                        if let Some(walked) = checked {
+                            walked.nodes += 1;
+                        }
+                        visit(&leaf.key, &leaf.value)?
+                    }
                     Child::Inner(link) => {
                         let mut below = path;
                         below.push(n);
-                        walk(link, below, from, rows, visit)?
+                        walk(link, below, from, rows, visit, checked)?
                     }
                 };
                 if flow.is_break() {
@@ -106,55 +121,4 @@ fn walk<V: LeafValue>(
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-fn walk_stored<V: LeafValue>(
-    reference: &ChildRef,
-    path: Nibbles,
-    rows: &impl RowSource,
-    visit: &mut Visit<'_, V>,
-    walked: &mut Walked,
-) -> Result<(), TrieError> {
-    let mut bytes = Vec::new();
-    if !rows.load(&path, &mut bytes)? {
-        return Err(TrieError::Missing { path });
-    }
-    let node: Node<V> = row::read(&path, &bytes, 0)?;
-    let mut rlp = Vec::new();
-    node.encode(path.len(), &mut rlp, &mut Vec::new());
-    let is_right = match reference.as_hash() {
-        // The root of a trie is referred to by hash, however short it is.
-        Some(hash) => keccak256(&rlp) == hash,
-        None => ChildRef::to(&rlp) == *reference,
-    };
-    if !is_right {
-        return Err(TrieError::Malformed { path, reason: NOT_REFERRED });
-    }
-    walked.nodes += 1;
-    walked.rows += 1;
-    match &node.kind {
-        Kind::Leaf(leaf) => {
-            let _ = visit(&leaf.key, &leaf.value)?;
-        }
-        Kind::Extension { prefix, child } => {
-            let below = path.join(prefix);
-            walk_stored(child.reference(below.len()), below, rows, visit, walked)?;
-        }
-        Kind::Branch(children) => {
-            for (n, child) in children.iter() {
-                match child {
-                    Child::Leaf(leaf) => {
-                        walked.nodes += 1;
-                        let _ = visit(&leaf.key, &leaf.value)?;
-                    }
-                    Child::Inner(link) => {
-                        let mut below = path;
-                        below.push(n);
-                        walk_stored(link.reference(below.len()), below, rows, visit, walked)?;
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
 }

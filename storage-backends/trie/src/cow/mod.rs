@@ -32,7 +32,7 @@ mod witness;
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
-pub use bag::Lookup;
+pub use bag::{Lookup, PutRow};
 pub use entry::{Entry, Storage};
 pub use leaves::Walked;
 pub use node::{CowTrie, CowValue};

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     LeafValue, Nibbles, TrieError,
     codec::ChildRef,
-    row::{self, Row, RowChild, RowChildren, take},
+    row::{self, Row, RowChild, RowChildren, SHORT, take},
 };
 use alloy_primitives::B256;
 
@@ -36,10 +36,8 @@ pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u
     match kind {
         Kind::Leaf(leaf) => row::encode_leaf(&leaf.key, &leaf.value, out),
         Kind::Extension { prefix, child } => {
-            out.extend_from_slice(&[EXTENSION, prefix.len() as u8]);
-            let packed = out.len();
-            out.resize(packed + prefix.len().div_ceil(2), 0);
-            prefix.pack_to(&mut out[packed..]);
+            out.push(EXTENSION);
+            row::put_prefix(prefix, out);
             out.extend_from_slice(child.reference(depth + prefix.len()).bytes());
         }
         Kind::Branch(children) => {
@@ -64,7 +62,6 @@ pub(super) fn read<V: LeafValue>(
 }
 
 fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
-    const SHORT: &str = "a row that ends too early";
     let mut rest = row;
     match take(&mut rest, 1).ok_or(SHORT)? {
         [0xc0..=RLP_LIST_LAST] => node::decode(path, row),
@@ -80,12 +77,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
             if len == 0 || path.len() + len >= 64 {
                 return Err("an extension that leads nowhere, or beyond the keys");
             }
-            let packed = take(&mut rest, len.div_ceil(2)).ok_or(SHORT)?;
-            if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
-                return Err("a prefix that is longer than it says");
-            }
-            let mut prefix = Nibbles::unpack(packed);
-            prefix.truncate(len);
+            let prefix = row::take_prefix(len, &mut rest)?;
             let child = ChildRef::from_bytes(rest).ok_or("a reference of another length")?;
             Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
         }

@@ -157,7 +157,8 @@ proptest! {
             found.then(|| rlp.into())
         };
         let mut saved = CowTrie::<SlotValue>::stored(whole.root());
-        saved.put_found(&mut node, &mut rows, &mut |_, _| {}).unwrap();
+        let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
+        saved.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
         for (now, block) in (1u64..).zip(after) {
             let (mut head, mut gone) = (saved.clone(), Vec::new());
             head.update(&changes(block), &rows, now, &mut gone).unwrap();
@@ -190,7 +191,8 @@ proptest! {
                 let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
                 found.then(|| rlp.into())
             };
-            head.put_found(&mut node, &mut rows, &mut |_, _| {}).unwrap();
+            let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
+            head.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
         } else {
             whole.write_since(0, &[], &mut rows);
         }

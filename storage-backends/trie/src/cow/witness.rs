@@ -187,7 +187,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> RowSource for Noted<'_, F> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{AccountLeaf, Trie, cow::tests::Memory};
+    use crate::{AccountLeaf, RowSink, Trie, cow::tests::Memory};
     use polytrie_state::Account;
     use std::collections::BTreeSet;
 
@@ -283,7 +283,8 @@ mod tests {
             let mut alone = CowTrie::<SlotValue>::stored(*before);
             let mut partial = Memory::default();
             let mut lookup = |_: &Nibbles, hash: &B256| bag.get(hash).cloned();
-            alone.put_found(&mut lookup, &mut partial, &mut |_, _| {}).unwrap();
+            let mut put = |path: &Nibbles, row: &[u8]| partial.put(path, row);
+            alone.put_found(&mut lookup, &mut put, &mut |_, _| {}).unwrap();
             for key in &read {
                 alone.get(key, &partial, 0).expect("what was read is in the witness");
             }

@@ -1,7 +1,7 @@
 //! Scrubbing: everything in the tables against the tries that the leaves make.
 
 use super::TrieTables;
-use crate::{AccountLeaf, Detour, SlotValue, TrieError, check_rows};
+use crate::{AccountLeaf, SlotValue, TrieError, check_rows};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::{Account, AccountWalk, CheckReport, StateError, count_rows};
@@ -58,14 +58,10 @@ impl TrieTables {
         let mut report = CheckReport::default();
         report.check_codes(store)?;
         let walk = AccountWalk::new(&mut report, progress);
-        let mut walk = TrieWalk { tables: *self, store, walk, leaves, detour: Detour::default() };
-        let found =
-            check_rows::<AccountLeaf>(self.account_rows(store), &mut |hash, leaf: &AccountLeaf| {
-                walk.account(hash, leaf)
-            });
-        let TrieWalk { walk, detour, .. } = walk;
-        let accounts = detour.resolve(found)?;
-        walk.end();
+        let mut walk = TrieWalk { tables: *self, store, walk, leaves };
+        let rows = self.account_rows(store);
+        let accounts = check_rows::<AccountLeaf>(rows, &mut |hash, leaf| walk.account(hash, leaf))?;
+        walk.walk.end();
         let storage_nodes = report.nodes;
         report.nodes += accounts.rows;
         for problem in accounts.problems {
@@ -89,24 +85,21 @@ struct TrieWalk<'a> {
     store: &'a dyn Read,
     walk: AccountWalk<'a>,
     leaves: &'a mut dyn LeafCheck,
-    detour: Detour,
 }
 
 impl TrieWalk<'_> {
     fn account(&mut self, hash: B256, leaf: &AccountLeaf) -> Result<(), TrieError> {
         let account = leaf.account();
-        let Self { store, walk, leaves, detour, .. } = self;
-        walk.account(*store, &account)
-            .and_then(|()| leaves.account(&hash, &account, walk.report))
-            .map_err(|error| detour.take(error))?;
+        self.walk.account(self.store, &account)?;
+        self.leaves.account(&hash, &account, self.walk.report)?;
         self.storage(hash, leaf)
     }
 
     fn storage(&mut self, account: B256, leaf: &AccountLeaf) -> Result<(), TrieError> {
-        let Self { tables, store, walk: AccountWalk { report, .. }, leaves, detour } = self;
+        let Self { tables, store, walk: AccountWalk { report, .. }, leaves } = self;
         let rows = tables.storage_rows(*store, account);
         let storage = check_rows::<SlotValue>(rows, &mut |slot, value| {
-            leaves.slot(&account, &slot, &value.0, report).map_err(|error| detour.take(error))
+            Ok(leaves.slot(&account, &slot, &value.0, report)?)
         })?;
         report.slots += storage.leaves;
         report.nodes += storage.rows;

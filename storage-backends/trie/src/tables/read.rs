@@ -2,12 +2,12 @@
 
 use super::TrieTables;
 use crate::{
-    AccountLeaf, AccountProof, Detour, LeafValue, Nibbles, Rows, SlotValue, cow::StateTries,
-    leaf_on_path, rows::key_of, state_error,
+    AccountLeaf, LeafValue, Nibbles, Rows, SlotValue, cow::StateTries, leaf_on_path, prove_account,
+    prove_key, rows::key_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KvError, Read};
-use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet};
+use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet, hash_address};
 
 impl TrieTables {
     /// The leaf of the account with this hash.
@@ -64,12 +64,8 @@ impl TrieTables {
         from: &B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        let mut detour = Detour::default();
         let rows = self.storage_rows(store, *account);
-        let result = rows.leaves::<SlotValue>(from, &mut |hash, value| {
-            visit(hash, value.0).map_err(|error| detour.take(error))
-        });
-        detour.resolve(result)
+        Ok(rows.leaves::<SlotValue>(from, &mut |hash, value| Ok(visit(hash, value.0)?))?)
     }
 
     /// A proof of an account and some of its slots, as this layer names it.
@@ -84,10 +80,12 @@ impl TrieTables {
         address: &Address,
         slots: &[U256],
     ) -> Result<Proof, StateError> {
-        let storage = |account| self.storage_rows(store, account);
-        AccountProof::from_rows(address, slots, &self.account_rows(store), storage)
-            .map_err(state_error)?
-            .into_proof(layer)
+        let account = hash_address(address);
+        let (leaf, nodes) = prove_key::<AccountLeaf>(&account, &self.account_rows(store))?;
+        let storage = self.storage_rows(store, account);
+        prove_account(layer, address, (leaf.unwrap_or_default(), nodes), slots, |slot| {
+            prove_key(slot, &storage)
+        })
     }
 
     /// What a block in the past needs of the state before it: see [`StateTries::past_witness`].
@@ -101,14 +99,13 @@ impl TrieTables {
         back: &[WriteSet],
         touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
-        StateTries::stored(|owner| self.rows_of(store, owner))
-            .and_then(|tries| tries.past_witness(back, touched))
-            .map_err(state_error)
+        let tries = StateTries::stored(|owner| self.rows_of(store, owner))?;
+        Ok(tries.past_witness(back, touched)?)
     }
 }
 
 /// The value of a key, if the leaf on its way is its own.
 fn leaf<V: LeafValue>(key: &B256, rows: &Rows<&dyn Read>) -> Result<Option<V>, StateError> {
-    let found = leaf_on_path::<V>(key, rows).map_err(state_error)?;
+    let found = leaf_on_path::<V>(key, rows)?;
     Ok(found.filter(|(found, _)| found == key).map(|(_, value)| value))
 }
