@@ -101,6 +101,7 @@ impl Chain {
         // These blocks were not asked for.
         self.written.clear();
         self.witnesses.clear();
+        self.access_lists.clear();
         Ok(())
     }
 }

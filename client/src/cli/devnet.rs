@@ -268,7 +268,12 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     if let Some(asked) = args.chain_id {
         expect_chain_id(asked, &options)?;
     }
-    Ok(DataDir::open(&options, !args.read_only)?)
+    let dir = DataDir::open(&options, !args.read_only)?;
+    if args.read_only {
+        // To go back to the head that a crash has left would be to write.
+        dir.chain_db().check_settled()?;
+    }
+    Ok(dir)
 }
 
 /// Makes up what the layer cannot be opened without. A chain that is in memory only needs no setup that others trust.

@@ -89,7 +89,8 @@ fn an_interrupted_change_of_branch_is_told(layer: &str) {
         ]
     };
     let unwind = format!("polytrie db unwind --to {}", chain.head);
-    for run in read() {
+    let served = polytrie!["devnet", "--read-only", "--http.port", "0", "--datadir", data.path()];
+    for run in read().into_iter().chain([served]) {
         assert_fails(&run, 2, &["a change of branch was interrupted", &unwind]);
     }
     assert!(!out.exists());
