@@ -112,14 +112,13 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     }
     let cancun = file("cancun.json");
     std::fs::write(&cancun, genesis.to_string()).unwrap();
-    let options = args!["--no-mining", "--state", "mpt", "--chain", cancun];
+    let options = args!["--no-mining", "--state", "mpt", "--chain", &cancun];
     let node = Devnet::open(&data, options);
     node.call("anvil_mine", json!(["0x3"]));
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     node.stop();
     std::fs::write(&header, block.to_string()).unwrap();
     polytrie!["db", "dump", dump, "--datadir", data].ok();
-    let genesis = data.join("genesis.json");
     polytrie![
         "init",
         "--state-dump",
@@ -127,7 +126,7 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
         "--header",
         header,
         "--chain",
-        genesis,
+        cancun,
         "--datadir",
         begun
     ]
