@@ -128,12 +128,12 @@ fn lines(list: &[AccountChanges], writes: &WriteSet) -> Vec<Line> {
         let nonces =
             nonces.map(|c| (c.block_access_index.get(), U256::from(c.new_nonce))).collect();
         add(Field::Nonce, write.map(|_| U256::from(before.unwrap_or_default().nonce)), nonces);
+        let slots = write.into_iter().flat_map(|write| &write.slots);
+        let slots: HashMap<U256, U256> =
+            slots.filter_map(|write| Some((write.slot?, write.before))).collect();
         for slot in &account.storage_changes {
-            let changed =
-                write.and_then(|write| write.slots.iter().find(|w| w.slot == Some(slot.slot)));
-            let left =
-                slot.changes.iter().map(|c| (c.block_access_index.get(), c.new_value)).collect();
-            add(Field::Slot(slot.slot), changed.map(|changed| changed.before), left);
+            let left = slot.changes.iter().map(|c| (c.block_access_index.get(), c.new_value));
+            add(Field::Slot(slot.slot), slots.get(&slot.slot).copied(), left.collect());
         }
     }
     // Of one place, accounts and their values stay in the order of the list.
