@@ -34,6 +34,7 @@ fn ends(trace: &Path) -> BTreeMap<Place, U256> {
     assert_eq!(lines.next(), Some("#kind,block,txindex,ordinal,address,key,old,new"));
     let mut values: BTreeMap<Place, U256> = BTreeMap::new();
     let mut before = (0, 0, 0);
+    let mut gone = None;
     for line in lines {
         let columns: Vec<_> = line.split(',').collect();
         let [kind, block, index, ordinal, address, key, old, new] = columns[..] else {
@@ -55,7 +56,17 @@ fn ends(trace: &Path) -> BTreeMap<Place, U256> {
         let (old, new) = (value(old, radix), value(new, radix));
         assert_ne!(old, new, "{line}");
         let left = values.insert(place, new).unwrap_or_else(|| begins(place));
-        assert_eq!(left, old, "{line}");
+        // A contract that destroys itself (before Cancun) takes all slots with it; some are named, after its nonce.
+        let destroyed = (at.0, at.1, place.0);
+        if kind == 'N' && new.is_zero() {
+            gone = Some(destroyed);
+            let slots =
+                values.iter_mut().filter(|((of, kind, _), _)| *of == place.0 && *kind == 'S');
+            slots.for_each(|(_, value)| *value = U256::ZERO);
+        }
+        if kind != 'S' || gone != Some(destroyed) {
+            assert_eq!(left, old, "{line}");
+        }
     }
     values
 }
@@ -141,7 +152,7 @@ fn where_a_trace_cannot_go() {
     let run = import![data.path(), file, genesis, "raw", "--trace", "-", "--json", "-"];
     assert_fails(&run, 2, &["--json and --trace both want standard output"]);
     let run = import![data.path(), file, genesis, "raw", "--trace", "t", "--shadow", "mpt"];
-    assert_fails(&run, 2, &["--trace", "--shadow"]);
+    assert!(run.code == Some(2) && run.stderr.contains("--shadow"), "{}", run.stderr);
     let notes = data.write("notes", "what I know\n");
     let run = import![data.path(), file, genesis, "raw", "--trace", notes];
     assert_fails(&run, 2, &["notes", "holds something else"]);

@@ -87,8 +87,13 @@ impl BlockLines {
             }
             None => 0,
         };
+        if kept > 0 {
+            return Ok(());
+        }
         let heading = self.layout.heading.as_bytes();
-        if kept > 0 { Ok(()) } else { self.write(|out| out.write_all(heading)) }
+        self.write(|out| out.write_all(heading))?;
+        // A loss of power that left later lines without it would make another file of this one.
+        self.make_durable()
     }
 
     /// Forgets the lines of blocks after `head`, as far as they are in a file: a reader of a pipe has them.

@@ -2,7 +2,7 @@
 
 use super::{
     file::{PrestateError, PrestateFile, TouchedAccount},
-    nodes,
+    nodes::{self, Names},
 };
 use crate::state_dump::{PartialState, Preimages};
 use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
@@ -28,18 +28,37 @@ pub(super) struct Merged {
     codes: HashMap<B256, Bytes>,
     /// Addresses and slots that are named by themselves.
     preimages: Preimages,
+    /// All that the trie nodes of any block name.
+    names: Names,
     /// What blocks paid to accounts that were not named by then: where they are named later, they have it.
     paid: HashMap<B256, U256>,
 }
 
 impl Merged {
-    pub(super) fn new(codes: HashMap<B256, Bytes>) -> Self {
-        Self {
+    /// That of no block, to which these files are to be added in their order.
+    ///
+    /// # Errors
+    ///
+    /// If the trie nodes of a file do not decode.
+    pub(super) fn new(
+        codes: HashMap<B256, Bytes>,
+        files: &[PrestateFile],
+    ) -> Result<Self, PrestateError> {
+        let mut names = Names::new();
+        for file in files.iter().filter(|file| !file.nodes.is_empty()) {
+            let leaves =
+                nodes::leaves(root(file)?, &file.nodes).map_err(|what| form(file, what))?;
+            for (hash, _, slots) in leaves {
+                names.entry(hash).or_default().extend(slots.into_iter().map(|(slot, _)| slot));
+            }
+        }
+        Ok(Self {
             accounts: BTreeMap::new(),
             codes,
             preimages: Preimages::default(),
+            names,
             paid: HashMap::new(),
-        }
+        })
     }
 
     /// Adds what a block names for the first time.
@@ -56,15 +75,12 @@ impl Merged {
         for (address, touched) in file.touched.iter().flatten() {
             self.touch(address, touched, keep_empty);
         }
-        let form = |what: String| PrestateError::Form { file: file.path.clone(), what };
         if !file.nodes.is_empty() {
-            let root = file.parent_root().ok_or_else(|| {
-                form("a witness without the header of the parent among its ancestors".to_owned())
-            })?;
-            let leaves = nodes::leaves(root, &file.nodes).map_err(form)?;
-            for (hash, account, slots) in leaves {
-                let known = self.name(hash, Some(account));
-                for (slot, value) in slots {
+            let answers = nodes::answers(root(file)?, &file.nodes, &self.names);
+            for (hash, answer) in answers.map_err(|what| form(file, what))? {
+                let (account, slots) = answer.unzip();
+                let known = self.name(hash, account);
+                for (slot, value) in slots.into_iter().flatten() {
                     known.slots.entry(slot).or_insert(value);
                 }
             }
@@ -152,4 +168,14 @@ impl Merged {
         state.add_preimages(self.preimages);
         state
     }
+}
+
+/// The state root that the trie nodes of a file lead from.
+fn root(file: &PrestateFile) -> Result<B256, PrestateError> {
+    let missing = "a witness without the header of the parent among its ancestors";
+    file.parent_root().ok_or_else(|| form(file, missing.to_owned()))
+}
+
+fn form(file: &PrestateFile, what: String) -> PrestateError {
+    PrestateError::Form { file: file.path.clone(), what }
 }

@@ -54,7 +54,7 @@ impl Prestate {
     /// If a file cannot be read or is none of the forms above, or a block is missing.
     pub fn read(dir: &Path, spec: &ChainSpec) -> Result<Self, PrestateError> {
         let file::Directory { files, codes, hashes } = file::read(dir)?;
-        let mut merged = Merged::new(codes);
+        let mut merged = Merged::new(codes, &files)?;
         let total_difficulty = before(spec, files.iter().map(|file| file.block.header()));
         let mut total = total_difficulty;
         for file in &files {

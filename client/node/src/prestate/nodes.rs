@@ -7,6 +7,7 @@ use alloy_trie::{
     nodes::{RlpNode, TrieNode},
 };
 use polytrie_state::Account;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Nibbles of a key.
 const KEY_NIBBLES: usize = 64;
@@ -15,7 +16,134 @@ const KEY_NIBBLES: usize = 64;
 const MOST_NODES: usize = 1 << 20;
 
 /// An account by its hash, and the slots of it that are known.
-pub(super) type Leaf = (B256, Account, Vec<(B256, U256)>);
+type Leaf = (B256, Account, Vec<(B256, U256)>);
+
+/// Accounts by their hashes, each with slots by theirs.
+pub(super) type Names = BTreeMap<B256, BTreeSet<B256>>;
+
+/// What a witness says of an account, by its hash: with a value for each slot that it says something of, 0 for one that is not
+/// there; `None` if it is not there itself.
+pub(super) type Answer = (B256, Option<(Account, Vec<(B256, U256)>)>);
+
+/// What the nodes say of these accounts and slots. To say that something is not there they need not name it: a block that makes
+/// it has the nodes which show that.
+///
+/// # Errors
+///
+/// What does not decode.
+pub(super) fn answers(root: B256, nodes: &[Bytes], names: &Names) -> Result<Vec<Answer>, String> {
+    let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
+    let hashes: Vec<B256> = names.keys().copied().collect();
+    let mut found = Vec::new();
+    look_up(&nodes, root, &hashes, &mut |hash, value| {
+        found.push((hash, value.map(<[u8]>::to_vec)))
+    })?;
+    let answer = |(hash, value): (B256, Option<Vec<u8>>)| {
+        let Some(value) = value else { return Ok((hash, None)) };
+        let leaf = TrieAccount::decode(&mut &value[..]).map_err(|e| wrong("an account", &e))?;
+        let slots: Vec<B256> = names.get(&hash).into_iter().flatten().copied().collect();
+        let mut values = Vec::new();
+        look_up(&nodes, leaf.storage_root, &slots, &mut |slot, value| {
+            values.push((slot, value.map(<[u8]>::to_vec)));
+        })?;
+        let slot = |(slot, value): (B256, Option<Vec<u8>>)| match value {
+            None => Ok((slot, U256::ZERO)),
+            Some(value) => {
+                let value = U256::decode(&mut &value[..]).map_err(|e| wrong("a slot", &e))?;
+                Ok((slot, value))
+            }
+        };
+        let slots = values.into_iter().map(slot).collect::<Result<_, String>>()?;
+        let TrieAccount { nonce, balance, code_hash, .. } = leaf;
+        Ok((hash, Some((Account { nonce, balance, code_hash }, slots))))
+    };
+    found.into_iter().map(answer).collect()
+}
+
+type Visit<'v> = dyn FnMut(B256, Option<&[u8]>) + 'v;
+
+/// Hands over the value of each of the sorted keys, or that there is none; of keys whose nodes are left out, nothing.
+fn look_up(
+    nodes: &B256Map<&Bytes>,
+    root: B256,
+    keys: &[B256],
+    visit: &mut Visit<'_>,
+) -> Result<(), String> {
+    match nodes.get(&root) {
+        Some(node) => descend(nodes, node, 0, keys, visit),
+        None if root == EMPTY_ROOT_HASH => {
+            keys.iter().for_each(|key| visit(*key, None));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Below a node at this depth, which all of the keys lead to.
+fn descend(
+    nodes: &B256Map<&Bytes>,
+    rlp: &[u8],
+    depth: usize,
+    keys: &[B256],
+    visit: &mut Visit<'_>,
+) -> Result<(), String> {
+    let node = TrieNode::decode(&mut &*rlp).map_err(|e| wrong("a node", &e))?;
+    let enter = |child: &RlpNode, depth: usize, keys: &[B256], visit: &mut Visit<'_>| {
+        let node = match child.as_hash() {
+            Some(hash) => nodes.get(&hash).map(|node| &node[..]),
+            None => Some(&child[..]),
+        };
+        match node.filter(|_| !keys.is_empty()) {
+            Some(node) => descend(nodes, node, depth, keys, visit),
+            None => Ok(()),
+        }
+    };
+    // Those that go on with these nibbles, which are next to each other.
+    let split = |rest: &Nibbles| {
+        let end = depth + rest.len();
+        let part = |key: &B256| Nibbles::unpack(key).slice(depth..end);
+        let first = keys.partition_point(|key| part(key) < *rest);
+        (first, keys.partition_point(|key| part(key) <= *rest))
+    };
+    match node {
+        TrieNode::EmptyRoot => keys.iter().for_each(|key| visit(*key, None)),
+        TrieNode::Branch(branch) => {
+            if depth == KEY_NIBBLES {
+                return Err(too_deep());
+            }
+            let mut children = branch.stack.iter();
+            for nibble in 0..16 {
+                let child = match branch.state_mask.is_bit_set(nibble) {
+                    true => children.next(),
+                    false => None,
+                };
+                let (first, end) = split(&Nibbles::from_nibbles([nibble]));
+                match child {
+                    Some(child) => enter(child, depth + 1, &keys[first..end], visit)?,
+                    None => keys[first..end].iter().for_each(|key| visit(*key, None)),
+                }
+            }
+        }
+        TrieNode::Extension(extension) => {
+            if extension.key.is_empty() || depth + extension.key.len() > KEY_NIBBLES {
+                return Err(too_deep());
+            }
+            let (first, end) = split(&extension.key);
+            keys[..first].iter().chain(&keys[end..]).for_each(|key| visit(*key, None));
+            enter(&extension.child, depth + extension.key.len(), &keys[first..end], visit)?;
+        }
+        TrieNode::Leaf(leaf) => {
+            if depth + leaf.key.len() != KEY_NIBBLES {
+                return Err(too_deep());
+            }
+            let (first, end) = split(&leaf.key);
+            for (at, key) in keys.iter().enumerate() {
+                visit(*key, (first..end).contains(&at).then_some(&leaf.value[..]));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// All leaves that can be reached from the root; what the nodes leave out is not touched.
 ///
