@@ -220,14 +220,15 @@ impl<'a> Run<'a> {
         options.to = Some(to);
         if self.tells {
             let text = |error: &dyn std::fmt::Display| error.to_string();
-            let lists = AccessListWriter::open(&self.path("access-lists"));
-            options.access_lists = Some(lists.map_err(|e| text(&e))?);
             // Each in a directory of its own, so that none has its name by the sync of another.
-            let figures = self.path("figures");
-            create_dir(&figures).map_err(|e| text(&e))?;
+            let [lists, figures, traces] =
+                ["lists", "figures", "traces"].map(|name| self.path(name));
+            for dir in [&lists, &figures, &traces] {
+                create_dir(dir).map_err(|e| text(&e))?;
+            }
+            let lists = AccessListWriter::open(&lists.join("access-lists"));
+            options.access_lists = Some(lists.map_err(|e| text(&e))?);
             options.csv = Some(CsvLog::create(&figures.join("csv")).map_err(|e| text(&e))?);
-            let traces = self.path("traces");
-            create_dir(&traces).map_err(|e| text(&e))?;
             options.trace = Some(TraceLog::create(&traces.join("trace")).map_err(|e| text(&e))?);
             if self.straight.kind.name == "rain" {
                 let witnesses = WitnessDir::create(&self.path("witnesses"));
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
             return Err(format!("block {head} is durable, and the trace lacks {line}"));
         }
         let csv = fs::read_to_string(self.path("figures").join("csv")).unwrap_or_default();
-        let mut lists = AccessListReader::open(&self.path("access-lists")).ok();
+        let mut lists = AccessListReader::open(&self.path("lists").join("access-lists")).ok();
         for number in 1..=head {
             if !csv.lines().any(|line| line.starts_with(&format!("{number},"))) {
                 return Err(format!("block {number} is durable and has no line"));

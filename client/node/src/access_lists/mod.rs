@@ -27,7 +27,10 @@ pub use reader::AccessListReader;
 pub use writer::AccessListWriter;
 
 use alloy_primitives::{B256, map::B256Map};
-use polytrie_kv::{disk::File, strip_checksum};
+use polytrie_kv::{
+    disk::{File, is_what_is_left},
+    strip_checksum,
+};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// The name of the file in a data directory.
@@ -59,11 +62,11 @@ impl Contents {
         let mut file = BufReader::new(file);
         let mut heading = Vec::new();
         (&mut file).take(HEADING.len() as u64).read_to_end(&mut heading)?;
-        if !HEADING.starts_with(&heading) {
+        if !is_what_is_left(&heading, HEADING) {
             return Ok(None);
         }
         let mut found = Self { places: B256Map::default(), end: 0 };
-        if heading.len() < HEADING.len() {
+        if heading != HEADING {
             return Ok(Some(found));
         }
         found.end = HEADING.len() as u64;

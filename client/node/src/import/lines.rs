@@ -1,7 +1,7 @@
 //! Files with lines that tell of each block, which an import that goes on appends to.
 
 use super::error::ImportError;
-use polytrie_kv::disk::{Access, File, parent, sync_dir};
+use polytrie_kv::disk::{Access, File, is_what_is_left, parent, sync_dir};
 use std::{
     fmt, fs,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
@@ -79,21 +79,21 @@ impl BlockLines {
     /// Begins after the lines of blocks up to the `head`, from which an import goes on; those of later blocks, which were
     /// not durable when it was stopped, come again.
     pub(super) fn begin(&mut self, head: u64) -> Result<(), ImportError> {
-        let kept = match self.found.take() {
-            Some(mut found) => {
-                let kept = cut(&mut found, self.layout, head);
-                self.out = Some(BufWriter::new(Out::File(found)));
-                kept.map_err(|source| ImportError::Output { file: self.file.clone(), source })?
-            }
-            None => 0,
-        };
-        if kept > 0 {
-            return Ok(());
-        }
         let heading = self.layout.heading.as_bytes();
-        self.write(|out| out.write_all(heading))?;
-        // A loss of power that left later lines without it would make another file of this one.
-        self.make_durable()
+        let Some(mut file) = self.found.take() else {
+            return self.write(|out| out.write_all(heading));
+        };
+        // The heading is written anew even if it is there: a sync that failed may have left it in the page cache alone.
+        // Durable before any line, as without it this would be another file.
+        let [content, _] = self.layout.syncs;
+        let begun = cut(&mut file, self.layout, head).and_then(|kept| {
+            file.rewind()?;
+            file.write_all(heading)?;
+            file.seek(SeekFrom::Start(kept.max(heading.len() as u64)))?;
+            file.sync(content)
+        });
+        self.out = Some(BufWriter::new(Out::File(file)));
+        begun.map_err(|source| ImportError::Output { file: self.file.clone(), source })
     }
 
     /// Forgets the lines of blocks after `head`, as far as they are in a file: a reader of a pipe has them.
@@ -148,8 +148,7 @@ fn open(path: &Path, layout: &Layout) -> io::Result<Option<File>> {
     sync_dir(parent(path), name)?;
     let mut beginning = Vec::new();
     (&mut file).take(heading.len() as u64).read_to_end(&mut beginning)?;
-    // A program that was killed may have written a part of the heading.
-    Ok(heading.starts_with(&beginning).then_some(file))
+    Ok(is_what_is_left(&beginning, heading).then_some(file))
 }
 
 /// Keeps the heading and the lines of blocks up to `head`, and goes to their end; returns how many bytes they take.
@@ -161,7 +160,7 @@ fn cut(file: &mut File, layout: &Layout, head: u64) -> io::Result<u64> {
     while lines.read_until(b'\n', &mut line)? > 0 {
         let stays = match kept {
             0 => line == layout.heading.as_bytes(),
-            _ => number(&line, layout.number).is_some_and(|number| number <= head),
+            _ => number(&line, layout).is_some_and(|number| number <= head),
         };
         if !stays {
             break;
@@ -173,10 +172,13 @@ fn cut(file: &mut File, layout: &Layout, head: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(kept))
 }
 
-/// The block of a line that was written to its end.
-fn number(line: &[u8], column: usize) -> Option<u64> {
+/// The block of a line that is whole. A loss of power may leave a hole of zeros in what was not durable, between lines that
+/// are there.
+fn number(line: &[u8], layout: &Layout) -> Option<u64> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
-    line.split(',').nth(column)?.parse().ok()
+    let columns = layout.heading.split(',').count();
+    let is_whole = !line.contains('\0') && line.split(',').count() == columns;
+    line.split(',').nth(layout.number).filter(|_| is_whole)?.parse().ok()
 }
 
 impl fmt::Debug for BlockLines {

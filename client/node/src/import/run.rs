@@ -68,19 +68,25 @@ impl<'c> Run<'c> {
             }
             ended => ended.map(drop),
         };
+        // Blocks whose lines, witnesses or lists could not be written are executed again for them, so they must not be durable.
+        let is_untold =
+            matches!(ended, Err(ImportError::Output { .. } | ImportError::AccessLists(_)));
         // Before the blocks are durable: what is there already is not imported again, so the report would miss it.
-        let noted = self.tell().and_then(|()| self.make_files_durable());
+        let noted = match is_untold {
+            true => Ok(()),
+            false => self.tell().and_then(|()| self.make_files_durable()),
+        };
         let flush_start = Instant::now();
         // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
         let flushed = match noted {
+            Ok(()) if is_untold => Ok(()),
             Ok(()) => self.chain.flush().map_err(ImportError::from),
-            // They are executed again, for their witnesses, lists and lines.
             Err(error) => Err(error),
         };
         let shadowed = self.flush_shadow();
         self.report.time.flush_wait = flush_start.elapsed();
         self.progress.finish();
-        let report = self.reported(flushed.is_ok());
+        let report = self.reported(flushed.is_ok() && !is_untold);
         let all = [settled, ended, flushed, shadowed];
         ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
     }

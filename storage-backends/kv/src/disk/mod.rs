@@ -99,6 +99,13 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Whether the beginning of a file may be what is left of `written`, which its writer had not made durable: a kill leaves a part
+/// of it, a loss of power the length of a file with holes of zeros in it.
+pub fn is_what_is_left(beginning: &[u8], written: &[u8]) -> bool {
+    beginning.len() <= written.len()
+        && beginning.iter().zip(written).all(|(found, byte)| found == byte || *found == 0)
+}
+
 /// Makes the names in a directory durable. `place` says where in the code that is, for tests that leave it out there; no two
 /// places have the same.
 ///
