@@ -210,6 +210,10 @@ fn real_blocks_on_what_they_touch() {
         // The warm-up is a tenth.
         assert!(results.iter().all(|r| r["blocks"] == 18 && number(&r["operations"]) > 18.0));
     }
+    let page = data.file("page");
+    measure(&format!("--states mpt,rain --html {}", page.display())).ok();
+    let page = fs::read_to_string(page.join("index.html")).unwrap();
+    assert!(page.contains("the same blocks, 20 to 40 of genesis.json, in a state that has"));
     // The same blocks on another state.
     let file = dir.join("20.json");
     let text = fs::read_to_string(&file).unwrap();

@@ -88,6 +88,11 @@ fn is_given(report: &Report) -> bool {
     report.parameters.get("chain").is_some()
 }
 
+/// Whether the state is what blocks touch, and others.
+fn is_partial(report: &Report) -> bool {
+    number(report, "accounts_named").is_some()
+}
+
 /// The number of the last block of a chain that was given.
 fn head(report: &Report) -> String {
     grouped(number(report, "head").unwrap_or_default() as f64)
@@ -110,6 +115,15 @@ pub(super) fn title(report: &Report) -> String {
 pub(super) fn workload(report: &Report) -> String {
     let of = |name: &str| grouped(number(report, name).unwrap_or_default() as f64);
     match report.bench.as_str() {
+        "chain" if is_partial(report) => format!(
+            "Every layer executed the same blocks, {} to {} of {}, in a state that has what they touch ({} accounts) and as many other accounts as make {}. {}",
+            of("first"),
+            head(report),
+            text(report, "chain"),
+            of("accounts_named"),
+            of("accounts"),
+            beside_execution(report)
+        ),
         "chain" if is_given(report) => format!(
             "Every layer executed the same blocks, 1 to {} of {}, from its genesis state. {}",
             head(report),
@@ -197,8 +211,14 @@ pub(super) fn split(report: &Report) -> &'static str {
 
 /// The rules.
 pub(super) fn how(report: &Report) -> Vec<String> {
+    let roots = match is_partial(report) {
+        true => {
+            "one state root under all layers that have one (a part of a state has another than its header)"
+        }
+        false => "the state root where the layer has one",
+    };
     let mut all = vec![format!(
-        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, the state root where the layer has one, and the same commitment in every run.",
+        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, {roots}, and the same commitment in every run.",
         report.runs
     )];
     if report.cold {
