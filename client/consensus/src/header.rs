@@ -74,7 +74,7 @@ fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusE
         });
     }
     // The mark parts two chains of proof of work. A chain that starts merged may have the fork at block 0, as the genesis files
-    // of test tools do, and nobody marks its blocks.
+    // of test tools do, and no client asks for the mark.
     let Some(dao) = rules.spec.dao_fork().filter(|_| !rules.merged) else {
         return Ok(());
     };

@@ -79,6 +79,17 @@ fn an_import_that_goes_on_appends_to_its_lines() {
     let run = imported(&data, &[&"--csv", &notes, &"--to", &"80"]);
     assert_fails(&run, 2, &["notes.csv", "holds something else", "name another file"]);
     assert_eq!(fs::read_to_string(&notes).unwrap(), "what I know of blocks\n");
+    // A loss of power leaves zeros in place of a heading, and nothing after it.
+    let image = data.write("disk.img", [0; 4096]);
+    for option in ["--csv", "--trace", "--bal-file"] {
+        let more: [&dyn AsRef<OsStr>; 3] = [&option, &image, &"--bal-build"];
+        let run = imported(&data, &more);
+        assert_fails(&run, 2, &["disk.img", "name another file"]);
+        assert_eq!(fs::read(&image).unwrap(), [0; 4096], "{option}");
+    }
+    fs::write(&image, [0; 10]).unwrap();
+    imported(&data, &[&"--csv", &image, &"--to", &"75"]).ok();
+    assert!(blocks(&image).into_iter().eq(71..=75));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub use writer::AccessListWriter;
 
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{
-    disk::{File, is_what_is_left},
+    disk::{File, may_begin_with},
     strip_checksum,
 };
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -61,15 +61,15 @@ impl Contents {
         file.rewind()?;
         let mut file = BufReader::new(file);
         let mut heading = Vec::new();
-        (&mut file).take(HEADING.len() as u64).read_to_end(&mut heading)?;
-        if !is_what_is_left(&heading, HEADING) {
+        (&mut file).take(HEADING.len() as u64 + 1).read_to_end(&mut heading)?;
+        if !may_begin_with(&heading, HEADING) {
             return Ok(None);
         }
         let mut found = Self { places: B256Map::default(), end: 0 };
-        if heading != HEADING {
+        if !heading.starts_with(HEADING) {
             return Ok(Some(found));
         }
-        found.end = HEADING.len() as u64;
+        found.end = file.seek(SeekFrom::Start(HEADING.len() as u64))?;
         let (mut hash, mut length, mut content) = (B256::ZERO, [0; 4], Vec::new());
         while size.saturating_sub(found.end) >= FRAME {
             file.read_exact(&mut hash.0)?;

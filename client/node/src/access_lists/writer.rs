@@ -39,12 +39,13 @@ impl AccessListWriter {
         let begin = |mut file: File| -> io::Result<BufWriter<File>> {
             // What a crash cut short goes.
             file.set_len(end)?;
-            file.seek(SeekFrom::Start(end))?;
-            let mut file = BufWriter::new(file);
-            if end == 0 {
-                file.write_all(HEADING)?;
-            }
-            Ok(file)
+            // Durable before any list, as without it this would be another file; written anew even if it is there, since a
+            // sync that failed may have left it in the page cache alone.
+            file.rewind()?;
+            file.write_all(HEADING)?;
+            file.seek(SeekFrom::Start(end.max(HEADING.len() as u64)))?;
+            file.sync("access lists: content")?;
+            Ok(BufWriter::new(file))
         };
         let file = begin(file).map_err(failed)?;
         let known = places.into_keys().collect();

@@ -1,7 +1,7 @@
 //! Files with lines that tell of each block, which an import that goes on appends to.
 
 use super::error::ImportError;
-use polytrie_kv::disk::{Access, File, is_what_is_left, parent, sync_dir};
+use polytrie_kv::disk::{Access, File, may_begin_with, parent, sync_dir};
 use std::{
     fmt, fs,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
@@ -147,8 +147,8 @@ fn open(path: &Path, layout: &Layout) -> io::Result<Option<File>> {
     // It may be new.
     sync_dir(parent(path), name)?;
     let mut beginning = Vec::new();
-    (&mut file).take(heading.len() as u64).read_to_end(&mut beginning)?;
-    Ok(is_what_is_left(&beginning, heading).then_some(file))
+    (&mut file).take(heading.len() as u64 + 1).read_to_end(&mut beginning)?;
+    Ok(may_begin_with(&beginning, heading).then_some(file))
 }
 
 /// Keeps the heading and the lines of blocks up to `head`, and goes to their end; returns how many bytes they take.

@@ -214,7 +214,7 @@ fn real_blocks_on_what_they_touch() {
     measure(&format!("--states mpt,rain --html {}", page.display())).ok();
     let page = fs::read_to_string(page.join("index.html")).unwrap();
     assert!(page.contains("the same blocks, 20 to 40 of genesis.json, in a state that has"));
-    // The same blocks on another state.
+    // Without a block in between, and with options of workloads.
     let file = dir.join("20.json");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(dir.join("19.json"), text.replace("\"block\"", "\"Block\"")).unwrap();

@@ -99,11 +99,14 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Whether the beginning of a file may be what is left of `written`, which its writer had not made durable: a kill leaves a part
-/// of it, a loss of power the length of a file with holes of zeros in it.
-pub fn is_what_is_left(beginning: &[u8], written: &[u8]) -> bool {
-    beginning.len() <= written.len()
-        && beginning.iter().zip(written).all(|(found, byte)| found == byte || *found == 0)
+/// Whether a file, of which these are the first bytes, may begin with `heading`, which its writer makes durable before it goes on:
+/// a file that holds more begins with just that. Of one that does not, a kill leaves a part, and a loss of power may leave the
+/// length with zeros in it. Give one byte more than the heading has, where there is one.
+pub fn may_begin_with(first: &[u8], heading: &[u8]) -> bool {
+    match first.len() > heading.len() {
+        true => first.starts_with(heading),
+        false => first.iter().zip(heading).all(|(found, byte)| found == byte || *found == 0),
+    }
 }
 
 /// Makes the names in a directory durable. `place` says where in the code that is, for tests that leave it out there; no two
