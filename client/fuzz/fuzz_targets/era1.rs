@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use polytrie::blocks::Format;
 use polytrie_fuzz::e2store::file;
 
-/// The types of era1, one that nobody knows, and one of the consensus layer.
+/// The types of era1, an unknown one, and one of the consensus layer.
 const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x05, 0x06, 0x07, 0x3266, 0x4242, 0x01];
 
 fuzz_target!(|data: &[u8]| {

@@ -153,7 +153,7 @@ fn a_trace_is_bounded_while_it_grows() {
     }
     // MCOPY of 1 MiB over itself, again and again: the trace of the virtual machine has what is written to memory.
     let copies = json!({ "data": "0x5b621000005f5f5e5f56", "gas": "0x989680" });
-    // Calls of a contract of 24 kB that does nothing: the same trace has the code of each call.
+    // Calls of a contract of 24 kB that does nothing: such a trace has the code of each call.
     let large = json!([{ "from": ALICE, "data": "0x6160005ff3", "gas": "0x989680" }]);
     let large = node.call("eth_sendTransaction", large);
     let large = node.call("eth_getTransactionReceipt", json!([large]))["contractAddress"].clone();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often one that may write looks whether it still has the store, while it reads.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long who has taken the store over removes nothing. The clocks of two machines need not show the same time, only run
+/// How long a new owner of the store removes nothing. The clocks of two machines need not show the same time, only run
 /// about as fast.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 

@@ -82,7 +82,7 @@ fn options() -> CassandraOptions {
     CassandraOptions::new(std::env::temp_dir(), &TABLES)
 }
 
-/// Opens a store that nobody else reads any more.
+/// Opens a store that no other process reads any more.
 fn open(cluster: &Arc<Cluster>, store: &str) -> Result<CassandraEngine, KvError> {
     let engine = CassandraEngine::open_on(Arc::clone(cluster), store, options())?;
     if let Some(from) = &mut engine.writer.lock().clears_up {

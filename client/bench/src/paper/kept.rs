@@ -90,7 +90,7 @@ impl<'a> Kept<'a> {
 /// A point in its file.
 #[derive(Serialize, Deserialize)]
 struct KeptPoint {
-    /// What was measured, in words that are the same wherever the same is.
+    /// What was measured, in words: equal conditions have equal words.
     of: String,
     #[serde(flatten)]
     measured: MeasuredPoint,

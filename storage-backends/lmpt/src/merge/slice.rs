@@ -395,7 +395,7 @@ mod tests {
     use polytrie_trie::EMPTY_ROOT;
     use std::cell::Cell;
 
-    /// Whoever lets go of a merge waits for its thread, which may be at a slice of any size.
+    /// To drop a merge is to wait for its thread, which may be at a slice of any size.
     #[test]
     fn a_slice_of_any_size_can_be_left() {
         let store = Store::memory(LmptLayer::TABLES).unwrap();

@@ -138,7 +138,7 @@ fn remove_left_over(dir: &Path) {
     let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     for copy in entries(dir) {
         let (name, path) = (copy.file_name(), copy.path());
-        // One with nothing in it but a lock that does not say yet whose it is is just being made.
+        // A directory with nothing but a lock without an owner is just being made.
         let has_content = |entry: DirEntry| entry.metadata().is_ok_and(|meta| meta.len() > 0);
         if name.to_string_lossy().starts_with(PREFIX)
             && entries(&path).any(has_content)
