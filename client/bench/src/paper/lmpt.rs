@@ -50,6 +50,7 @@ const PAYMENTS: Experiment = Experiment {
     here: "Random senders only. As in the paper, the trie has as much memory as LMPT: 1 GB for nodes of `mpt-hash`, and of `mpt`. `lmpt as printed` is `--lmpt.boundary switch`: the merge comes into the snapshot all at once; `lmpt` alone does that in slices. The paper's plots have more points than its text has numbers; those of the text stand here.",
     needs: Needs { minutes: 60, memory: 8, disk: 30 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "simple payments, 150 a block",
         x: "accounts at genesis",
@@ -84,6 +85,7 @@ const TOKEN: Experiment = Experiment {
     here: "A token of our own instead of Tether; random senders only. Memory as in Figure 10.",
     needs: Needs { minutes: 90, memory: 8, disk: 60 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "ERC-20 transfers, 20 a block",
         x: "accounts at genesis",
@@ -117,6 +119,7 @@ const SWAPS: Experiment = Experiment {
     here: "The text gives the ratio only. It says nothing of transactions a block; 20 are taken, as for ERC-20. Memory as in Figure 10.",
     needs: Needs { minutes: 120, memory: 12, disk: 80 },
     quick: Needs { minutes: 3, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "swaps of tokens for tokens, 20 a block",
         x: "accounts at genesis",
@@ -139,6 +142,7 @@ const CACHES: Experiment = Experiment {
     here: "The cache of nodes of `mpt-hash` (--mpt-hash.cache) and of `mpt` (--trie.cache). Of the two only `mpt-hash` counts hits of nodes as OpenEthereum does; they are those of the whole run.",
     needs: Needs { minutes: 25, memory: 4, disk: 6 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "simple payments with the Merkle Patricia trie",
         x: "cache in MB",

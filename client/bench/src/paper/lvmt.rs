@@ -85,6 +85,7 @@ const THROUGHPUT: Experiment = Experiment {
     here: CLIENT,
     needs: Needs { minutes: 180, memory: 12, disk: 60 },
     quick: Needs { minutes: 6, memory: 2, disk: 2 },
+    memory: None,
     parts: &[
         end_to_end(
             "payments",
@@ -122,6 +123,7 @@ const BREAKDOWN: Experiment = Experiment {
     here: CLIENT,
     needs: Needs { minutes: 90, memory: 12, disk: 40 },
     quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    memory: None,
     parts: &[
         end_to_end(
             "payments",
@@ -193,6 +195,7 @@ const ALONE: Experiment = Experiment {
     here: "4 million operations at each point, not 20. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as the authors' benchmark has those of its last commit, `rain` six levels and no cache below them, as the authors', and RocksDB 4 GB under each of them (the paper: 4 under the trie, 2 under LVMT and RAIN). The replay of mainnet's blocks is `bench store --trace`. In the paper RAIN and MPT fall from 16 million keys on, LVMT16, LVMT64 and LVMT-r from 25, 63 and 100 million. For the paper's memory: --kv rocksdb --memory-limit 8G.",
     needs: Needs { minutes: 240, memory: 12, disk: 60 },
     quick: Needs { minutes: 6, memory: 2, disk: 2 },
+    memory: None,
     parts: &[
         Part {
             title: "by workload",
@@ -224,6 +227,7 @@ const AMPLIFICATION: Experiment = Experiment {
     here: NO_PROOFS,
     needs: Needs { minutes: 90, memory: 8, disk: 25 },
     quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    memory: None,
     parts: &[Part {
         title: "amplification",
         x: "keys at the start",
@@ -258,6 +262,7 @@ const SIZES: Experiment = Experiment {
     here: "Our reads are values, our writes keys and values.",
     needs: Needs { minutes: 90, memory: 8, disk: 25 },
     quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    memory: None,
     parts: &[Part {
         title: "bytes of one read and one write",
         x: "keys at the start",
@@ -287,6 +292,7 @@ const fn swaps(
         here: CLIENT,
         needs: Needs { minutes: 240, memory: 16, disk: 80 },
         quick: Needs { minutes: 8, memory: 2, disk: 2 },
+        memory: None,
         parts,
     }
 }
@@ -345,6 +351,7 @@ const CURVE: Experiment = Experiment {
     here: "One core; a mixed addition of the sort that the layer makes, by the library that it uses.",
     needs: Needs { minutes: 1, memory: 1, disk: 0 },
     quick: Needs { minutes: 1, memory: 1, disk: 0 },
+    memory: None,
     parts: &[Part {
         title: "operations in G1 of BN254",
         x: "operation",

@@ -34,7 +34,7 @@ pub use result::Replication;
 pub use roles::Role;
 pub use schedule::{Budget, replicate};
 
-use super::{Mode, Popularity, WorkloadKind, report::BASELINE};
+use super::{Comparison, Mode, Popularity, WorkloadKind, report::BASELINE};
 use claim::{claim, headline};
 
 /// A paper.
@@ -74,8 +74,22 @@ pub struct Experiment {
     pub needs: Needs,
     /// What it takes with `--quick`.
     pub quick: Needs,
+    /// Bytes that each run gets, pages of files included, where the user says nothing of memory: for what a paper measured on
+    /// a state larger than the memory of its machine. `None` for no bound.
+    pub memory: Option<u64>,
     /// What is measured for it.
     pub parts: &'static [Part],
+}
+
+impl Experiment {
+    /// The comparison with the memory that the experiment gives each run. `--memory-limit` and `--cold` come before that.
+    fn bounded(&self, base: &Comparison) -> Comparison {
+        let is_said = base.cold || base.memory_limit.is_some();
+        match self.memory.filter(|_| !is_said) {
+            None => base.clone(),
+            Some(bytes) => base.clone().within(bytes),
+        }
+    }
 }
 
 /// Roughly what an experiment takes with three layers on two cores.

@@ -48,8 +48,10 @@ pub fn page(all: &[Replication], plots: &str) -> String {
          layers write each block to the engine and leave it to the system when that is on the disk, where an import groups blocks \
          and syncs. Senders are known and blocks decoded before the clock starts.\n"
     );
-    if let Some(first) = all.first() {
-        let _ = writeln!(text, "{}\n", conditions(first));
+    // A figure that has a bound of its own names it.
+    let unbounded = all.iter().find(|one| one.memory_limit.is_none());
+    if let Some(one) = unbounded.or(all.first()) {
+        let _ = writeln!(text, "{}\n", conditions(one));
     }
     let _ = writeln!(
         text,
@@ -95,8 +97,8 @@ fn conditions(one: &Replication) -> String {
         // Else a reader takes these ratios for those of disks.
         match (one.cold, one.memory_limit) {
             (false, None) =>
-                " Nothing bounds the memory, so what was written before a run is in the page cache when it begins: \
-                 reads cost processor time, and seldom a disk.",
+                " Where a figure names no limit, nothing bounds the memory, so what was written before a run is in the page \
+                 cache when it begins: reads cost processor time, and seldom a disk.",
             _ => "",
         }
     )

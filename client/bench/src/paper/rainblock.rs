@@ -52,6 +52,7 @@ const SINGLE_NODE: Experiment = Experiment {
     here: "Slots of one account instead of accounts; a get gives the value, in the paper the witness too; and a root and a write of the engine every 1,000 operations, without which nothing here counts as written: compare the ratio of puts with 4 to 5, not with 160. Each of the three has 1 GB for nodes, as the paper keeps both trees in memory. Memory is that of the whole process with the engine's caches, and the trie's nodes are on the disk, so the paper's factor of 34 in memory is not to be seen. Choose --kv memory for nothing on disk.",
     needs: Needs { minutes: 15, memory: 4, disk: 3 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[
         Part {
             title: "gets",
@@ -147,6 +148,7 @@ const RETENTION: Experiment = Experiment {
     here: "What the layer reads from the engine stands for what a miner without these levels is sent; the witnesses themselves are Figure 8b. The tree's cache below the retained levels is 1 MB.",
     needs: Needs { minutes: 20, memory: 4, disk: 3 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "memory, and bytes read for a transaction",
         x: "levels in memory (r)",
@@ -166,6 +168,7 @@ const END_TO_END: Experiment = Experiment {
     here: "One machine in place of 21, so nothing crosses a network. Blocks of 500 transactions, 1 million accounts. `rain` has 1 MB for what is below its levels, `mpt` 1 GB and `mpt-hash` 128 MB for nodes.",
     needs: Needs { minutes: 20, memory: 4, disk: 3 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "workload mixed",
         x: "levels in memory (r)",

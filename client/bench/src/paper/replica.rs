@@ -13,7 +13,7 @@ pub(super) const PAPER: Paper = Paper {
     title: "Storage Replica",
     claim: "A flat copy of the slots answers SLOAD with one lookup while workers fetch the paths of the trie: from block 5 million on SLOAD takes a 4th to a 6.5th of the time, SSTORE half, the commit a 4th, for a third of the trie's size on disk.",
     setting: "Parity 2.4.0 with RocksDB on an i7-7700K with NVMe; mainnet up to block 9 million, 100,000 blocks from each million.",
-    why: "In a trie under hashes an SLOAD is a row of the engine a level, one after the other; the flat row is one. The commit finds its path in memory, fetched while the EVM ran, so it waits for no disk; that is worth as much as the disk is slow, so a state in memory shows little of it. `mpt` finds a slot by about one row too, as its leaves are in their branch, and keeps nodes in memory across blocks: over it the flat copy saves what lies between the root and the last branch, and costs the writing of each value twice.",
+    why: "In a trie under hashes an SLOAD is a row of the engine a level, one after the other; the flat row is one. The commit finds its path in memory, fetched while the EVM ran, so it waits for no disk; that is worth as much as the disk is slow, so a state in memory shows little of it. Where blocks do little but read slots, the EVM ends before the workers have read the paths; the commit then reads the rest itself, while the trie's commit finds in the caches of the engine what its own SLOADs have just read. `mpt` finds a slot by about one row too, as its leaves are in their branch, and keeps nodes in memory across blocks: over it the flat copy saves what lies between the root and the last branch, and costs the writing of each value twice.",
     experiments: &[TABLES, SIZE],
 };
 
@@ -44,6 +44,9 @@ const IMPROVED: &str = "Storage Replica (Table 4)";
 /// Accounts at the point that stands for the paper's blocks from 5M on.
 const LARGE: f64 = 3e6;
 
+/// Memory of each run: the smallest of the states fits into it, the largest does not.
+const MEMORY: u64 = 1 << 30;
+
 /// The state grows in place of the chain.
 fn growing(quick: bool) -> Vec<Point> {
     let (accounts, txs): (&[usize], _) = match quick {
@@ -65,9 +68,10 @@ const TABLES: Experiment = Experiment {
     place: "Tables 3, 4 and 5, Figure 9",
     about: "seconds in SLOAD, the engine's get, SSTORE, commit and flush, with the trie and with Storage Replica",
     setting: "Parity 2.4.0 with RocksDB on an i7-7700K with NVMe, importing mainnet; each segment is 100,000 blocks.",
-    here: "ERC-20 transfers on states of growing size in place of mainnet's segments; what the paper says of blocks from 5M on is held against the largest. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as Parity has those of its last blocks; a node that was only read is asked of the engine again, by the commit too. `replica as printed` has 64 MB for the nodes that its workers fetch and those that it wrote, `mpt` and `replica` have 1 GB. `replica as printed` is `--replica.mode paper`; what the EVM waits for its queue counts as SLOAD. An SSTORE first reads the slot, which counts as SLOAD here and as SSTORE in the paper; what is left of it hands over the new value, so the two are compared as a sum. The tries read nothing beside their nodes, so the engine's get is part of their SLOAD and commit. For a state larger than memory: --kv rocksdb --cold, or --memory-limit.",
+    here: "ERC-20 transfers on states of growing size in place of mainnet's segments; what the paper says of blocks from 5M on is held against the largest. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as Parity has those of its last blocks; a node that was only read is asked of the engine again, by the commit too. `replica as printed` has 64 MB for the nodes that its workers fetch and those that it wrote, `mpt` and `replica` have 256 MiB. `replica as printed` is `--replica.mode paper`; what the EVM waits for its queue counts as SLOAD. An SSTORE first reads the slot, which counts as SLOAD here and as SSTORE in the paper; what is left of it hands over the new value, so the two are compared as a sum. The tries read nothing beside their nodes, so the engine's get is part of their SLOAD and commit. The paper says nothing of its machine's memory, but nearly all of its SLOADs' time is in the engine's get: each run here has 1 GiB, pages of files included, into which the smallest state fits and the largest does not (1.5 GB of `mpt-hash`); --memory-limit and --cold replace that.",
     needs: Needs { minutes: 30, memory: 6, disk: 12 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: Some(MEMORY),
     parts: &[Part {
         title: "seconds in all",
         x: "accounts at genesis",
@@ -169,6 +173,7 @@ const SIZE: Experiment = Experiment {
     here: "Whole stores, accounts included: what `replica as printed` takes beyond `mpt-hash` is its flat state, and what `replica` takes beyond `mpt`. The paper's ratio of the flat state to the trie is 0.314 at 9M and at most 0.415.",
     needs: Needs { minutes: 20, memory: 6, disk: 12 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    memory: Some(MEMORY),
     parts: &[Part {
         title: "size of the stores",
         x: "accounts at genesis",

@@ -9,7 +9,7 @@
 use super::{
     Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
 };
-use crate::{BenchError, Comparison, GivenChain};
+use crate::{BenchError, Comparison, GivenChain, report::bounds};
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -71,13 +71,14 @@ pub fn replicate(
     };
     let mut results = Vec::new();
     let places = run.places(base);
+    let bases: Vec<_> = experiments.iter().map(|experiment| experiment.bounded(base)).collect();
     for (number, place) in places.iter().enumerate() {
-        let found = run.find(*place, base, given, kept.as_ref())?;
+        let found = run.find(*place, &bases[place.experiment], given, kept.as_ref())?;
         run.found.push((*place, found));
         // Whether there will be a result at all is known with the first point that was measured.
         if run.has_result() {
             while run.is_decided(results.len(), &places[number + 1..]) {
-                let result = run.result(results.len(), base);
+                let result = run.result(results.len(), &bases[results.len()]);
                 show(&result);
                 results.push(result);
             }
@@ -89,7 +90,7 @@ pub fn replicate(
         return Err(error);
     }
     while results.len() < experiments.len() {
-        let result = run.result(results.len(), base);
+        let result = run.result(results.len(), &bases[results.len()]);
         show(&result);
         results.push(result);
     }
@@ -171,7 +172,7 @@ impl Run<'_> {
         let points = (part.points)(place.small);
         let point = &points[place.point];
         let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
-        let (file, of) = (self.file(place), self.description(place));
+        let (file, of) = (self.file(place), self.description(place, base));
         if let Some(measured) = kept.map(|kept| kept.read(&file, &of)).transpose()?.flatten() {
             tracing::info!("{name}: measured before");
             // What figures have in common took its time once.
@@ -226,16 +227,17 @@ impl Run<'_> {
 
     /// What was measured for another figure, where all of this one's variants were.
     fn measured_elsewhere(&self, place: Place) -> Option<MeasuredPoint> {
-        let (_, part) = self.part(place);
+        let (experiment, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
         if point.work.is_done_once() {
             return None;
         }
         let has_all = |(of, found): &(Place, Found)| {
-            let (_, other) = self.part(*of);
+            let (of_other, other) = self.part(*of);
             let same = &(other.points)(of.small)[of.point];
             found.is_ok()
                 && (same.work, same.set) == (point.work, point.set)
+                && of_other.memory == experiment.memory
                 && part.variants.iter().all(|variant| other.variants.contains(variant))
         };
         self.found.iter().find(|one| has_all(one)).and_then(|(_, found)| found.clone().ok())
@@ -259,10 +261,11 @@ impl Run<'_> {
     }
 
     /// What is done at a point, in words that are the same wherever the same is done.
-    fn description(&self, place: Place) -> String {
+    fn description(&self, place: Place, base: &Comparison) -> String {
         let (_, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
-        format!("{:?} with {:?} of {:?}", point.work, point.set, part.variants)
+        let memory = base.memory_limit;
+        format!("{:?} with {:?} of {:?} within {memory:?}", point.work, point.set, part.variants)
     }
 
     /// The name under which it is kept.
@@ -342,7 +345,10 @@ impl Run<'_> {
     fn result(&self, number: usize, base: &Comparison) -> Replication {
         let experiment = self.experiments[number];
         let parts = experiment.parts.iter().enumerate().map(|(of, part)| {
-            let (small, measured, notes) = self.of_part(number, of, part);
+            let (small, measured, mut notes) = self.of_part(number, of, part);
+            if experiment.memory.is_some() {
+                notes.extend(bounds(base.memory_limit.as_ref(), None));
+            }
             part.result(base, small, measured, notes)
         });
         Replication::new(experiment, base, self.quick, parts.collect())
@@ -460,6 +466,22 @@ mod tests {
         assert!(run.measured_elsewhere(place("lvmt-8", 1)).is_none());
     }
 
+    /// What was measured within so much memory is nothing for a figure without a bound, or with another one.
+    #[test]
+    fn points_belong_to_a_bound_of_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (experiments, base) = (find("replica-tables-3-5"), comparison(dir.path(), 1));
+        let bounded = experiments[0].bounded(&base);
+        assert_eq!(bounded.memory_limit.map(|limit| limit.bytes), experiments[0].memory);
+        let run = run(None, &experiments);
+        let place = run.points(false)[0];
+        assert_ne!(run.description(place, &bounded), run.description(place, &base));
+        // What the user says counts.
+        let (of_user, cold) = (base.clone().within(3 << 30), Comparison { cold: true, ..base });
+        assert_eq!(experiments[0].bounded(&of_user).memory_limit, of_user.memory_limit);
+        assert_eq!(experiments[0].bounded(&cold).memory_limit, None);
+    }
+
     /// A figure is shown as soon as its points are measured, not at the end of all, and in the order of the request.
     #[test]
     fn a_figure_is_shown_when_its_points_are_measured() {
@@ -552,7 +574,9 @@ mod tests {
         let place = run.points(false)[1];
         let small = Place { small: true, ..place };
         assert_eq!([place, small].map(|p| run.file(p)), ["lmpt-10-1-2", "lmpt-10-small-1-2"]);
-        assert_ne!(run.description(place), run.description(small));
+        let dir = tempfile::tempdir().unwrap();
+        let base = comparison(dir.path(), 1);
+        assert_ne!(run.description(place, &base), run.description(small, &base));
         run.quick = true;
         assert_eq!(run.file(small), "lmpt-10-1-2");
     }

@@ -100,6 +100,23 @@ impl Comparison {
         comparison
     }
 
+    /// This comparison with so many bytes of memory for each run, pages of files included: the caches of layer and engine
+    /// are sized for them, and the system enforces it where this user may make a control group.
+    #[must_use]
+    pub fn within(mut self, bytes: u64) -> Self {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let Settings { layer, engine } = &mut self.settings;
+        *layer = std::mem::take(layer).within(size);
+        engine.cache = Some(engine.cache.map_or(size / 4, |cache| cache.min(size / 4)));
+        // A flush holds as much again.
+        engine.buffer = Some(engine.store().overlay_bytes.min(size / 16));
+        let limit = MemoryLimit::of(bytes);
+        // Pages that the system keeps would not count against anything.
+        engine.direct_io |= limit.by == Keeper::Budgets;
+        self.memory_limit = Some(limit);
+        self
+    }
+
     /// How a subject is opened.
     fn settings_of(&self, subject: &Subject) -> &Settings {
         let own = subject.variant.as_ref().and_then(|name| self.variants.get(name));

@@ -6,7 +6,7 @@ use super::{
     workload::CacheArg,
 };
 use crate::{
-    bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
+    bench::{BenchError, Comparison, Report, Settings, Subject, equip},
     cli::{
         args::{ENGINE_NAME, EngineArgs, LAYER_NAME, core_count},
         signals::on_interrupt,
@@ -109,9 +109,8 @@ impl MeasureArgs {
             // What was written last is in memory too.
             settings.engine.buffer.get_or_insert(COLD_CACHE);
         }
-        let memory_limit = self.memory_limit.map(|bytes| limited(bytes, &mut settings));
         let threads = self.threads.map_or_else(core_count, usize::from);
-        Ok(Comparison {
+        let comparison = Comparison {
             subjects,
             runs: self.runs.unwrap_or(runs).into(),
             settings,
@@ -119,13 +118,21 @@ impl MeasureArgs {
             cold: self.cold,
             threads,
             pinned: if self.pin { Some(cores(threads)?) } else { None },
-            memory_limit: memory_limit.transpose()?,
+            memory_limit: None,
             slowed: self.slow_down.clone(),
             log_slow_blocks: None,
             notes: notes.transpose()?.into_iter().collect(),
             cache: Arc::new(cache),
             interrupt,
-        })
+        };
+        match self.memory_limit {
+            None => Ok(comparison),
+            Some(bytes) if bytes < LEAST_MEMORY => Err(Failure::Usage(format!(
+                "--memory-limit is {bytes} bytes, and no layer runs in less than {}M; choose more",
+                LEAST_MEMORY >> 20
+            ))),
+            Some(bytes) => Ok(comparison.within(bytes as u64)),
+        }
     }
 
     /// Says where `--flush-every` has no effect.
@@ -177,26 +184,6 @@ impl MeasureArgs {
         }
         Ok(subjects)
     }
-}
-
-/// Sizes caches for a limit, and finds out who keeps it.
-fn limited(bytes: usize, settings: &mut Settings) -> Result<MemoryLimit, Failure> {
-    if bytes < LEAST_MEMORY {
-        return Err(Failure::Usage(format!(
-            "--memory-limit is {bytes} bytes, and no layer runs in less than {}M; choose more",
-            LEAST_MEMORY >> 20
-        )));
-    }
-    settings.layer = std::mem::take(&mut settings.layer).within(bytes);
-    let cache = settings.engine.cache.map_or(bytes / 4, |cache| cache.min(bytes / 4));
-    settings.engine.cache = Some(cache);
-    let buffer = settings.engine.store().overlay_bytes;
-    // A flush holds as much again.
-    settings.engine.buffer = Some(buffer.min(bytes / 16));
-    let limit = MemoryLimit::of(bytes as u64);
-    // Pages that the system keeps would not count against anything.
-    settings.engine.direct_io |= limit.by == crate::bench::Keeper::Budgets;
-    Ok(limit)
 }
 
 /// The first cores that this process may use, as `taskset` reads them.

@@ -33,6 +33,7 @@ pub(super) const WITNESSES: Experiment = Experiment {
     here: "Counted from the proofs that `rain` makes of all that a block of 500 transactions loads, 15 % of them calls: each account with its path from the root and each slot with its path in the account's storage; then each node of the block once; then without the first r levels of the account trie, the root among them. Codes are not counted.",
     needs: Needs { minutes: 3, memory: 2, disk: 2 },
     quick: Needs { minutes: 1, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "witnesses of payments and calls",
         x: "levels that the receiver holds (r)",
@@ -61,6 +62,7 @@ pub(super) const ABORTS: Experiment = Experiment {
     here: "Witnesses are one block of 200 payments old. One can be carried over if nothing has changed since under the same nodes of the first level that the miner does not hold. What the block's own transactions change the miner has seen.",
     needs: Needs { minutes: 4, memory: 2, disk: 2 },
     quick: Needs { minutes: 1, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "payments, 200 a block",
         x: "levels that the miner holds (r)",
@@ -83,6 +85,7 @@ pub(super) const SPECULATION: Experiment = Experiment {
     here: "Each transaction runs by itself on the state that the block K before its parent left (K = 0: its parent's), and is held against what it loads when its turn comes. Who is paid the fees is not counted. The states of the last K blocks are versions of `rain` that stay alive. `--blocks FILE --chain CHAIN` adds the first 5,000 blocks of a chain of yours.",
     needs: Needs { minutes: 4, memory: 2, disk: 2 },
     quick: Needs { minutes: 1, memory: 1, disk: 1 },
+    memory: None,
     parts: &[Part {
         title: "transactions ahead of their turn",
         x: "blocks behind (K)",
