@@ -79,8 +79,8 @@ pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
 /// Where prepared things are kept.
 #[derive(Debug, Args)]
 pub(super) struct CacheArg {
-    /// Directory for what takes long to prepare (keys, genesis states, chains), for the next time; what is in it can be
-    /// deleted at any time [default for store and chain: polytrie/bench in $XDG_CACHE_HOME or ~/.cache]
+    /// Directory that keeps what takes long to prepare (keys, genesis states, chains) for the next time; you may delete what is
+    /// in it at any time [default: polytrie/bench in $XDG_CACHE_HOME or ~/.cache; `bench generate` keeps nothing]
     #[arg(long, value_name = "DIR", env = "POLYTRIE_BENCH_CACHE")]
     cache: Option<PathBuf>,
 }
