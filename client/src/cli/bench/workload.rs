@@ -34,7 +34,7 @@ pub(super) struct WorkloadArgs {
     /// Accounts that send: the first so many [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     senders: Option<u32>,
-    /// What everything random follows from.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
