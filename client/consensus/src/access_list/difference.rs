@@ -4,7 +4,7 @@ use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, BlockAccessPhase};
 use alloy_primitives::{Address, Bytes, U256};
 use std::{cmp::Ordering, fmt};
 
-/// What a list says, and what running the block did.
+/// The first difference between a list and what running the block did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessListDifference {
     /// An account that only one of them has.
