@@ -50,7 +50,7 @@ pub struct MainnetShape {
     pub seed: u64,
 }
 
-/// What a state amounts to.
+/// How much a state holds of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
     /// Accounts, contracts included.
@@ -103,7 +103,7 @@ impl MainnetShape {
         contracts.chain(users.map(move |number| self.user(number)))
     }
 
-    /// What they amount to, without their content.
+    /// How much the state holds, counted without making it.
     pub fn parts(self) -> Parts {
         let contracts = self.contracts_count();
         let zipf = Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, contracts);

@@ -63,7 +63,7 @@ pub struct BuiltBlock {
     pub block: Block<TxEnvelope>,
     /// Its RLP.
     pub rlp: Bytes,
-    /// What came of its transactions.
+    /// Receipts and gas of its transactions.
     pub executed: Executed,
     /// Where the time went.
     pub stats: BlockStats,

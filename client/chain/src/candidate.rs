@@ -188,7 +188,7 @@ pub struct BlockStats {
     pub receipts_checked: bool,
     /// The oldest block whose hash was asked for, if any was.
     pub oldest_hash: Option<u64>,
-    /// What it asked of the layer.
+    /// Reads and writes that it asked of the layer.
     pub session: SessionCounters,
 }
 

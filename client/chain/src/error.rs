@@ -156,7 +156,7 @@ pub enum ChainError {
     Group {
         /// The last of them.
         last: u64,
-        /// What they led to together.
+        /// The root that they led to together.
         root: B256,
     },
     /// There is no such block to go back to.

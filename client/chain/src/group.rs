@@ -32,7 +32,7 @@ pub(super) struct OpenGroup {
     rows: Batch,
 }
 
-/// What it takes to execute a block again.
+/// A block of the group, with what it takes to execute it again.
 #[derive(Debug)]
 struct Grouped {
     hash: B256,

@@ -107,7 +107,7 @@ pub struct ChainOptions {
     pub partial_state: bool,
     /// Whether an access list is made of every block that is executed, for [`Chain::take_access_lists`].
     pub keep_access_lists: bool,
-    /// What is made of access lists that are there before their blocks run.
+    /// How access lists that are there before their blocks run are used.
     pub list_use: ListUse,
     /// Whether it is kept how long each transaction ran, for [`Chain::take_transaction_times`].
     pub keep_transaction_times: bool,

@@ -19,7 +19,7 @@ pub(super) struct AncestorHashes<'a> {
 }
 
 impl<'a> AncestorHashes<'a> {
-    /// Those up to `head`; `recent` has the last, newest first.
+    /// The hashes up to `head`; `recent` has the last of them, newest first.
     pub(super) fn new(head: &Head, recent: &'a VecDeque<B256>, db: &'a ChainDb) -> Self {
         Self { head: head.number(), recent, db }
     }

@@ -28,7 +28,7 @@ const BRANCHES: usize = 8;
 /// The signers after the blocks that came last, each the last one of its branch.
 #[derive(Debug, Default)]
 pub(super) struct RecentSigners {
-    /// The one that was used last comes last.
+    /// In the order of their last use, the latest last.
     tips: Vec<Snapshot>,
 }
 

@@ -29,7 +29,7 @@ pub struct Start {
     pub head: Head,
     /// The RLP of that block, if all of it is known.
     pub block: Option<Bytes>,
-    /// What is known of blocks before it.
+    /// The blocks before it, as far as they are known.
     pub ancestors: BTreeMap<u64, StartAncestor>,
 }
 

@@ -17,7 +17,7 @@ use super::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Read};
 
-/// Between which heads.
+/// A change of branch, by the heads that it goes between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch {
     /// The head there was.
@@ -51,7 +51,7 @@ impl Switch {
     }
 }
 
-/// Nothing is under way any more.
+/// Removes the row: no change of branch is under way any more.
 pub(super) fn remove_switch(batch: &mut Batch) {
     batch.delete(META, SWITCH_KEY);
 }

@@ -15,7 +15,7 @@ pub struct BlockWitness {
     pub rlp: Bytes,
     /// RLP of the headers before it, from the parent back to the oldest one whose hash the block asked for.
     pub ancestors: Vec<Bytes>,
-    /// What it needs of the state.
+    /// The part of the state that the block needs.
     pub witness: Witness,
 }
 

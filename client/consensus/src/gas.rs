@@ -131,7 +131,7 @@ fn is_below_reserve_price(params: &BlobParams, parent: &Header) -> bool {
 
 /// `factor * e^(numerator / denominator)` as EIP-4844 approximates it; `None` beyond 256 bits.
 ///
-/// The one in `alloy-eips` gives the largest number there is where it does not suffice, and does not say so.
+/// The function of this name in `alloy-eips` gives the largest number instead, and does not say so.
 fn fake_exponential(factor: u128, numerator: u64, denominator: u128) -> Option<U256> {
     let numerator = U256::from(numerator);
     let denominator = U256::from(denominator);

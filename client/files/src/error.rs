@@ -81,7 +81,7 @@ pub enum BlockFileErrorKind {
         /// What the operating system said.
         error: io::Error,
     },
-    /// What comes through a pipe or gzip cannot be kept.
+    /// An ere file that comes through a pipe or gzip cannot be kept in a temporary file.
     #[error(
         "ere from a pipe or gzip is kept in a temporary file, which failed ({error}); make room where temporary files go (TMPDIR), \
          or name the file itself, not compressed"
@@ -90,14 +90,14 @@ pub enum BlockFileErrorKind {
         /// What the operating system said.
         error: io::Error,
     },
-    /// Another checksum than is listed.
+    /// The file has another checksum than the list says.
     #[error(
         "its SHA-256 is {found}, but checksums.txt beside it says {expected}; copy or download the file again"
     )]
     Checksum {
-        /// That of the file.
+        /// The checksum of the file.
         found: B256,
-        /// That in the list.
+        /// The checksum in the list.
         expected: B256,
     },
     /// A checksum that is not listed.
@@ -106,7 +106,7 @@ pub enum BlockFileErrorKind {
          checksums.txt if it was made for other files"
     )]
     NotListed {
-        /// That of the file.
+        /// The checksum of the file.
         found: B256,
     },
     /// A list of checksums that is none.
@@ -132,7 +132,7 @@ pub enum BlockFileErrorKind {
     MixedNetworks {
         /// One network.
         first: String,
-        /// Another one.
+        /// Another network.
         second: String,
     },
     /// A directory with two files of one epoch.

@@ -54,7 +54,7 @@ pub enum HeaderError {
         number: u64,
         /// Its parent.
         found: B256,
-        /// What comes before it.
+        /// The hash of the header before it.
         expected: B256,
     },
 }

@@ -55,5 +55,5 @@ pub use raw::RawBlock;
 pub use reader::{BlockReader, ReadProgress};
 
 /// The longest block, in bytes of RLP, that is read: 64 MiB, several times what any fork allows
-/// (EIP-7934 caps a block at 10 MiB).
+/// (EIP-7934 caps the RLP of a block at 8 MiB).
 pub const MAX_BLOCK_BYTES: u64 = 64 << 20;

@@ -90,7 +90,7 @@ pub enum ExportError {
         epoch: u64,
         /// The file that was to be written.
         name: String,
-        /// The one that is there.
+        /// The file that is there.
         other: String,
     },
 }

@@ -19,9 +19,9 @@ pub(super) enum PrefixError {
 /// How long a list is, as far as its first bytes tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListLength {
-    /// That many bytes, prefix included.
+    /// Its length in bytes, prefix included.
     Known(usize),
-    /// It takes that many bytes from its start to tell.
+    /// The first bytes do not tell: this many bytes from its start do.
     Needs(usize),
 }
 

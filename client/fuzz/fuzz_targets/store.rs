@@ -103,7 +103,7 @@ impl Run {
         seen
     }
 
-    /// Another batch is in the store, or may be.
+    /// Tells the model of a batch that is in the store, or may be.
     fn apply(&mut self, batch: &Batch) {
         // A write that is refused changes nothing.
         if self.store.poisoned().is_none() {

@@ -154,7 +154,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// That of this number, counted as [`count`] does.
+/// The value with this number, counted as [`count`] does.
 fn nth<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut Value> {
     if *left == 0 {
         return Some(value);

@@ -13,7 +13,7 @@ type OpenEngine = fn(&Path, &[Table], EngineOptions) -> Result<Arc<dyn Engine>, 
 pub struct EngineKind {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line, for `--help`.
     pub about: &'static str,
     /// Opens it in a directory; `None` if it is not part of this build.
     open: Option<OpenEngine>,

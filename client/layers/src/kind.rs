@@ -1,4 +1,4 @@
-//! What is said of a layer so that everything else can do without knowing which one it is.
+//! The description of a layer, through which all other code uses it without knowing which layer it is.
 
 use super::{LayerNeeds, LayerOptions, Place};
 use polytrie_kv::{MemoryEngine, StoreOptions, Table};
@@ -21,7 +21,7 @@ type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Va
 pub struct LayerKind {
     /// Its name for `--state`.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line, for `--help`.
     pub about: &'static str,
     /// Whether its commitment is the state root of the headers.
     pub canonical: bool,
@@ -61,7 +61,7 @@ pub(super) struct Hooks {
 type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
 
 impl Hooks {
-    /// Those of a layer that has nothing of the kind.
+    /// The hooks of a layer that has none of these things.
     pub(super) const NONE: Self = Self {
         flat: None,
         settle: None,

@@ -125,7 +125,7 @@ fn suit_run(options: &mut LayerOptions, warmup: u64, measured: u64) -> Option<St
     ))
 }
 
-/// That a run ended before the first merge, if it did.
+/// A note for the reader of a report if the run ended before the first merge.
 fn put_off(options: &LayerOptions, last: u64) -> Option<String> {
     let interval = options.lmpt.interval?;
     (last <= interval.saturating_add(interval / 4)).then(|| {

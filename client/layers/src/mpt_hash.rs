@@ -36,9 +36,9 @@ pub struct MptHashSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum WhichStay {
-    /// Those that were read or written last.
+    /// The nodes that were read or written last.
     Used,
-    /// Those that blocks wrote last.
+    /// The nodes that blocks wrote last.
     Written,
 }
 
@@ -55,7 +55,7 @@ impl From<WhichStay> for Cached {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum WhichGo {
-    /// Those that a block replaced, with that block.
+    /// Nodes that a block replaced go with that block.
     Replaced,
     /// None.
     None,

@@ -15,24 +15,23 @@ use std::path::{Path, PathBuf};
 /// What to do with access lists.
 #[derive(Debug, Args)]
 pub(super) struct AccessListArgs {
-    /// What to make of the access lists of blocks (EIP-7928), which --bal-build has made: `off`, nothing; `hints`, what
-    /// a block lists is announced to the state layer before the block runs, and read ahead on many threads when
-    /// --prefetch says so, instead of running the block ahead to find it out; `trie`, its commitment is computed too,
-    /// while its transactions run, from what it says they leave; `parallel`, the transactions run at the same time too,
-    /// each on what it says comes before it. Blocks of which there is no list, and for `trie` and `parallel` those before
-    /// Cancun or under --verify every=N, run as ever. Results never depend on a list: one that does not agree with its
-    /// block costs time only.
+    /// How to use the access lists of blocks (EIP-7928) that --bal-build made. Each mode does what those before it do: `off`
+    /// does nothing; `hints` tells the state layer what a block lists before the block runs, and where --prefetch would
+    /// run the block ahead, many threads read the list instead; `trie` computes the commitment from the list while the
+    /// transactions run; `parallel` runs the transactions at the same time, each on the values that the list gives before it.
+    /// A block without a list runs as without --bal. Under `trie` and `parallel` a block before Cancun, under --verify
+    /// every=N or with --witness runs as with `hints`. No result depends on a list: one that is wrong costs time only.
     #[arg(long, value_name = "HOW", default_value = "off", value_parser = access_list_mode())]
     bal: AccessListMode,
     /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
-    /// Write down what each block that is executed reads and changes, in blocks of any fork, for another import of them
-    /// with --bal. The lists go to a file beside the chain, and no export holds them. (In blocks from Amsterdam on
+    /// Write down what each executed block reads and changes, in blocks of any fork, so that another import of them can
+    /// use it with --bal. The lists go to a file beside the chain, and no export holds them. (In blocks from Amsterdam on
     /// the list is made and compared with the header's hash in any case.)
     #[arg(long)]
     bal_build: bool,
-    /// Where the access lists are [default: `access-lists` in --datadir]
+    /// The file of the access lists [default: `access-lists` in --datadir]
     #[arg(long, value_name = "FILE")]
     bal_file: Option<PathBuf>,
 }

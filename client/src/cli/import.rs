@@ -42,14 +42,14 @@ pub(super) struct ImportArgs {
     /// Block files, in their order; `-` for standard input.
     #[arg(required_unless_present = "prestate", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Execute real blocks without the whole state: a directory with a JSON file for each of some consecutive blocks, with what it
-    /// touches, as scripts/fetch-prestate asks a node for them (or witnesses, as --witness writes them). Gas, receipts and all
-    /// else are checked, but not state roots, as a part of a state has another. Nothing is kept: --datadir is where the state
-    /// is for as long as it takes (without it, memory), and is removed.
+    /// Execute real blocks without the whole state, from a directory with a JSON file for each of some consecutive blocks. A
+    /// file holds a block and what it touches, as scripts/fetch-prestate asks a node for it, or is a witness, as --witness
+    /// writes it. Everything is checked but state roots, as a part of a state has another root. Nothing is kept: the state
+    /// is in --datadir (without it, in memory) until the command ends, which removes it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal", "bal_build"])]
     prestate: Option<PathBuf>,
-    /// With --prestate: as many accounts in the state, of which the blocks touch some: tries as deep as those of a state of
-    /// this size.
+    /// With --prestate: accounts in the state, those that the blocks touch included, so that tries are as deep as those of a
+    /// state of this size.
     #[arg(long, value_name = "N", requires = "prestate", default_value_t = 0)]
     accounts: u64,
     #[command(flatten)]

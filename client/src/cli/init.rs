@@ -41,8 +41,8 @@ pub(super) struct InitArgs {
     chain: ChainArg,
     /// The state to begin with: what `geth dump` (with --iterative or without), `geth snapshot dump` or `polytrie db dump`
     /// writes, or the lines that reth's `init-state` takes; gzipped or not, `-` for standard input. Accounts and slots may
-    /// stand under their hashes: `geth snapshot dump` needs no preimages; `geth dump` leaves out what it has none of
-    /// (--cache.preimages), which is noticed.
+    /// stand under their hashes, as in `geth snapshot dump`. `geth dump` leaves out slots whose preimages geth does not have
+    /// (--cache.preimages); such a dump is refused.
     #[arg(long, value_name = "FILE", requires = "header")]
     state_dump: Option<PathBuf>,
     /// The header of the block whose state that is: RLP (of the header or of the block, also as hex), or JSON as a node
@@ -65,7 +65,7 @@ pub(super) struct InitArgs {
     /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code.
     #[arg(long, value_name = "BYTES", requires = "shape", value_parser = parse_bytes)]
     size: Option<usize>,
-    /// What everything random in it follows from [default: 1]
+    /// Seed of everything random in it [default: 1]
     #[arg(long, value_name = "N", requires = "shape")]
     seed: Option<u64>,
     #[command(flatten)]

@@ -14,10 +14,10 @@ use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(super) struct LogArgs {
-    /// Say more: of a devnet, every request; -vv for everything that the libraries say too. RUST_LOG overrides this.
+    /// Log more: -v adds details, and each request to a devnet; -vv adds what the libraries log. RUST_LOG overrides this.
     #[arg(short, long, action = ArgAction::Count, global = true)]
     verbose: u8,
-    /// Say nothing but errors.
+    /// Log errors only.
     #[arg(short, long, alias = "silent", global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Form of the log lines.

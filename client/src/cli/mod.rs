@@ -32,7 +32,7 @@ use std::{env, io, panic, path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
 ///
-/// The same blocks run through the same EVM; what keeps and authenticates the state is chosen with --state.
+/// The same blocks run through the same EVM. --state chooses the layer that keeps the state and commits to it.
 /// Logs and progress go to standard error, results to standard output.
 ///
 /// Exit codes: 0 done; 1 a block or an input is invalid, or a comparison failed; 2 wrong usage; 3 the machine

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use polytrie_chainspec::ChainSpec;
 use std::path::PathBuf;
 
-/// Blocks that bring what they need of the state (`import --witness` makes them).
+/// Verify blocks from witnesses, which hold what a block needs of the state (`import --witness` writes them).
 #[derive(Debug, Subcommand)]
 pub(super) enum WitnessCommand {
     Verify(VerifyArgs),
@@ -18,9 +18,9 @@ pub(super) enum WitnessCommand {
 
 /// Execute a block from its witness alone, holding no state, and compare receipts root and state root with its header.
 ///
-/// Where the witness leaves out the top levels of the trie, they come from --datadir, which may also be at another block,
-/// if nothing that the witness holds has changed in between; the state root after the block is another one then, and
-/// not compared.
+/// If the witness leaves out the top levels of the trie, they come from --datadir. That may be at another block, as long as
+/// nothing that the witness holds has changed in between. Then the state root after the block is another one, and is not
+/// compared.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Witness files, as `import --witness` writes them; `-` for standard input.

@@ -31,7 +31,7 @@ const TRIE_CACHE: usize = 512 << 20;
 /// Progress is reported after so much time.
 const PROGRESS: Duration = Duration::from_secs(8);
 
-/// What a generated chain amounts to.
+/// Size and head of a generated chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainFigures {
     /// Chain id.
@@ -80,11 +80,11 @@ impl PreparedChain {
         Ok(Self::at(dir))
     }
 
-    /// What it amounts to.
+    /// Size and head of the chain.
     ///
     /// # Errors
     ///
-    /// If this cannot be read.
+    /// If the file with these figures cannot be read.
     pub fn figures(&self) -> Result<ChainFigures, CacheError> {
         self.read_figures()
     }

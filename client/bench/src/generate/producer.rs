@@ -28,7 +28,7 @@ pub struct Produced {
     pub rlp: Bytes,
     /// Who sent its transactions.
     pub senders: Vec<Address>,
-    /// What came of its transactions.
+    /// Receipts and gas of its transactions.
     pub executed: Executed,
 }
 
@@ -43,7 +43,7 @@ pub enum ProduceError {
         /// Why.
         reason: String,
     },
-    /// So many transactions make no block.
+    /// The block would be longer than the rules allow.
     #[error(
         "block {number} of the workload would have {found} bytes, and no block may have more than {max} (EIP-7934); choose fewer transactions a block (--block-txs, or a smaller --gas or --merge)"
     )]

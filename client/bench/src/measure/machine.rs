@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fs, thread};
 
-/// What is known of the machine; empty or 0 where the system does not tell.
+/// The machine; fields are empty or 0 where the system does not tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor.

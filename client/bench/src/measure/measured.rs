@@ -8,7 +8,7 @@ use polytrie_state::SessionCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one run came to, without its warm-up.
+/// The figures of one run, without its warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Blocks, each of them one commit.
@@ -37,7 +37,7 @@ pub struct Measured {
     pub counters: CountersSnapshot,
     /// What reached devices; `None` where the system does not tell.
     pub device: Option<DeviceIo>,
-    /// How these relate.
+    /// What reached the engine for each read and write of the layer.
     pub amplification: Amplification,
     /// Bytes on disk before the first block, and after the last one was durable: of the engine, and of the files that the
     /// layer has beside it.
@@ -157,7 +157,7 @@ pub struct Amplification {
 }
 
 impl Amplification {
-    /// Of these counts.
+    /// The amplification that follows from these counts.
     pub fn of(session: &SessionCounters, counters: &CountersSnapshot) -> Self {
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
         let engine_reads = counters.engine_gets + counters.scans;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The median of some values and how far they are apart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The one in the middle; of an even number, the mean of the two.
+    /// The value in the middle; for an even number of values, the mean of the two in the middle.
     pub median: f64,
     /// The least.
     pub min: f64,
@@ -16,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; zeros if there are none.
+    /// The spread of these values; zeros if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -47,7 +47,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of these values; zeros if there are none.
+    /// The percentiles of these values; zeros if there are none.
     pub fn of(values: &[f64]) -> Self {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);

@@ -10,13 +10,13 @@ pub(super) const NEAR: f64 = 1.5;
 /// A ratio that a paper gives.
 #[derive(Debug)]
 pub struct Claim {
-    /// What of: the name of a quantity.
+    /// The quantity that the ratio is of, by its name.
     pub quantity: &'static str,
     /// Which variant over which. Where one of them is [`BASELINE`], the ratio with `mpt` in its place stands beside it.
     pub over: (&'static str, &'static str),
-    /// What was published, in its words.
+    /// The published ratio, in the words of the paper.
     pub published: &'static str,
-    /// The least and the greatest that this says of the largest point.
+    /// The least and the greatest ratio that the paper gives for the largest point.
     pub range: (f64, f64),
     /// If the paper says something else of each point: the points of which it says anything, by their numbers, with the
     /// least and the greatest.
@@ -32,13 +32,13 @@ pub struct Claim {
 pub enum JudgedBy {
     /// The largest that was measured.
     Largest,
-    /// That with the least ratio: the paper says "at least".
+    /// The point with the least ratio: the paper says "at least".
     Least,
-    /// That with the greatest ratio: the paper says "up to".
+    /// The point with the greatest ratio: the paper says "up to".
     Greatest,
 }
 
-/// What a paper says of the largest point.
+/// A claim about the largest point.
 pub(super) const fn claim(
     quantity: &'static str,
     over: (&'static str, &'static str),
@@ -48,7 +48,7 @@ pub(super) const fn claim(
     Claim { quantity, over, published, range, at: &[], by: JudgedBy::Largest, is_headline: false }
 }
 
-/// As [`claim`], of what the paper is known for.
+/// As [`claim`], for a ratio that the paper is known for.
 pub(super) const fn headline(
     quantity: &'static str,
     over: (&'static str, &'static str),
@@ -59,17 +59,17 @@ pub(super) const fn headline(
 }
 
 impl Claim {
-    /// With what the paper says of single points.
+    /// The same claim, with what the paper says of single points.
     pub(super) const fn at(self, at: &'static [(f64, (f64, f64))]) -> Self {
         Self { at, ..self }
     }
 
-    /// Of all points, so the least counts.
+    /// The same claim, judged by the point with the least ratio.
     pub(super) const fn at_least(self) -> Self {
         Self { by: JudgedBy::Least, ..self }
     }
 
-    /// Of the best of all points.
+    /// The same claim, judged by the point with the greatest ratio.
     pub(super) const fn up_to(self) -> Self {
         Self { by: JudgedBy::Greatest, ..self }
     }
@@ -78,7 +78,7 @@ impl Claim {
 /// A ratio, published and measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimResult {
-    /// What of.
+    /// Quantity and variants, in words.
     pub what: String,
     /// The quantity that it is a ratio of.
     pub quantity: &'static str,
@@ -88,7 +88,7 @@ pub struct ClaimResult {
     pub is_headline: bool,
     /// At each point where both were measured.
     pub measured: Vec<RatioAt>,
-    /// Those with `mpt` in place of the papers' baseline; empty if the claim is not of that.
+    /// The ratios with `mpt` in place of the papers' baseline; empty if the claim is not over the baseline.
     pub with_mpt: Vec<RatioAt>,
     /// The point by which it is judged; of these the paper says something.
     pub judged_at: Option<String>,

@@ -42,18 +42,18 @@ use claim::{claim, headline};
 pub struct Paper {
     /// Its short name.
     pub name: &'static str,
-    /// What it is called in a heading.
+    /// Its name in headings.
     pub title: &'static str,
     /// Authors, title, place and year.
     pub reference: &'static str,
-    /// What it claims.
+    /// Its claim, in a sentence.
     pub claim: &'static str,
     /// What its authors measured, and on what.
     pub setting: &'static str,
     /// Where its gain comes from over the trie that it was measured against, and what of that `mpt` has too. True whatever
     /// a run comes to.
     pub why: &'static str,
-    /// What of it is here.
+    /// The figures and tables of it that can be measured here.
     pub experiments: &'static [Experiment],
 }
 
@@ -64,15 +64,15 @@ pub struct Experiment {
     pub id: &'static str,
     /// As the paper calls it: `Figure 10`.
     pub place: &'static str,
-    /// What it shows.
+    /// What the figure or table shows.
     pub about: &'static str,
     /// What the authors measured on.
     pub setting: &'static str,
     /// What is different here.
     pub here: &'static str,
-    /// What it takes in full.
+    /// Time, memory and disk that the full experiment takes.
     pub needs: Needs,
-    /// What it takes with `--quick`.
+    /// Time, memory and disk that it takes with `--quick`.
     pub quick: Needs,
     /// Bytes that each run gets, pages of files included, where the user says nothing of memory: for what a paper measured on
     /// a state larger than the memory of its machine. `None` for no bound.
@@ -106,7 +106,7 @@ pub struct Needs {
 /// One series of measurements.
 #[derive(Debug)]
 pub struct Part {
-    /// What it is.
+    /// Its title.
     pub title: &'static str,
     /// What varies: the numbers of the points.
     pub x: &'static str,
@@ -129,13 +129,13 @@ pub struct Point {
     pub x: f64,
     /// Its name in tables.
     pub name: String,
-    /// What is done there.
+    /// The work that is measured there.
     pub work: PointWork,
     /// Settings of layers and engine that it varies.
     pub set: &'static [Setting],
 }
 
-/// What is done at a [`Point`].
+/// The work that is measured at a [`Point`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointWork {
     /// A workload's chain.

@@ -9,8 +9,9 @@ use crate::{
     report::{LayerSummary, plot::short},
 };
 
-/// What one operation or transaction took under each layer at the point by which a ratio was judged that is not found again,
-/// in Markdown, with what that ratio is of; `None` if all that could be judged is found again, or nothing is timed there.
+/// Where the time of an operation or transaction went, as a table in Markdown with a row a layer. The point is the one by which
+/// the first ratio was judged that is not found again; each quantity of such a ratio has a column. `None` if every ratio that could
+/// be judged is found again, or nothing was timed at that point.
 pub(super) fn profile(part: &PartResult) -> Option<String> {
     let failed = || {
         part.claims

@@ -6,7 +6,7 @@ use std::fmt;
 /// A figure of a layer's summary.
 #[derive(Clone, Copy)]
 pub struct Quantity {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,

@@ -1,4 +1,4 @@
-//! What came of an experiment, beside what was published.
+//! The result of an experiment, beside the published figures.
 
 use super::{ClaimResult, Drawing, Experiment, PAPERS, profile::profile};
 use crate::{
@@ -23,7 +23,7 @@ pub struct Replication {
     pub place: &'static str,
     /// The paper.
     pub paper: &'static str,
-    /// What it shows.
+    /// What the figure or table shows.
     pub about: &'static str,
     /// What the authors measured on.
     pub setting: &'static str,
@@ -47,10 +47,10 @@ pub struct Replication {
     pub parts: Vec<PartResult>,
 }
 
-/// What one part came to.
+/// The result of one part of an experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartResult {
-    /// What it is.
+    /// Its title.
     pub title: String,
     /// What varies.
     pub x: String,
@@ -60,7 +60,7 @@ pub struct PartResult {
     pub tables: Vec<Table>,
     /// Ratios.
     pub claims: Vec<ClaimResult>,
-    /// What was left out, and what else there is to know.
+    /// Notes: points that were left out, and conditions of the measurement.
     pub notes: Vec<String>,
     /// The reports behind the tables.
     pub reports: Vec<ReportAt>,
@@ -79,7 +79,7 @@ pub struct ReportAt {
 /// A quantity, published and measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
-    /// What it is.
+    /// The name of the quantity.
     pub quantity: String,
     /// Its unit.
     pub unit: String,

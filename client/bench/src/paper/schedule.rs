@@ -260,7 +260,7 @@ impl Run<'_> {
         (experiment, &experiment.parts[place.part])
     }
 
-    /// What is done at a point, in words that are the same wherever the same is done.
+    /// A description of the work at a point: two points with the same work have the same description.
     fn description(&self, place: Place, base: &Comparison) -> String {
         let (_, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
@@ -341,7 +341,7 @@ impl Run<'_> {
         Duration::from_secs_f64(f64::from(needs.minutes) * 60.0 * work.size() / whole * runs)
     }
 
-    /// What an experiment came to.
+    /// The result of an experiment.
     fn result(&self, number: usize, base: &Comparison) -> Replication {
         let experiment = self.experiments[number];
         let parts = experiment.parts.iter().enumerate().map(|(of, part)| {

@@ -45,7 +45,7 @@ pub struct LayerChange {
     /// How likely it is that runs of one and the same thing come out so far apart (Mann and Whitney's exact test, both
     /// directions).
     pub p: f64,
-    /// What it changed by beyond what all layers did; `None` if there is no other layer to compare it with.
+    /// Its change beyond that of all layers together; `None` if there is no other layer to compare it with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<RelativeChange>,
     /// What follows: from the relative change, or if there is none from the absolute one.

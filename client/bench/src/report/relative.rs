@@ -50,7 +50,7 @@ impl Relative {
 struct Turns {
     /// The mean of all layers, of each turn.
     means: Vec<f64>,
-    /// How far each layer is above that, of each turn.
+    /// How far each layer is above that mean, in each turn.
     layers: Vec<Vec<f64>>,
 }
 

@@ -56,11 +56,11 @@ pub struct LayerSummary {
 /// Operations or transactions a second.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Throughput {
-    /// What of, a second.
+    /// The unit: `ops/s`, `tx/s` or `blk/s`.
     pub unit: String,
-    /// Of each run, in the order of the turns.
+    /// The throughput of each run, in the order of the turns.
     pub runs: Vec<f64>,
-    /// Of all.
+    /// The median, the least and the greatest of all runs.
     #[serde(flatten)]
     pub spread: Spread,
 }

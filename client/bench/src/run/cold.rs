@@ -14,12 +14,12 @@ const READ_BYTES: f64 = 4096.0;
 pub struct Coldness {
     /// Reads of 4 KiB from the device an operation or transaction.
     pub device_reads_per_operation: f64,
-    /// What they had to be at least.
+    /// The least number of reads with which a run counts as cold.
     pub required: f64,
 }
 
 impl Coldness {
-    /// Of a run; `None` where the system does not tell what was read from devices.
+    /// How cold a run was; `None` where the system does not tell what was read from devices.
     pub fn of(measured: &Measured) -> Option<Self> {
         let bytes = measured.device?.read_bytes as f64;
         let device_reads_per_operation = bytes / READ_BYTES / measured.operations.max(1) as f64;

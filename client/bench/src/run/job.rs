@@ -1,4 +1,4 @@
-//! What one process measures.
+//! The job of one process of a measurement.
 
 use super::{BenchError, ChainBench, StoreBench, TraceBench};
 use crate::{

@@ -17,11 +17,11 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub struct MemoryLimit {
     /// Bytes of everything: the program's own memory and the pages of files that the system keeps for it.
     pub bytes: u64,
-    /// Who sees to it.
+    /// Whether something enforces it.
     pub by: Keeper,
 }
 
-/// Who sees to it that a run does not use more memory.
+/// What enforces a limit of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keeper {

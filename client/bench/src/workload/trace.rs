@@ -25,7 +25,7 @@ pub struct Trace {
 /// One write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceWrite {
-    /// Whose.
+    /// The account that the value belongs to.
     pub address: Address,
     /// Which value of the account.
     pub field: Field,

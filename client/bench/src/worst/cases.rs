@@ -83,7 +83,7 @@ pub(super) const fn doomed(block: u64) -> Address {
     place(0x1000 + block as u16)
 }
 
-/// What is done to the slot, or to the address, of each number.
+/// The instructions that a case repeats, for one slot or address after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Routine {
     Load,

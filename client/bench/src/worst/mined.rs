@@ -12,7 +12,7 @@ const NEIGHBOURS: usize = 8;
 pub(super) struct Mined {
     /// The keys that are in the trie, in order.
     pub(super) all: Vec<u32>,
-    /// Those of them that lie deepest, in order.
+    /// The keys among these that lie deepest, in order.
     pub(super) deepest: Vec<u32>,
 }
 

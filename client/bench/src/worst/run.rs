@@ -17,7 +17,7 @@ pub struct WorstBench {
     pub tests: Vec<WorstTest>,
 }
 
-/// What one test came to.
+/// The figures of one test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorstFigures {
     /// The case.

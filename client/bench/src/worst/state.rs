@@ -43,7 +43,7 @@ impl WorstSpec {
         }
     }
 
-    /// Those who send.
+    /// The accounts that send transactions.
     pub(super) fn wallet(&self) -> Wallet {
         Wallet::new(self.seed, SENDERS)
     }

@@ -15,16 +15,16 @@ use polytrie_consensus::access_list::{check_access_list, check_access_list_form}
 use polytrie_state::{FinishedLater, Session, StateError};
 use std::{sync::Arc, time::Instant};
 
-/// What is made of access lists that are there before their blocks run.
+/// How an access list that is there before its block runs is used.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum ListUse {
-    /// They are held against what the block did, where its header has the hash of one.
+    /// The list is compared with what the block did, where the header has the hash of a list.
     #[default]
     Check,
-    /// Beside that, the commitment is computed from what they say is left, while the block runs. (From Cancun on: of blocks
-    /// before that, lists do not say enough.)
+    /// Beside that, the commitment is computed while the block runs, from the values that the list gives. (From Cancun on: for
+    /// earlier blocks a list does not say enough.)
     Commit,
-    /// Beside that, transactions run at the same time, on this many threads, each on what the list says is before it.
+    /// Beside that, transactions run at the same time, on this many threads, each on the values that the list gives before it.
     Run {
         /// The threads, the one included that executes; 1 and more.
         threads: usize,

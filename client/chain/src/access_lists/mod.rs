@@ -15,7 +15,7 @@ pub struct BlockAccessList {
     pub number: u64,
     /// The block's hash.
     pub hash: B256,
-    /// What it touched, in the order of EIP-7928.
+    /// The accounts and slots that it touched, in the order of EIP-7928.
     pub list: Vec<AccountChanges>,
 }
 

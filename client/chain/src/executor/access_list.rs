@@ -38,9 +38,9 @@ struct Touched {
 /// A value over the block.
 #[derive(Debug)]
 struct Values<T> {
-    /// What it was when the block first touched it.
+    /// The value when the block first touched it.
     before: T,
-    /// What each place that changed it has left, in order.
+    /// The value that each place of the block left, for the places that changed it, in order.
     left: Vec<(BlockAccessIndex, T)>,
 }
 
@@ -53,7 +53,7 @@ impl<T: Copy + PartialEq> Values<T> {
         self.left.last().map_or(self.before, |(_, value)| *value)
     }
 
-    /// It is this now. What counts is the value at the end of a place against that at its start, however often it has
+    /// Sets the value. A place changes it if the value at its end differs from that at its start, however often it has
     /// changed in between.
     fn set(&mut self, index: BlockAccessIndex, value: T) {
         self.left.pop_if(|(at, _)| *at == index);
@@ -79,7 +79,7 @@ impl Touched {
 }
 
 impl AccessListBuilder {
-    /// So many transactions were executed: what comes now belongs to the next place in the block.
+    /// Tells that this many transactions were executed: later changes belong to the next place in the block.
     pub(super) const fn go_on_after(&mut self, transactions: usize) {
         self.index = BlockAccessIndex::new(transactions as u64 + 1);
     }

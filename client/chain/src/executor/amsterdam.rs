@@ -15,12 +15,12 @@ use revm_state_hooks::HookedEvm;
 /// does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Amsterdam {
-    /// The one that the EVM crates implement.
+    /// The draft that the EVM crates implement.
     #[default]
     Newest,
-    /// That of the official tests `tests-bal@v5.7.0`, as far as the EVM crates can still be set to it: without EIP-2780,
-    /// EIP-8038 and EIP-8282, and with the first prices of EIP-8037. What they cannot is to charge authorizations
-    /// (EIP-7702) by that draft, and to leave out EIP-8246.
+    /// The draft of the official tests `tests-bal@v5.7.0`, as far as the EVM crates can still be set to it: without EIP-2780,
+    /// EIP-8038 and EIP-8282, and with the first prices of EIP-8037. They cannot charge authorizations (EIP-7702) by that
+    /// draft, nor leave out EIP-8246.
     Bal57,
 }
 

@@ -66,7 +66,7 @@ pub enum BlockInvalid {
         /// Number of the block.
         number: u64,
     },
-    /// It does not tell who sealed it, who is paid the fees.
+    /// The header does not tell who sealed the block, who would be paid the fees.
     #[error(transparent)]
     Seal(#[from] CliqueError),
     /// A contract that the block must call failed.
@@ -84,7 +84,7 @@ pub enum BlockInvalid {
     NoSystemContract {
         /// Where it was looked for.
         address: Address,
-        /// What it is called for.
+        /// The purpose of the call.
         purpose: &'static str,
         /// Number of the EIP that asks for it.
         eip: u16,

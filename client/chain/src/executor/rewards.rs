@@ -1,4 +1,4 @@
-//! Who is paid for a block before the merge.
+//! Rewards of a block before the merge: who is paid, and how much.
 
 use super::schedule::Schedule;
 use alloy_consensus::Header;

@@ -4,7 +4,7 @@ use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, BlockAccessPhase};
 use alloy_primitives::{Address, Bytes, U256};
 use std::{cmp::Ordering, fmt};
 
-/// What a list says, and what running the block did.
+/// The first difference between a list and what running the block did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessListDifference {
     /// An account that only one of them has.
@@ -27,9 +27,9 @@ pub enum AccessListDifference {
     Change {
         /// The account.
         address: Address,
-        /// What of it.
+        /// Which of its values.
         what: Changed,
-        /// Who leaves it.
+        /// The place of the block that leaves the value.
         place: Place,
         /// The value in the list; `None` if it does not name this change.
         listed: Option<ChangedValue>,
@@ -38,7 +38,7 @@ pub enum AccessListDifference {
     },
 }
 
-/// What of an account changes.
+/// Which value of an account changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// A slot.
@@ -51,7 +51,7 @@ pub enum Changed {
     Code,
 }
 
-/// What it changes to.
+/// The value after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangedValue {
     /// A slot's value, a balance or a nonce.

@@ -40,7 +40,7 @@ struct Stored {
 }
 
 impl Snapshot {
-    /// That of the genesis block, which has no vote and no seal. No signers if it lists none.
+    /// The snapshot of the genesis block, which has no vote and no seal. No signers if it lists none.
     pub fn genesis(header: &Sealed<Header>) -> Self {
         let mut signers = Clique::listed_signers(&header.extra_data).unwrap_or_default();
         signers.sort_unstable();

@@ -87,12 +87,12 @@ pub enum DecodeProblem {
     /// Bytes behind the end of the item.
     #[error("is followed by {0} bytes that belong to nothing")]
     TrailingBytes(usize),
-    /// Another number of items in the block than there can be.
+    /// The block has a number of items that no block can have.
     #[error("has {found} items, {expected} were expected")]
     ItemCount {
         /// Items that are there.
         found: usize,
-        /// What may be there.
+        /// The numbers of items that are allowed.
         expected: &'static str,
     },
     /// A transaction or receipt type that no fork knows.
@@ -184,7 +184,7 @@ impl<'a> BlockItems<'a> {
     ///
     /// # Errors
     ///
-    /// What is there is not the list of a block.
+    /// If the bytes are not the list of a block.
     pub fn split(rlp: &'a [u8]) -> Result<Self, DecodeError> {
         let block = Item::whole_list(rlp, BlockPart::Block)?;
         let mut body = block.payload;

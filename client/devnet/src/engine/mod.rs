@@ -45,7 +45,7 @@ pub struct Engine {
     state: Mutex<State>,
 }
 
-/// What is known beside the chain.
+/// What the engine keeps beside the chain.
 #[derive(Debug)]
 struct State {
     tree: Tree,
@@ -70,7 +70,7 @@ struct Branch {
     fork: u64,
     /// Its blocks above that, oldest first; none if it is in the chain.
     hashes: Vec<B256>,
-    /// Those of them that are not stored.
+    /// The blocks among these that are not stored.
     new: Vec<B256>,
 }
 
@@ -349,7 +349,7 @@ fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, 
     Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
 }
 
-/// What is said to be the last valid block where the child of `parent` is invalid: zero if the parent is one of proof of work.
+/// The last valid block that an answer names if the child of `parent` is invalid: zero if the parent is one of proof of work.
 fn last_valid(chain: &Chain, parent: B256) -> Result<B256, NodeError> {
     // No block of a payload is.
     let Some(number) = chain.db().number_of(&parent)? else { return Ok(parent) };

@@ -162,7 +162,7 @@ impl Node {
         failed.map_or(Ok(found), Err)
     }
 
-    /// Those slots that are known by more than their hash.
+    /// The slots whose number is known, and not only its hash.
     fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>, NodeError> {
         let mut named = Vec::with_capacity(found.len());
         for (hash, value) in found {
@@ -206,7 +206,7 @@ fn slots_of(
     Ok((slots, root))
 }
 
-/// What is left of the limits.
+/// The bytes and the time that an answer may still take.
 #[derive(Debug)]
 struct Left {
     bytes: Option<usize>,

@@ -156,7 +156,7 @@ impl Pool {
         self.dropped
     }
 
-    /// Another number than before if anything came or went since.
+    /// A number that changes whenever a transaction comes or goes.
     pub const fn changes(&self) -> u64 {
         self.changes
     }

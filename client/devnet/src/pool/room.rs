@@ -1,4 +1,4 @@
-//! Who leaves a full pool for a transaction that pays more.
+//! Which transactions leave a full pool for one that pays more.
 
 use super::{Pool, PoolError, PoolTransaction};
 use alloy_consensus::Transaction;

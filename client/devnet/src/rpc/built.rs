@@ -1,4 +1,4 @@
-//! What is said of a block that the node made and did not add to its chain.
+//! Answers about a block that the node made and did not add to its chain.
 
 use super::{
     convert::gas_used,

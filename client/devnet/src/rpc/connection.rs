@@ -82,7 +82,7 @@ struct State {
     progress: Instant,
     /// Whether the system takes no more of the answers for now.
     is_full: bool,
-    /// Who reads, if it has to wait.
+    /// The waker of the reader, while it waits.
     reader: Option<Waker>,
 }
 
@@ -214,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// So many bytes are on their way to the client.
+    /// Tells that this many bytes are on their way to the client.
     pub(super) fn answered(&self, bytes: usize) {
         let unread = self.change(|state| {
             if state.unread == 0 {
@@ -228,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// So many bytes that were on their way are not sent after all.
+    /// Tells that this many bytes, which were on their way, are not sent after all.
     pub(super) fn dropped(&self, bytes: usize) {
         self.change(|state| state.unread = state.unread.saturating_sub(bytes));
         self.taken.notify_waiters();
@@ -253,7 +253,7 @@ impl Connection {
         self.taken.notify_waiters();
     }
 
-    /// So many bytes came.
+    /// Tells that this many bytes came from the client.
     fn came(&self, bytes: usize) {
         let incoming = self.change(|state| {
             state.incoming += bytes;

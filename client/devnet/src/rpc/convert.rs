@@ -119,7 +119,7 @@ pub(super) fn receipt(
     one_receipt(found, index, receipts.swap_remove(index), before, blob_fee)
 }
 
-/// What came before a transaction in its block.
+/// Gas and logs of the transactions before one in its block.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
     gas: u64,

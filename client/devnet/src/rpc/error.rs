@@ -22,7 +22,7 @@ const UNSUPPORTED: i32 = -32004;
 const REJECTED: i32 = -32003;
 /// The node failed.
 const INTERNAL: i32 = -32603;
-/// What is said of a call that reverted, without its reason.
+/// The message of a call that reverted, without its reason.
 pub(super) const REVERT_MESSAGE: &str = "execution reverted";
 /// A call reverted; the data say why.
 const REVERTED: i32 = 3;

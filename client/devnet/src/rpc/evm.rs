@@ -77,7 +77,7 @@ fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
     Ok("0x0")
 }
 
-/// The same, with the blocks and their transactions for an answer.
+/// As [`mine_one`], but the answer has the blocks and their transactions.
 fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     let mined = mine_wanted(rpc, args, MOST_DETAILED)?;
     let view = rpc.node.view();

@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub(super) header: Sealed<Header>,
     pub(super) block: Block<TxEnvelope>,
     pub(super) rlp_length: usize,
-    /// That of the block included.
+    /// The total difficulty with this block.
     pub(super) total_difficulty: U256,
 }
 

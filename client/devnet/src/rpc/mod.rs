@@ -140,7 +140,7 @@ const SEARCHES: usize = 2;
 /// The longest time for which a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who may work on something large.
+/// The turns that requests wait for before they do something large.
 #[derive(Debug)]
 struct Turns {
     heavy: Arc<Semaphore>,

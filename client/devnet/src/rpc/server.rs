@@ -47,7 +47,7 @@ const MESSAGES: u32 = 64;
 /// The time in which the head of a request must have come, and for which a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
 
-/// Who may call, and what.
+/// Who may call a server, and which methods.
 #[derive(Debug, Clone)]
 pub enum Audience {
     /// The owner of the chain: every method, changes by hand included.
@@ -56,7 +56,7 @@ pub enum Audience {
     Everybody,
     /// A caller with the secret: the methods of `Everybody`, and the Engine API.
     ConsensusLayer {
-        /// What it drives.
+        /// The engine that the caller drives.
         engine: Arc<Engine>,
         /// The secret.
         secret: JwtSecret,
@@ -92,9 +92,9 @@ pub struct ServerOptions {
     pub max_batch: u32,
     /// Connections at once.
     pub max_connections: u32,
-    /// What one request may ask for.
+    /// Limits of one request.
     pub limits: RpcLimits,
-    /// What verifying proofs takes.
+    /// Settings that the verification of proofs needs.
     pub needs: LayerNeeds,
 }
 

@@ -52,7 +52,8 @@ fn transaction_traces(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Traces>> {
     .map(Some)
 }
 
-/// The one at a place in the tree of calls: `["0x1", "0x0"]` is the first within the second of the transaction's own.
+/// `trace_get`: the trace at a place in the tree of calls. `["0x1", "0x0"]` is the first call within the second call of the
+/// transaction.
 fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactionTrace>> {
     let hash = args.hash()?;
     let place: Vec<U64> = args.next()?;

@@ -114,7 +114,7 @@ pub enum E2StoreProblem {
     Number {
         /// The number in the header.
         found: u64,
-        /// The one after that of the block before.
+        /// The number after that of the block before.
         expected: u64,
     },
     /// A header that does not follow from the one before.
@@ -130,7 +130,7 @@ pub enum E2StoreProblem {
         "holds {found}, {expected} was expected (that of the block before plus the difficulty)"
     )]
     TotalDifficulty {
-        /// The one in the record.
+        /// The total difficulty in the record.
         found: U256,
         /// The sum.
         expected: U256,
@@ -141,15 +141,15 @@ pub enum E2StoreProblem {
     /// An accumulator that is not that of the blocks.
     #[error("holds {found}, but the blocks of the file add up to {expected}")]
     Accumulator {
-        /// The one in the record.
+        /// The accumulator in the record.
         found: B256,
-        /// The one computed from the blocks.
+        /// The accumulator computed from the blocks.
         expected: B256,
     },
     /// An index that starts at another block.
     #[error("starts at block {found}, but the first block of the file is {expected}")]
     IndexStart {
-        /// The one in the record.
+        /// The block number in the record.
         found: u64,
         /// The number of the first block.
         expected: u64,
@@ -167,7 +167,7 @@ pub enum E2StoreProblem {
     IndexLength {
         /// Its length.
         found: u64,
-        /// What it takes.
+        /// The length that the blocks of the file take.
         expected: u64,
     },
     /// An index with another number of places a block.

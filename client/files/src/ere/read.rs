@@ -53,7 +53,7 @@ struct Era {
     next: usize,
 }
 
-/// What is known of a block before it is handed out.
+/// The header of a block that is not handed out yet, by what later checks need.
 struct Known {
     hash: B256,
     number: u64,
@@ -61,7 +61,7 @@ struct Known {
 }
 
 impl EreBlocks {
-    /// Those of a file of this length; its bytes are counted in `read` when the blocks that they are of are handed out.
+    /// The blocks of a file of this length. `read` counts the bytes of a block when the block is handed out.
     pub(crate) fn of_file(file: File, length: u64, read: Arc<AtomicU64>) -> Self {
         let medium = Some(Medium::of_file(file, read));
         Self { medium, rest: Some((0, length)), ..Self::default() }

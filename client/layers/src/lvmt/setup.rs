@@ -174,7 +174,7 @@ pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
     }
 }
 
-/// What of a setup is baked into a data directory.
+/// The parameters of a setup that the stamp of a data directory keeps.
 pub(super) fn parameters(key: &VerifyingKey, dir: &Path) -> Parameters {
     let kind = if key.is_insecure() { "insecure-dev" } else { "ceremony" };
     BTreeMap::from([

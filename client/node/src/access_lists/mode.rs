@@ -1,19 +1,19 @@
-//! What is made of the lists.
+//! How an import uses access lists.
 
 use polytrie_chain::ListUse;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is made of the access lists of blocks; each does what those before it do.
+/// How the access lists of blocks are used; each mode does what those before it do.
 #[derive(
     Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum AccessListMode {
-    /// Nothing: they are not read.
+    /// Lists are not read.
     #[default]
     Off,
-    /// What they name is announced to the layer, and may be read ahead.
+    /// The layer hears of the accounts and slots in a list, and they may be read ahead.
     Hints,
     /// The commitment is computed from them while blocks run.
     Trie,

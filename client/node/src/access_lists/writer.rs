@@ -92,7 +92,7 @@ impl AccessListWriter {
     }
 }
 
-/// What comes before a list.
+/// The bytes before a list in the file.
 fn frame(hash: B256, rlp: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(rlp.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
     Ok([&hash[..], &length.to_be_bytes()].concat())

@@ -1,9 +1,9 @@
-//! What came of the tests.
+//! The results of the tests.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// What came of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Everything was as the test says.
@@ -23,7 +23,7 @@ pub struct TestReport {
     pub name: String,
     /// The fork or transition it runs under, if it says so.
     pub network: Option<String>,
-    /// What came of it.
+    /// Its result.
     pub outcome: Outcome,
     /// How long it took.
     pub time: Duration,

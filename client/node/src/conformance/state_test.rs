@@ -47,7 +47,7 @@ struct Environment {
     current_excess_blob_gas: Option<U64>,
 }
 
-/// What comes of one of the transactions that the test describes, under one fork.
+/// The expected result of one of the transactions that the test describes, under one fork.
 #[derive(Debug, Deserialize)]
 struct Expectation {
     /// The state root after it.
@@ -89,7 +89,7 @@ impl StateTest {
 }
 
 impl Subtest<'_> {
-    /// What it is called among the others of the test.
+    /// Its name among the other transactions of the test.
     pub(super) fn name(&self, test: &str) -> String {
         let Indexes { data, gas, value } = self.expectation.indexes;
         format!("{test}/{}/d{data}g{gas}v{value}", self.network)

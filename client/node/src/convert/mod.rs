@@ -130,7 +130,7 @@ pub fn convert(
     })
 }
 
-/// What went into a layer.
+/// How much was written into a layer, and its commitment.
 struct Filled {
     accounts: u64,
     slots: u64,

@@ -43,7 +43,7 @@ pub enum FlatError {
         path: PathBuf,
         /// What is in it.
         found: String,
-        /// Who asked for it.
+        /// The data directory that asked for it.
         datadir: PathBuf,
         /// What to do.
         advice: &'static str,
@@ -53,7 +53,7 @@ pub enum FlatError {
     Missing {
         /// The directory.
         path: PathBuf,
-        /// Whose flat state it is.
+        /// The data directory that it belongs to.
         datadir: PathBuf,
     },
     /// The directory is the data directory or in it.

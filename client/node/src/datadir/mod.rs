@@ -327,7 +327,7 @@ fn expect_store(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
     }
 }
 
-/// What is at hand of the chain's rules.
+/// The chain's rules, as far as they are at hand.
 #[derive(Debug)]
 struct Specs {
     /// Read from where `--chain` says.

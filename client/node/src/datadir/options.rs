@@ -1,4 +1,4 @@
-//! What is asked of a data directory.
+//! Options for opening a data directory.
 
 use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainOptions;
@@ -7,7 +7,7 @@ use polytrie_layers::{EngineOptions, LayerOptions};
 use polytrie_state::Stamp;
 use std::path::PathBuf;
 
-/// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
+/// Options for opening a data directory. `None` means whatever it holds, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// The directory; not needed by the memory engine, under which it must not hold a chain.

@@ -45,7 +45,7 @@ impl FileState {
 struct Outline<'a> {
     /// The genesis file it was taken from.
     file: FileState,
-    /// That file without accounts, with the state root.
+    /// The genesis file without its accounts, with the state root.
     #[serde(borrow)]
     genesis: &'a RawValue,
 }

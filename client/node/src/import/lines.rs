@@ -19,7 +19,7 @@ pub(super) struct Layout {
     pub(super) syncs: [&'static str; 2],
 }
 
-/// Such a file.
+/// A file with lines for each block.
 pub(super) struct BlockLines {
     layout: &'static Layout,
     /// A file that may hold lines already, until the import begins.

@@ -58,7 +58,7 @@ impl Content {
     }
 }
 
-/// What is known of the next block.
+/// The next block, or a promise of it.
 #[derive(Debug)]
 enum Next {
     Promised(Receiver<Answer>),
@@ -311,7 +311,7 @@ pub(super) fn make_ready(
     Ok((candidate, decode, recover))
 }
 
-/// So many bytes of the budget.
+/// A part of the budget of bytes; given back when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     budget: Arc<Budget>,

@@ -43,7 +43,7 @@ pub struct Difference {
     pub what: What,
     /// The two layers' names; that of the shadow comes second.
     pub layers: [String; 2],
-    /// What they have, in this order.
+    /// The values under these layers, in the same order.
     pub values: [String; 2],
 }
 
@@ -114,7 +114,7 @@ pub enum ShadowError {
     Refused {
         /// The shadow's layer.
         layer: String,
-        /// What it says.
+        /// The block, and the rule that it breaks under the shadow's layer.
         block: Box<InvalidBlock>,
     },
     /// A layer compared with itself.
@@ -123,7 +123,7 @@ pub enum ShadowError {
         /// The layer.
         layer: String,
     },
-    /// What it holds is no part of the chain it is to follow.
+    /// The shadow holds a block that is no part of the chain that it should follow.
     #[error(
         "the shadow in {dir} is at block {number} ({hash}), from where it cannot go back to a block of this chain; remove that directory, it is made again"
     )]

@@ -8,9 +8,9 @@ use std::collections::{HashMap, VecDeque};
 /// Blocks that may turn out to be invalid, with their places.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Those that were executed and whose root may not be known yet, oldest first.
+    /// Blocks that were executed, and whose root may not be known yet, oldest first.
     pub(super) blocks: VecDeque<Executed>,
-    /// Those of other branches, which were not executed.
+    /// Blocks of other branches, which were not executed.
     pub(super) aside: HashMap<B256, Origin>,
 }
 

@@ -93,7 +93,7 @@ impl PrestateFile {
 /// Accounts by address.
 pub(super) type Accounts = BTreeMap<Address, TouchedAccount>;
 
-/// What is said of an account.
+/// What a file says of an account.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct TouchedAccount {
     #[serde(default)]

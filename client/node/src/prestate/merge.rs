@@ -35,7 +35,7 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// That of no block, to which these files are to be added in their order.
+    /// An empty state, to which these files are added in their order.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Merged {
         }
     }
 
-    /// What is known of an account that a block names: only the first time counts.
+    /// Notes an account that a block names; only the first time counts.
     fn name(&mut self, hash: B256, account: Option<Account>) -> &mut Known {
         let Self { accounts, paid, .. } = self;
         accounts.entry(hash).or_insert_with(|| {

@@ -18,7 +18,7 @@ const HELD: usize = 1 << 19;
 const WAITING: usize = 1 << 16;
 /// Bytes of rows that are written at once.
 const PORTION: usize = 8 << 20;
-/// So many slots or accounts between two looks at the clock.
+/// Slots or accounts between two looks at the clock.
 const LOOK_UP: u64 = 4_096;
 
 /// Code by its hash.
@@ -339,7 +339,7 @@ impl Codes {
 struct Waiting {
     scratch: Scratch,
     held: Vec<DumpSlot>,
-    /// Those before them, where they are many, and how many.
+    /// The slots before these if they are many, and their number.
     spilled: Option<(Part, u64)>,
 }
 

@@ -38,7 +38,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// What a chain is begun with.
+/// The inputs that a chain begins with.
 #[derive(Debug)]
 pub struct Beginning {
     /// The dump; `-` is standard input.
@@ -53,7 +53,7 @@ pub struct Beginning {
     pub keep_preimages: bool,
 }
 
-/// How far a beginning has come.
+/// Progress of filling a new directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// What is being done.

@@ -14,7 +14,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// What went into the layer.
+/// Root and size of the state that was written into the layer.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) root: B256,
@@ -93,7 +93,7 @@ impl<'a> Sorted<'a> {
         StateError::Protocol("the dump ended early")
     }
 
-    /// What it amounted to, when the layer has taken everything; or why it ended early.
+    /// Root and size of the state, when the layer has taken everything; or why it ended early.
     pub(super) fn finish(self) -> Result<Found, StateDumpError> {
         let mut inner = self.0.into_inner();
         if let Some(failed) = inner.failed {

@@ -45,7 +45,7 @@ impl DumpForm {
     }
 }
 
-/// What of a state is written.
+/// Which parts of a state are written, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpOptions {
     /// In which form.

@@ -12,10 +12,10 @@ use crate::{
 use clap::Args;
 use std::path::PathBuf;
 
-/// Make one page of reports that were written before: what they have in common, then each.
+/// Make one page of several reports: first what they have in common, then each.
 ///
-/// Of reports that differ in the number of accounts or keys, the page also shows throughput over the size of the state.
-/// With --svg, a picture of how fast each layer was instead, or beside it.
+/// If the reports differ in the number of accounts or keys, the page also shows throughput over the size of the state.
+/// --svg draws how fast each layer was, with or without the page.
 #[derive(Debug, Args)]
 pub(super) struct PageArgs {
     /// Reports, as --json wrote them.
@@ -24,7 +24,7 @@ pub(super) struct PageArgs {
     /// Write the page, index.html, to this directory.
     #[arg(long, value_name = "DIR", required_unless_present = "svg")]
     html: Option<PathBuf>,
-    /// Write how fast each layer of the first report was to this file, as bars.
+    /// Draw how fast each layer of the first report was, as bars, into this file.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
 }

@@ -103,7 +103,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     [ended, shown, page, json].into_iter().fold(Ok(()), Failure::decide)
 }
 
-/// Those of these names, each once.
+/// The experiments with these names, each once.
 fn experiments(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
     let mut experiments: Vec<&Experiment> = Vec::new();
     for name in names {

@@ -37,14 +37,14 @@ pub(super) struct StoreArgs {
     /// Write new keys, instead of random ones of those that are there.
     #[arg(long)]
     fresh: bool,
-    /// What an operation does: both reads and then writes.
+    /// What an operation does.
     #[arg(long, value_name = "WHAT", default_value = "both")]
     mode: Mode,
     /// Blocks before those that are measured.
     #[arg(long, value_name = "B", default_value_t = StoreBench::DEFAULT_WARMUP,
         value_parser = clap::value_parser!(u64).range(..=MOST_BLOCKS))]
     warmup: u64,
-    /// What keys and values follow from.
+    /// Seed of keys and values.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Replay a trace instead: a file of state writes, `kind,block,txindex,ordinal,address,key,old,new`, gzipped or not.

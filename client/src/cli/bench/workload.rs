@@ -34,7 +34,7 @@ pub(super) struct WorkloadArgs {
     /// Accounts that send: the first so many [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     senders: Option<u32>,
-    /// What everything random follows from.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -79,8 +79,8 @@ pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
 /// Where prepared things are kept.
 #[derive(Debug, Args)]
 pub(super) struct CacheArg {
-    /// Directory for what takes long to prepare (keys, genesis states, chains), for the next time; what is in it can be
-    /// deleted at any time [default for store and chain: polytrie/bench in $XDG_CACHE_HOME or ~/.cache]
+    /// Directory that keeps what takes long to prepare (keys, genesis states, chains) for the next time; you may delete what is
+    /// in it at any time [default: polytrie/bench in $XDG_CACHE_HOME or ~/.cache; `bench generate` keeps nothing]
     #[arg(long, value_name = "DIR", env = "POLYTRIE_BENCH_CACHE")]
     cache: Option<PathBuf>,
 }

@@ -11,12 +11,12 @@ use clap::Args;
 use regex::Regex;
 use std::path::PathBuf;
 
-/// Measure worst cases: blocks that do one thing only, and that the thing a state layer finds hardest.
+/// Measure worst cases: blocks that do one thing only, which a state layer finds hardest.
 ///
-/// Each test is a case at a gas: some blocks on one genesis state, taken in as an import does and taken back afterwards, first
-/// cold (the layer is opened anew, and the system forgets its files), then warm. The state is one of mainnet's shape with the
-/// contracts of the cases. Gas, receipts and, where a layer has one, state roots are checked. Prints million gas a second, p50
-/// and p99 of a block, and how many times `mpt` each layer is, the worst ratio first.
+/// A test is one case with one amount of gas. It takes in some blocks on one genesis state as an import does, and takes them
+/// back afterwards: first cold (the layer is opened anew, and the system forgets its files), then warm. The state has
+/// mainnet's shape, and the contracts of the cases. Gas, receipts and, where a layer has one, state roots are checked. Prints
+/// million gas a second, p50 and p99 of a block, and how many times `mpt` each layer is, the worst ratio first.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
     /// Gas that a block uses.
@@ -28,13 +28,13 @@ pub(super) struct WorstArgs {
     /// Only the cases whose names match this regular expression.
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Say what cases there are.
+    /// List the cases.
     #[arg(long)]
     list: bool,
     /// Bytes of the state of mainnet's shape around the contracts of the cases (k, M, G may follow).
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     size: usize,
-    /// Slots of the largest contract, less what is above a power of ten; there is one of each power of ten up to it.
+    /// Slots of the largest contract, rounded down to a power of ten; there is a contract for each power of ten up to it.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     slots: u64,
     /// Contracts with 24 KiB of code.
@@ -43,7 +43,7 @@ pub(super) struct WorstArgs {
     /// Blocks of a test.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     blocks: u64,
-    /// What everything random follows from.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write everything as JSON to this file; `-` for standard output.

@@ -14,7 +14,7 @@ use polytrie_state::{BlockRef, CheckReport, StateError};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Look for damage: look at every page and row, recompute the commitment from the state, and compare all that says the same.
+/// Look for damage: read every page and row, recompute the commitment from the state, and compare all rows that must agree.
 ///
 /// Exits with 0 if nothing is wrong, with 3 if something is. Reads only, so it may run beside an import; it
 /// then checks what was durable when it began.

@@ -12,11 +12,11 @@ use clap::Args;
 use polytrie_state::Pruned;
 use serde::Serialize;
 
-/// Forget what proofs of the state do not need: what newer versions of keys have replaced.
+/// Remove what newer versions of keys have replaced, and no proof of the state needs.
 ///
-/// The layer `lvmt` keeps such things, the others none (`mpt-hash` made with --mpt-hash.pruning none keeps all states, and
-/// goes on to). Reads, commitment and proofs stay as they are, and so do the
-/// undo records of the last 1024 blocks. Can be stopped at any time, and run again.
+/// Only the layer `lvmt` has something to prune. (`mpt-hash` with --mpt-hash.pruning none keeps all states for good.) Reads,
+/// commitment and proofs stay as they are, and so do the undo records of the last 1024 blocks. You may stop it at any time,
+/// and run it again.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PruneArgs {
     #[command(flatten)]

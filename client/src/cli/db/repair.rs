@@ -9,10 +9,10 @@ use polytrie_kv::KvError;
 use polytrie_state::BlockRef;
 use serde::Serialize;
 
-/// Go on from the last state that is whole, where blocks are missing or damaged that were confirmed to be stored.
+/// Go back to the last whole state, where blocks that were confirmed to be stored are missing or damaged.
 ///
-/// What the journal has behind that state is removed for good, so copy the directory first if what is missing may still be
-/// found. The blocks after it are imported again as any others. Where nothing is missing nothing is changed.
+/// This removes for good what the journal has after that state, so copy the directory first if what is missing may still be
+/// found. Import the blocks after it again. If nothing is missing, nothing changes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RepairArgs {
     #[command(flatten)]

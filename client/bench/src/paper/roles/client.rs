@@ -32,15 +32,15 @@ pub(super) fn count(
 #[derive(Debug, Default)]
 struct Tally {
     transactions: u64,
-    /// Those that loaded other things than the guess says.
+    /// Transactions that loaded other accounts or slots than the client had guessed.
     different: u64,
-    /// Those that loaded something of which the guess says nothing.
+    /// Transactions that loaded an account or slot of which the guess says nothing.
     incomplete: u64,
-    /// Those that loaded something that was not any more what the client saw.
+    /// Transactions that loaded a value that had changed since the client saw it.
     stale: u64,
     /// Accounts and slots that transactions loaded.
     loaded: u64,
-    /// Those of them that were foreseen.
+    /// The accounts and slots among these that the client had foreseen.
     foreseen: u64,
 }
 

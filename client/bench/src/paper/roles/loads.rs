@@ -10,14 +10,14 @@ pub(super) enum Key {
     Slot(Address, U256),
 }
 
-/// What it was before the transaction.
+/// The value of an account or slot before the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Was {
     Account { nonce: u64, balance: U256, code_hash: B256 },
     Slot(U256),
 }
 
-/// What a transaction loaded.
+/// The accounts and slots that a transaction loaded, with their values.
 pub(super) type Loads = HashMap<Key, Was>;
 
 /// What is in `state`, but for who is paid the fees: every transaction of a block has that in common, and nobody needs a

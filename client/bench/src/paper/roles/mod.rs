@@ -25,7 +25,7 @@ pub(super) const GIVEN: &str = "the given chain";
 /// What everything random follows from.
 const SEED: u64 = 1;
 
-/// Whose work is counted.
+/// The role whose work is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A client: it runs each transaction on the state that so many blocks before its own block left.

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(in crate::paper) const SEPARATE: &str = "each by itself";
 /// Each node of a block once.
 pub(in crate::paper) const BAGGED: &str = "bagged";
-/// The same, without the levels that the receiver holds.
+/// A bag without the levels that the receiver holds.
 pub(in crate::paper) const COMPACTED: &str = "bagged and compacted";
 
 pub(super) fn count(

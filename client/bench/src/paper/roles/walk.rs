@@ -65,7 +65,7 @@ pub(super) fn rules<'a>(spec: &'a ChainSpec, header: &Header) -> Rules<'a> {
     spec.rules(header.number, header.timestamp, header.difficulty.is_zero())
 }
 
-/// What went wrong in a block.
+/// An error that names the block.
 pub(super) fn wrong(number: u64) -> impl Fn(&dyn fmt::Display) -> BenchError {
     move |error| BenchError::Wrong(format!("block {number}: {error}"))
 }

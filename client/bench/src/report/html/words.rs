@@ -12,7 +12,7 @@ pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactio
 /// Below the table.
 pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited.";
 
-/// What came out, in a sentence or two.
+/// The result, in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
     let mut layers: Vec<_> = report.layers.iter().collect();
     layers.sort_by(|a, b| b.throughput.spread.median.total_cmp(&a.throughput.spread.median));
@@ -185,7 +185,7 @@ pub(super) fn workload(report: &Report) -> String {
     }
 }
 
-/// What of an import was measured beside execution.
+/// A sentence about the work of an import that was measured beside execution.
 fn beside_execution(report: &Report) -> &'static str {
     match report.parameters.get("recover").and_then(Value::as_bool) {
         Some(true) => {
@@ -197,7 +197,7 @@ fn beside_execution(report: &Report) -> &'static str {
     }
 }
 
-/// What the parts of the time are.
+/// A sentence about each part of the time.
 pub(super) fn split(report: &Report) -> &'static str {
     match report.bench.as_str() {
         "chain" => {

@@ -9,11 +9,11 @@ const BAR: f64 = 15.0;
 /// One row.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// What it stands for.
+    /// The label of the bar.
     pub name: String,
     /// Its value in words.
     pub value: String,
-    /// What it is made of, from the left.
+    /// The parts of the bar, from the left.
     pub parts: Vec<Part>,
     /// Single measurements, as marks; the least and the greatest are joined.
     pub marks: Vec<f64>,

@@ -10,7 +10,7 @@ const STEPS: [f64; 6] = [0.25, 0.5, 0.8, 1.25, 2.0, 4.0];
 /// A row of the map.
 #[derive(Debug, Clone)]
 pub struct HeatRow {
-    /// What it stands for.
+    /// The label of the row.
     pub name: String,
     /// A ratio for each column, where there is one.
     pub ratios: Vec<Option<f64>>,
@@ -19,7 +19,7 @@ pub struct HeatRow {
 /// The map.
 #[derive(Debug, Clone)]
 pub struct Heat {
-    /// What it shows, for those who cannot see it.
+    /// A description of the map for those who cannot see it.
     pub label: String,
     /// Names of the columns.
     pub columns: Vec<String>,

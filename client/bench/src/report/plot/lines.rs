@@ -5,13 +5,13 @@ use super::{CHARACTER, Canvas, colour, short, ticks};
 /// One line.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// What it stands for.
+    /// The label of the line.
     pub name: String,
     /// Number of the series that gives the colour.
     pub series: usize,
     /// Dashed, with hollow points: a figure from elsewhere.
     pub dashed: bool,
-    /// Where it goes.
+    /// The points of the line.
     pub points: Vec<(f64, f64)>,
 }
 

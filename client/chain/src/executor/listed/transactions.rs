@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What came of a transaction, and how long it ran.
+/// The result of a transaction, and how long it ran.
 pub(in crate::executor) type Ran = (ResultAndState<HaltReason>, Duration);
 
 /// The transactions of a block, for any number of threads. What comes of each follows from the list alone, so it does not
@@ -31,7 +31,7 @@ pub(in crate::executor) struct Transactions<'a> {
     amsterdam: Amsterdam,
     /// The first that no thread has taken; the number of them or more if none is to be begun any more.
     next: AtomicUsize,
-    /// What came of each; within, `None` if it could not be run.
+    /// The result of each transaction that has run; the inner `None` says that it could not be run.
     ran: Mutex<Vec<Option<Option<Ran>>>>,
     changed: Condvar,
 }
@@ -70,13 +70,13 @@ impl<'a> Transactions<'a> {
         while self.run_one(&mut evm) {}
     }
 
-    /// Nothing more is begun.
+    /// Has no thread begin another transaction.
     pub(in crate::executor) fn stop(&self) {
         self.next.store(self.transactions.len(), Relaxed);
     }
 
-    /// What came of the transaction with this number, each of which is asked for once; `None` if it cannot be run on what
-    /// is listed. Until it is there the calling thread runs others.
+    /// The result of the transaction with this number; `None` if it cannot be run on what is listed. Each may be asked for once.
+    /// Until the result is there the calling thread runs other transactions.
     pub(in crate::executor) fn take(&self, evm: &mut ViewEvm<'a>, number: usize) -> Option<Ran> {
         loop {
             if let Some(ran) = self.ran.lock()[number].take() {

@@ -8,7 +8,7 @@ use polytrie_state::{Account, StateError};
 use revm::{Database, bytecode::Bytecode, state::AccountInfo};
 use revm_state_hooks::StateHook;
 
-/// What is there after all changes of the list with an index up to [`Self::index`].
+/// The state after all changes of the list with an index up to [`Self::index`].
 pub(in crate::executor) struct View<'a> {
     pub(super) block: &'a ListedBlock,
     pub(super) hashes: &'a dyn BlockHashes,

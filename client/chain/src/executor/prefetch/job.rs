@@ -28,13 +28,13 @@ pub(super) struct Job {
     next: AtomicUsize,
 }
 
-/// How it is found out and read what the block touches.
+/// How a job finds out what its block touches, and reads it.
 #[derive(Debug)]
 enum Work {
     /// Each of its transactions runs on the state before, without those that come before it: so threads need not wait
     /// for each other, and what it touches seldom depends on them.
     Run { block: Box<Block<TxEnvelope>>, senders: Vec<Address>, scout: Scout },
-    /// It is known: all of it is read from the state before.
+    /// The accesses are known: all of them are read from the state before.
     Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader> },
 }
 

@@ -22,7 +22,7 @@ impl Pace {
         self.slow
     }
 
-    /// So many more transactions were executed; `slow_reads` tells how many reads were slow by now.
+    /// Counts transactions that were executed; `slow_reads` tells how many reads were slow by now.
     pub(super) fn executed(&mut self, transactions: u64, slow_reads: impl FnOnce() -> u64) {
         self.transactions += transactions;
         if self.transactions < WINDOW {

@@ -36,7 +36,7 @@ use super::{
     schedule::Schedule,
 };
 
-/// What came of a block. The state changes are in the session.
+/// The result of a block: receipts, gas, requests. The state changes are in the session.
 #[derive(Debug, Clone)]
 pub struct Executed {
     /// One receipt a transaction, each with the bloom of its logs.
@@ -57,7 +57,7 @@ pub struct Executed {
     pub transaction_times: Vec<Duration>,
 }
 
-/// What came of one transaction.
+/// The result of one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Included {
     /// Gas it used.

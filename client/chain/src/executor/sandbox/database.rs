@@ -99,7 +99,7 @@ impl Sandbox {
         self.access_list = Some(AccessListBuilder::default());
     }
 
-    /// So many transactions of the block were run: what changes now belongs to the next place in its access list.
+    /// Tells that this many transactions of the block were run: later changes belong to the next place in its access list.
     pub(super) const fn go_on_after(&mut self, transactions: usize) {
         if let Some(list) = &mut self.access_list {
             list.go_on_after(transactions);

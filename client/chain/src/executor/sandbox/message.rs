@@ -25,12 +25,12 @@ use revm::{
 /// Gas a call gets where the caller names none, and the most it can get, unless the node sets another limit.
 const DEFAULT_GAS: u64 = 50_000_000;
 
-/// What is asked of a call before it runs.
+/// Which rules a call must keep before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// The nonce does not matter, and a call that offers no price pays none.
     Call,
-    /// What is asked of a transaction in a block, but for its signature and the code of its sender.
+    /// The rules of a transaction in a block, but for its signature and the code of its sender.
     Transaction,
 }
 

@@ -1,4 +1,4 @@
-//! What of the state an execution reads.
+//! The accounts and slots that an execution reads.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;

@@ -204,7 +204,7 @@ fn rules(spec: &ChainSpec, number: u64, time: u64, before: U256) -> Rules<'_> {
     spec.rules(number, time, merged)
 }
 
-/// What is known of a block before it runs.
+/// The header of a simulated block, as far as it is known before the block runs.
 fn header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,

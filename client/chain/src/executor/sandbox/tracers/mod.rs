@@ -1,7 +1,7 @@
-//! The tracers of geth: what is asked for with `tracer` and `tracerConfig`, gathered while a transaction runs.
+//! The tracers of geth, which a caller chooses with `tracer` and `tracerConfig`. They gather their answer while a transaction runs.
 //!
-//! Those whose answer the library gives as geth does are the library's ([`Library`]); the others are here, in geth's
-//! words.
+//! Where the library `revm-inspectors` answers as geth does, its tracers are used ([`Library`]). The others are written here, to answer in
+//! geth's words.
 
 mod calls;
 mod erc7562;

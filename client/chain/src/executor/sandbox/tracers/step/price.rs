@@ -31,7 +31,7 @@ pub(in crate::executor::sandbox::tracers) struct Price {
 }
 
 impl Step {
-    /// What it costs, where nothing has happened since it was looked at but that it failed like this.
+    /// What the instruction costs that failed with `result`. Nothing else may have happened since the step was looked at.
     pub(in crate::executor::sandbox::tracers) fn price(
         &self,
         result: InstructionResult,
