@@ -69,7 +69,7 @@ pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{ACCOUNT_BYTES, CallCount, SLOT_BYTES, SessionCounters};
 pub use error::StateError;
 pub use fork::Fork;
-pub use genesis::{GenesisAccount, GenesisSlots, clear_tables, in_order_of_hash};
+pub use genesis::{GenesisAccount, GenesisAccounts, GenesisSlots, clear_tables, in_order_of_hash};
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use known::Known;
