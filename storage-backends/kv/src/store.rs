@@ -403,9 +403,7 @@ impl Read for Store {
             let found = head.layers.find(position, key, u64::MAX, out);
             if found != Found::Nothing {
                 drop(head);
-                if let Some(counters) = &shared.counters {
-                    counters.overlay_get();
-                }
+                shared.count(Counters::overlay_get);
                 return Ok(found == Found::Value);
             }
         }
@@ -531,9 +529,7 @@ impl Handle {
             *seq += 1;
             self.is_full(size) && layers.frozen.is_none()
         };
-        if let Some(counters) = &shared.counters {
-            counters.batch(batch);
-        }
+        shared.count(|counters| counters.batch(batch));
         Ok(full)
     }
 
@@ -558,9 +554,7 @@ impl Handle {
         if !flushed() {
             let started = Instant::now();
             self.wait(flushed)?;
-            if let Some(counters) = &shared.counters {
-                counters.stall(started.elapsed());
-            }
+            shared.count(|counters| counters.stall(started.elapsed()));
         }
         self.start_flush(writing)
     }
@@ -625,9 +619,7 @@ impl Handle {
             head.seq += 1;
             head.seq
         })?;
-        if let Some(counters) = &shared.counters {
-            counters.batch(batch);
-        }
+        shared.count(|counters| counters.batch(batch));
         Ok(())
     }
 }
