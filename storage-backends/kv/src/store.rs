@@ -149,16 +149,6 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
 
-    /// Opens a store that puts what does not fit into memory into the scratch store of another one, as a fork does.
-    pub(crate) fn with_scratch(
-        engine: Arc<dyn Engine>,
-        tables: &[Table],
-        options: StoreOptions,
-        scratch: Scratch,
-    ) -> Result<Self, KvError> {
-        Self::recover(engine, tables, options, scratch, Damage::Refuse)
-    }
-
     /// Opens a store of which something is missing that was confirmed, at the last state that is whole. What the journal
     /// has behind that is removed for ever.
     ///
@@ -174,7 +164,8 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::GiveUp)
     }
 
-    fn recover(
+    /// Opens a store that puts what does not fit into memory into this scratch store: of a fork, that of another store.
+    pub(crate) fn recover(
         engine: Arc<dyn Engine>,
         declared: &[Table],
         options: StoreOptions,

@@ -242,11 +242,7 @@ impl Unaccepted for Unsettled {
 fn without(batch: &Batch, unwanted: impl Fn(Table, &Op<'_>) -> bool) -> Batch {
     let mut kept = Batch::new();
     for (table, op) in batch.ops().filter(|(table, op)| !unwanted(*table, op)) {
-        match op {
-            Op::Put { key, value } => kept.put(table, key, value),
-            Op::Delete { key } => kept.delete(table, key),
-            Op::DeleteRange { from, to } => kept.delete_range(table, from, to),
-        }
+        kept.push_op(table, op);
     }
     kept
 }
