@@ -17,6 +17,7 @@ use ark_bn254::{Fr, G1Affine};
 use ark_ff::Field;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
+use std::iter;
 
 /// Pairs that share an inversion.
 const SHARED: usize = 512;
@@ -25,6 +26,11 @@ const SHARED: usize = 512;
 pub(crate) fn root_of_unity(height: u8) -> Fr {
     // The field has roots of unity up to 2^28.
     Radix2EvaluationDomain::<Fr>::new(1 << height).map_or(Fr::ONE, |domain| domain.group_gen())
+}
+
+/// The first powers of a number, from one on.
+pub(crate) fn powers_of(number: Fr, count: usize) -> Vec<Fr> {
+    iter::successors(Some(Fr::ONE), |power| Some(*power * number)).take(count).collect()
 }
 
 /// A transform under way: the powers, scaled, after some of the stages.
@@ -48,13 +54,7 @@ impl Transform {
             multiply(&mut points, |_| inverse);
         }
         let step = root_of_unity(height).inverse().unwrap_or(Fr::ONE);
-        let mut scalars = Vec::with_capacity(n);
-        let mut power = Fr::ONE;
-        for _ in 0..n {
-            scalars.push(power);
-            power *= step;
-        }
-        let powers = scalars.into_par_iter().map(Recoded::new).collect();
+        let powers = powers_of(step, n).into_par_iter().map(Recoded::new).collect();
         Self { height, points, stage: 0, powers }
     }
 

@@ -152,11 +152,7 @@ fn check_account(
 fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64, StateError> {
     let mut count = 0;
     for (stem, expected) in leaves.into_sorted() {
-        let row = rows.get(STEMS, &stem.0)?;
-        let found = match row {
-            Some(row) => Leaves::decode(&stem, &row)?,
-            None => Leaves::default(),
-        };
+        let found = Leaves::of_row(&stem, rows.get(STEMS, &stem.0)?)?;
         for (sub, change) in expected {
             let value = match change {
                 LeafChange::Set(value) => Some(value),

@@ -106,7 +106,7 @@ impl Parser<'_> {
         Some(*taken)
     }
 
-    /// The node at this depth, where all stems begin with the first bits of `path`.
+    /// The node at this depth, where all stems begin with the first bits of `path`; the others of it are zero.
     fn node(&mut self, depth: usize, path: Stem) -> Option<Node> {
         let is_edge = depth == self.first + usize::from(self.levels.levels());
         let [kind] = self.take()?;
@@ -118,9 +118,7 @@ impl Parser<'_> {
             }
             INNER if !is_edge && depth < STEM_BITS => {
                 let left = self.node(depth + 1, path)?;
-                let mut right = path;
-                right.0[depth / 8] |= 0x80 >> (depth % 8);
-                let right = self.node(depth + 1, right)?;
+                let right = self.node(depth + 1, path.turned(depth))?;
                 // A stem that is alone would stand here itself.
                 let node = Node::above(left, right);
                 matches!(node, Node::Inner(_)).then_some(node)

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, U256};
 use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
     WIPED_TABLE,
 };
@@ -79,10 +79,7 @@ impl StateLayer for BinaryLayer {
         Ok(Arc::new(self.now()?))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         self.memory.cache.clear();
         let root = load::load(&self.store, self.options.group_depth, accounts)?;

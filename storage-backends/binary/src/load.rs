@@ -100,10 +100,7 @@ impl Loader<'_> {
         let rows = self.store.get_many(STEMS, &keys)?;
         let mut row = Vec::new();
         for ((stem, changes), before) in changes.iter().zip(rows) {
-            let mut leaves = match before {
-                Some(before) => Leaves::decode(stem, &before)?,
-                None => Leaves::default(),
-            };
+            let mut leaves = Leaves::of_row(stem, before)?;
             for (sub, change) in changes {
                 leaves.change(stem, *sub, *change)?;
             }

@@ -12,7 +12,7 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_state::{Account, StateError};
 
 /// The rows of a state, and what leads to them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) tree: Tree<'a>,
     /// The node at the root.

@@ -86,6 +86,15 @@ impl Leaves {
             StateError::Corrupt(format!("the row of the stem {stem} does not decode"))
         })
     }
+
+    /// Those in a row; none, if there is no row.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::decode`].
+    pub(crate) fn of_row(stem: &Stem, row: Option<Vec<u8>>) -> Result<Self, StateError> {
+        row.map_or_else(|| Ok(Self::default()), |row| Self::decode(stem, &row))
+    }
 }
 
 fn parse(mut row: &[u8]) -> Option<Vec<(u8, B256)>> {

@@ -134,16 +134,8 @@ impl Tree<'_> {
                 if self.stems_below(&inner.left, path, depth + 1, groups, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
-                let mut right = path;
-                right.0[depth / 8] |= 0x80 >> (depth % 8);
-                self.stems_below(&inner.right, right, depth + 1, groups, visit)
+                self.stems_below(&inner.right, path.turned(depth), depth + 1, groups, visit)
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Tree<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree").field("group_depth", &self.group_depth).finish_non_exhaustive()
     }
 }

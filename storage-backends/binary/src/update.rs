@@ -50,10 +50,7 @@ impl Update {
         let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
         let rows = tree.rows.get_many(STEMS, &keys)?;
         let changed = |((stem, changes), row): (&StemChange, Option<Vec<u8>>)| {
-            let mut leaves = match row {
-                Some(row) => Leaves::decode(stem, &row)?,
-                None => Leaves::default(),
-            };
+            let mut leaves = Leaves::of_row(stem, row)?;
             let before = leaves.clone();
             for (sub, change) in changes {
                 leaves.change(stem, *sub, *change)?;

@@ -195,7 +195,8 @@ impl Batch {
         sorted
     }
 
-    fn push_op(&mut self, table: Table, op: Op<'_>) {
+    /// Adds one change, such as one of another batch.
+    pub fn push_op(&mut self, table: Table, op: Op<'_>) {
         match op {
             Op::Put { key, value } => self.put(table, key, value),
             Op::Delete { key } => self.delete(table, key),

@@ -74,6 +74,13 @@ pub(crate) struct Control {
 }
 
 impl StoreState {
+    /// Counts, if the store was opened with counters.
+    pub(crate) fn count(&self, event: impl FnOnce(&Counters)) {
+        if let Some(counters) = &self.counters {
+            event(counters);
+        }
+    }
+
     /// # Errors
     ///
     /// [`KvError::Poisoned`] after the first failure.
@@ -146,9 +153,7 @@ impl StoreState {
         if let Some(confirmed) = &mut *self.confirmed.lock() {
             confirmed.commit(self.engine.last_commit()?)?;
         }
-        if let Some(counters) = &self.counters {
-            counters.flush(&counted, started.elapsed());
-        }
+        self.count(|counters| counters.flush(&counted, started.elapsed()));
         Ok(Arc::new(EngineView::of(&*self.engine)?))
     }
 
@@ -159,9 +164,7 @@ impl StoreState {
         if let Some(confirmed) = &mut *self.confirmed.lock() {
             confirmed.record(record)?;
         }
-        if let Some(counters) = &self.counters {
-            counters.journal(batch, started.elapsed());
-        }
+        self.count(|counters| counters.journal(batch, started.elapsed()));
         Ok(())
     }
 

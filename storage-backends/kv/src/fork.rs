@@ -1,8 +1,8 @@
 //! A store that begins with what another one holds, and goes its own way in memory.
 
 use crate::{
-    Batch, Changes, Durability, Engine, KeyRange, KvError, Op, Read, Scratch, Snapshot, Store,
-    StoreOptions, Table, TableStats, View,
+    Batch, Changes, Durability, Engine, KeyRange, KvError, Read, Scratch, Snapshot, Store,
+    StoreOptions, Table, TableStats, View, journal::Damage,
 };
 use parking_lot::Mutex;
 use std::{ops::ControlFlow, sync::Arc};
@@ -35,7 +35,7 @@ fn on(
         ..StoreOptions::default()
     };
     let engine = ForkEngine { head: Mutex::new(snapshot), name, tables: tables.into() };
-    Store::with_scratch(Arc::new(engine), tables, options, scratch.clone())
+    Store::recover(Arc::new(engine), tables, options, scratch.clone(), Damage::Refuse)
 }
 
 /// What a fork began with, and what was flushed to it since.
@@ -58,11 +58,7 @@ impl Engine for ForkEngine {
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let mut batch = Batch::new();
         for (table, op) in changes.ops() {
-            match op {
-                Op::Put { key, value } => batch.put(table, key, value),
-                Op::Delete { key } => batch.delete(table, key),
-                Op::DeleteRange { from, to } => batch.delete_range(table, from, to),
-            }
+            batch.push_op(table, op);
         }
         let mut head = self.head.lock();
         // Unflushed changes above what there was: the overlay of a store is all that it takes.

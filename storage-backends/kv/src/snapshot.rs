@@ -2,6 +2,7 @@
 
 use crate::{
     KeyRange, KvError, Read, Table, Ticket, Visit,
+    counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
@@ -38,9 +39,7 @@ impl Snapshot {
         };
         Self { inner: Arc::new(inner) }
     }
-}
 
-impl Snapshot {
     /// A snapshot of what is in the engine, without what was written since.
     pub(crate) fn take_flushed(shared: &Arc<StoreState>) -> Self {
         let ticket = shared.live.enter(shared.head.read().seq);
@@ -56,9 +55,7 @@ impl Read for Snapshot {
         if !layers.is_empty() {
             let found = layers.find(position, (key, hash(&shared.hasher, key)), ticket.seq(), out);
             if found != Found::Nothing {
-                if let Some(counters) = &shared.counters {
-                    counters.overlay_get();
-                }
+                shared.count(Counters::overlay_get);
                 return Ok(found == Found::Value);
             }
         }
@@ -77,9 +74,7 @@ impl Read for Snapshot {
                 let hashed = (*key, hash(&shared.hasher, key));
                 let found = layers.find(position, hashed, ticket.seq(), &mut value);
                 if found != Found::Nothing {
-                    if let Some(counters) = &shared.counters {
-                        counters.overlay_get();
-                    }
+                    shared.count(Counters::overlay_get);
                     values[place] = (found == Found::Value).then_some(value);
                     continue;
                 }
@@ -120,9 +115,7 @@ impl Read for Snapshot {
             let table = (table, position);
             scan(layers, &*view.view, &shared.hasher, table, range, ticket.seq(), &mut counted)
         };
-        if let Some(counters) = &shared.counters {
-            counters.scan(entries, bytes);
-        }
+        shared.count(|counters| counters.scan(entries, bytes));
         result
     }
 }
@@ -154,9 +147,7 @@ impl StoreState {
         out: &mut Vec<u8>,
     ) -> Option<bool> {
         let found = view.recent.as_ref()?.get(table, (key, hash(&self.hasher, key)), out)?;
-        if let Some(counters) = &self.counters {
-            counters.recent_get();
-        }
+        self.count(Counters::recent_get);
         Some(found)
     }
 

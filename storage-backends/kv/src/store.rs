@@ -149,16 +149,6 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
 
-    /// Opens a store that puts what does not fit into memory into the scratch store of another one, as a fork does.
-    pub(crate) fn with_scratch(
-        engine: Arc<dyn Engine>,
-        tables: &[Table],
-        options: StoreOptions,
-        scratch: Scratch,
-    ) -> Result<Self, KvError> {
-        Self::recover(engine, tables, options, scratch, Damage::Refuse)
-    }
-
     /// Opens a store of which something is missing that was confirmed, at the last state that is whole. What the journal
     /// has behind that is removed for ever.
     ///
@@ -174,7 +164,8 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::GiveUp)
     }
 
-    fn recover(
+    /// Opens a store that puts what does not fit into memory into this scratch store: of a fork, that of another store.
+    pub(crate) fn recover(
         engine: Arc<dyn Engine>,
         declared: &[Table],
         options: StoreOptions,
@@ -403,9 +394,7 @@ impl Read for Store {
             let found = head.layers.find(position, key, u64::MAX, out);
             if found != Found::Nothing {
                 drop(head);
-                if let Some(counters) = &shared.counters {
-                    counters.overlay_get();
-                }
+                shared.count(Counters::overlay_get);
                 return Ok(found == Found::Value);
             }
         }
@@ -531,9 +520,7 @@ impl Handle {
             *seq += 1;
             self.is_full(size) && layers.frozen.is_none()
         };
-        if let Some(counters) = &shared.counters {
-            counters.batch(batch);
-        }
+        shared.count(|counters| counters.batch(batch));
         Ok(full)
     }
 
@@ -558,9 +545,7 @@ impl Handle {
         if !flushed() {
             let started = Instant::now();
             self.wait(flushed)?;
-            if let Some(counters) = &shared.counters {
-                counters.stall(started.elapsed());
-            }
+            shared.count(|counters| counters.stall(started.elapsed()));
         }
         self.start_flush(writing)
     }
@@ -625,9 +610,7 @@ impl Handle {
             head.seq += 1;
             head.seq
         })?;
-        if let Some(counters) = &shared.counters {
-            counters.batch(batch);
-        }
+        shared.count(|counters| counters.batch(batch));
         Ok(())
     }
 }

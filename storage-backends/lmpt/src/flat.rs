@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{StateError, any_slot, scan};
 use polytrie_trie::LeafValue;
 use std::ops::ControlFlow;
 
@@ -93,12 +93,7 @@ pub(crate) fn has_slots(
     account: B256,
     incarnation: u64,
 ) -> Result<bool, StateError> {
-    let mut found = false;
-    scan_slots(store, (account, incarnation), &B256::ZERO, &mut |_, _| {
-        found = true;
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
+    any_slot(|visit| scan_slots(store, (account, incarnation), &B256::ZERO, visit))
 }
 
 fn parse_slot(key: &[u8]) -> Result<SlotKey, StateError> {

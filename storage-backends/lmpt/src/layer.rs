@@ -13,7 +13,7 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Read, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
     LayerSession, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecords, WIPED_TABLE,
 };
@@ -89,10 +89,7 @@ impl StateLayer for LmptLayer {
         Ok(Arc::new(shared.reader()))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         let shared = self.shared()?;
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;

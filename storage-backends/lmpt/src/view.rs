@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{StateError, any_slot};
 use std::ops::ControlFlow;
 
 type Visit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
@@ -65,12 +65,7 @@ impl View<'_> {
 
     /// Whether an account has any slot.
     pub(crate) fn has_slots(&self, account: B256, incarnation: u64) -> Result<bool, StateError> {
-        let mut found = false;
-        self.slots((account, incarnation), &B256::ZERO, &mut |_, _| {
-            found = true;
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found)
+        any_slot(|visit| self.slots((account, incarnation), &B256::ZERO, visit))
     }
 
     /// Visits the accounts in order of their hash.

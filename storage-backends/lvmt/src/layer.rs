@@ -18,7 +18,7 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, Proof, Prove, Prune, Pruned, SlotVisit, StateError, StateLayer,
     StateReader, UndoRecords, scan,
 };
@@ -79,10 +79,7 @@ impl StateLayer for LvmtLayer {
         Ok(Arc::new(LvmtReader(self.shared.store.snapshot())))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.fillable()?;
         // What is in memory must not outlive the rows, should the load fail half-way.

@@ -8,7 +8,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
-use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code, scan};
+use polytrie_state::{
+    Account, StateError, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
+};
 use std::ops::ControlFlow;
 
 /// The record of a key; `None` if it was never written. `buffer` spares an allocation.
@@ -58,12 +60,7 @@ pub(crate) fn has_slots(
     account: &B256,
     incarnation: u32,
 ) -> Result<bool, StateError> {
-    let mut found = false;
-    visit_slots(store, account, incarnation, &B256::ZERO, |_, _| {
-        found = true;
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
+    any_slot(|visit| visit_slots(store, account, incarnation, &B256::ZERO, visit))
 }
 
 /// Reads at the block at which it was made.

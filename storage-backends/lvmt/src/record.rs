@@ -11,7 +11,7 @@ use alloy_primitives::{B256, U256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_amt::{SLOTS, VERSION_LIMIT};
 use polytrie_kv::Sortable;
-use polytrie_state::StateError;
+use polytrie_state::{StateError, flat::parse_number};
 
 /// The value of a key: at most the 77 bytes of an account.
 pub(crate) type Value = ArrayVec<u8, 77>;
@@ -187,13 +187,8 @@ pub(crate) fn slot_value(number: &U256) -> Value {
     value
 }
 
-/// Reads [`slot_value`]'s bytes.
-pub(crate) fn parse_slot_value(bytes: &[u8]) -> Option<U256> {
-    (bytes.len() <= 32 && bytes.first() != Some(&0)).then(|| U256::from_be_slice(bytes))
-}
-
 /// The number in a slot's record.
 pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256, StateError> {
-    parse_slot_value(bytes)
+    parse_number(bytes)
         .ok_or_else(|| StateError::Corrupt("the value of a slot is no number".into()))
 }

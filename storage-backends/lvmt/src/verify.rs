@@ -19,13 +19,15 @@ use crate::{
     log::epoch_root,
     merkle::{self, IN_EPOCH, IN_HISTORY},
     path::{Path, entry_index},
-    record::{Place, Position, Value, key_leaf, parse_slot_value},
+    record::{Place, Position, Value, key_leaf},
     trees::tree_leaf,
     witness::{EntryWitness, Witness},
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use polytrie_amt::{Claim, SLOTS, VerifyingKey, verify as verify_openings};
-use polytrie_state::{Account, Commitment, Proof, ProofError, hash_address, hash_slot};
+use polytrie_state::{
+    Account, Commitment, Proof, ProofError, flat::parse_number, hash_address, hash_slot,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -384,7 +386,7 @@ impl<'a> Verified<'a> {
         let key = Key::Slot { account: *account, incarnation, slot };
         let found = self
             .value(&key.position())?
-            .map_or(Some(U256::ZERO), |value| parse_slot_value(value))
+            .map_or(Some(U256::ZERO), |value| parse_number(value))
             .ok_or_else(|| ProofError::Invalid("the value of a slot is no number".into()))?;
         if found == claimed.value { Ok(()) } else { not_as_claimed(claimed) }
     }

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
     StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
 };
@@ -118,10 +118,7 @@ impl StateLayer for MptHashLayer {
         Ok(Arc::new(self.now()?))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let root = load::load(&self.nodes.rows, accounts)?;
         *self.head.write() = root;

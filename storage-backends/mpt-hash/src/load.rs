@@ -13,7 +13,8 @@ use alloy_primitives::{B256, keccak256};
 use hash_db::Prefix;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+    CODE_TABLE, GenesisAccount, GenesisAccounts, StateError, clear_tables, in_order_of_hash,
+    write_codes,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 use std::{cell::RefCell, mem};
@@ -28,10 +29,7 @@ const PORTION: usize = 32 << 20;
 /// # Errors
 ///
 /// If the accounts come with an error or out of order, or the store fails.
-pub(crate) fn load(
-    store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<B256, StateError> {
+pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<B256, StateError> {
     clear_tables(store, &[NODES, HEAD, CODE_TABLE])?;
     let loader = RefCell::new(Loader { store, batch: Batch::new(), failure: None });
     let leaf = |account: Result<GenesisAccount<'_>, StateError>| {

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
     StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
 };
@@ -85,10 +85,7 @@ impl StateLayer for MptLayer {
         Ok(Arc::new(MptReader::new(self.store.snapshot())))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         let mut tries = self.tries.lock();
         TRIE.clear(&self.store)?;

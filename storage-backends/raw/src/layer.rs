@@ -4,7 +4,7 @@ use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proposal, SlotVisit, StateError, StateLayer, StateReader,
     WIPED_TABLE, WriteSet,
     flat::{FlatReader, FlatSession},
@@ -61,10 +61,7 @@ impl StateLayer for RawLayer {
         Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         FLAT.load(&self.store, Batch::new(), accounts)?;
         Ok(Commitment::none())

@@ -2,11 +2,9 @@
 
 use polytrie_kv::Panicked;
 use polytrie_state::StateError;
-use std::any::Any;
 
-/// What a panic of a worker left as its reason.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> StateError {
-    let said = Panicked::of(panic);
+/// A worker panicked.
+pub(crate) fn panicked(said: Panicked) -> StateError {
     StateError::Corrupt(format!("a worker of the layer `replica` panicked: {said}"))
 }
 

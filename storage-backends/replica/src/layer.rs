@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_mpt_hash::MptHashLayer;
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
     StateReader, Touched, WIPED_TABLE, WriteSet, flat::FlatReader,
 };
@@ -76,10 +76,7 @@ impl StateLayer for ReplicaLayer {
         Ok(Arc::new(FlatReader::new(FLAT, rows, self.core.store.snapshot())))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         let core = &self.core;
         core.lifecycle.ready()?;
         let root = load::load(&core.store, &core.flat, accounts)?;

@@ -18,6 +18,10 @@ pub struct GenesisAccount<'a> {
     pub slots: GenesisSlots<'a>,
 }
 
+/// The accounts to fill a layer with, as a source gives them one after the other: sorted by hash, each once.
+pub type GenesisAccounts<'r, 'a> =
+    &'r mut (dyn Iterator<Item = Result<GenesisAccount<'a>, StateError>> + 'r);
+
 /// The slots of an account to fill a layer with, one after the other, because there may be more than fit into memory:
 /// sorted by hash, each once, none of them zero. A source that gives others ends in an error.
 pub struct GenesisSlots<'a> {
@@ -83,7 +87,7 @@ pub fn clear_tables(store: &Store, tables: &[Table]) -> Result<(), StateError> {
 
 /// The accounts of a source; one that does not come after the one before it is an error.
 pub fn in_order_of_hash<'a>(
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'a>, StateError>>,
+    accounts: GenesisAccounts<'_, 'a>,
 ) -> impl Iterator<Item = Result<GenesisAccount<'a>, StateError>> {
     let mut last = None;
     accounts.map(move |account| {

@@ -1,7 +1,7 @@
 //! A layer at its head.
 
 use crate::{
-    Account, CheckReport, Commitment, Fork, GenesisAccount, LayerSession, Outcome, PastWitnesses,
+    Account, CheckReport, Commitment, Fork, GenesisAccounts, LayerSession, Outcome, PastWitnesses,
     PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
 };
 use alloy_primitives::{B256, U256};
@@ -56,10 +56,7 @@ pub trait StateLayer: Debug + Send + Sync {
     /// # Errors
     ///
     /// If an account or slot comes with an error or out of order, or the store fails.
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError>;
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError>;
 
     /// Starts a block on top of `parent`.
     ///

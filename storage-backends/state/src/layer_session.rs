@@ -1,8 +1,6 @@
 //! One block under way in a layer.
 
-use crate::{
-    Access, Account, AccountWrite, Outcome, PendingOutcome, StateError, WriteSet, pending::Ready,
-};
+use crate::{Access, Account, AccountWrite, Outcome, PendingOutcome, StateError, WriteSet};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{fmt::Debug, sync::Arc};
 
@@ -111,6 +109,6 @@ pub trait LayerSession: Debug + Send {
         self: Box<Self>,
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
-        Ok(Box::new(Ready(self.finish(&writes)?)))
+        Ok(Box::new(self.finish(&writes)?))
     }
 }

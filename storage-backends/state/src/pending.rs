@@ -17,16 +17,13 @@ pub trait PendingOutcome: Debug + Send {
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError>;
 }
 
-/// An outcome that was there at once.
-#[derive(Debug)]
-pub(crate) struct Ready(pub(crate) Outcome);
-
-impl PendingOutcome for Ready {
+/// It is there at once.
+impl PendingOutcome for Outcome {
     fn is_ready(&self) -> bool {
         true
     }
 
-    fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
-        Ok(self.0)
+    fn resolve(self: Box<Self>) -> Result<Self, StateError> {
+        Ok(*self)
     }
 }

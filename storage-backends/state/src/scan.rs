@@ -1,6 +1,6 @@
 //! Scanning a table with the errors of a layer.
 
-use crate::StateError;
+use crate::{SlotVisit, StateError};
 use polytrie_kv::{KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
@@ -23,4 +23,20 @@ pub fn scan(
         }))
     })?;
     failed.map_or(Ok(()), Err)
+}
+
+/// Whether a walk through the slots of an account comes to one.
+///
+/// # Errors
+///
+/// As the walk.
+pub fn any_slot(
+    walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
+) -> Result<bool, StateError> {
+    let mut found = false;
+    walk(&mut |_, _| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
 }

@@ -78,11 +78,8 @@ impl UndoSteps {
             let mut slots: Vec<(B256, U256)> = Vec::new();
             visit_pieces(rows, (apart.number, &account.hash), &from, |piece| {
                 slots.extend(piece.iter().filter(|(slot, _)| *slot >= from));
-                Ok(if slots.is_empty() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                })
+                let is_found = !slots.is_empty();
+                Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
             let after_last = slots.last().and_then(|(slot, _)| {
                 U256::from_be_bytes(slot.0).checked_add(U256::ONE).map(B256::from)

@@ -106,13 +106,10 @@ pub(crate) fn visit_pieces(
     mut visit: impl FnMut(&[(B256, U256)]) -> Result<ControlFlow<()>, StateError>,
 ) -> Result<(), StateError> {
     let prefix = prefix(number, account);
-    let mut first = [&prefix[..], from.as_slice()].concat();
-    let after = [&first[..], &[0]].concat();
+    let wanted = [&prefix[..], from.as_slice()].concat();
+    let after = [&wanted[..], &[0]].concat();
     let before = KeyRange { from: &prefix, to: Some(&after), reverse: true };
-    scan(rows, WIPED_TABLE, before, |key, _| {
-        first = key.to_vec();
-        Ok(ControlFlow::Break(()))
-    })?;
+    let first = rows.first(WIPED_TABLE, before)?.map_or(wanted, |(key, _)| key);
     let end = prefix_end(&prefix);
     let range = KeyRange { from: &first, to: end.as_deref(), reverse: false };
     scan(rows, WIPED_TABLE, range, |key, row| visit(&decode(key, row).ok_or_else(damaged)?))
@@ -148,12 +145,7 @@ pub fn visit_wiped(
 pub fn has_wiped(rows: &dyn Read, first: u64, end: Option<u64>) -> Result<bool, StateError> {
     let (from, to) = (first.to_be_bytes(), end.map(u64::to_be_bytes));
     let to = to.as_ref().map(<[u8; 8]>::as_slice);
-    let mut found = false;
-    scan(rows, WIPED_TABLE, KeyRange { from: &from, to, reverse: false }, |_, _| {
-        found = true;
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
+    Ok(rows.first(WIPED_TABLE, KeyRange { from: &from, to, reverse: false })?.is_some())
 }
 
 /// Removes the pieces of the blocks from `first` to the one before `end`; `None` is the end of all.

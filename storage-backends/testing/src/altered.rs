@@ -7,7 +7,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
     Access, Account, AccountVisit, AccountWrite, BlockRef, CheckReport, Commitment, Fork,
-    GenesisAccount, Horizon, LayerSession, Outcome, PastWitnesses, PendingOutcome, Prove, Prune,
+    GenesisAccounts, Horizon, LayerSession, Outcome, PastWitnesses, PendingOutcome, Prove, Prune,
     SlotVisit, StateError, StateLayer, StateReader, Stateless, UndoRecords, Wants, WriteSet,
 };
 use std::{fmt::Debug, sync::Arc};
@@ -19,9 +19,7 @@ macro_rules! layer_methods {
             fn name() -> &'static str;
             fn commitment() -> Commitment;
             fn reader() -> Result<Arc<dyn StateReader>, StateError>;
-            fn load(
-                accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-            ) -> Result<Commitment, StateError>;
+            fn load(accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError>;
             fn depth() -> usize;
             fn begin(parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
             fn undo(record: &[u8]) -> Result<Outcome, StateError>;

@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
-    Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccount,
+    Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccounts,
     LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, Unaccepted,
     Wants, WriteSet,
 };
@@ -105,7 +105,7 @@ impl AlterLayer for Change {
     fn load(
         &self,
         inner: &Arc<dyn StateLayer>,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+        accounts: GenesisAccounts<'_, '_>,
     ) -> Result<Commitment, StateError> {
         match self.mistake {
             Mistake::SourceErrorsEndTheLoad => {
@@ -242,11 +242,7 @@ impl Unaccepted for Unsettled {
 fn without(batch: &Batch, unwanted: impl Fn(Table, &Op<'_>) -> bool) -> Batch {
     let mut kept = Batch::new();
     for (table, op) in batch.ops().filter(|(table, op)| !unwanted(*table, op)) {
-        match op {
-            Op::Put { key, value } => kept.put(table, key, value),
-            Op::Delete { key } => kept.delete(table, key),
-            Op::DeleteRange { from, to } => kept.delete_range(table, from, to),
-        }
+        kept.push_op(table, op);
     }
     kept
 }

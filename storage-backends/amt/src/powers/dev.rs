@@ -1,6 +1,7 @@
 //! Powers of a tau that everybody may know.
 
 use super::{PowersError, PowersOfTau, check_height};
+use crate::fft::powers_of;
 use alloy_primitives::keccak256;
 use ark_bn254::{Fr, G1Projective, G2Projective};
 use ark_ec::{CurveGroup, PrimeGroup, ScalarMul};
@@ -28,13 +29,7 @@ impl PowersOfTau {
         let [low, high] = [0, 1]
             .map(|n| keccak256([b"polytrie insecure tau", &[n][..], seed.as_bytes()].concat()));
         let tau = Fr::from_be_bytes_mod_order(&[high.0, low.0].concat());
-        let mut scalars = Vec::with_capacity(1 << height);
-        let mut power = Fr::ONE;
-        for _ in 0..1u64 << height {
-            scalars.push(power);
-            power *= tau;
-        }
-        let g1 = G1Projective::generator().batch_mul(&scalars);
+        let g1 = G1Projective::generator().batch_mul(&powers_of(tau, 1 << height));
         let g2: Vec<G2Projective> =
             (0..height).map(|k| G2Projective::generator() * tau.pow([1 << k])).collect();
         let g2 = G2Projective::normalize_batch(&g2);

@@ -14,31 +14,20 @@ impl PowersOfTau {
     /// If a file cannot be read, holds too little, or the points are not powers of one number.
     pub fn read_gnark(height: u8, g1: &Path, g2: &Path) -> Result<Self, PowersError> {
         check_height(height)?;
-        let n = 1usize << height;
-        let bytes = read_points(g1, 32, n as u64, height)?;
-        let g1 = bytes
-            .par_chunks_exact(32)
-            .enumerate()
-            .map(|(index, bytes)| {
-                let point = bytes.try_into().ok().and_then(decompress);
-                point.ok_or_else(|| PowersError::Point { path: g1.into(), index: index as u64 })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let bytes = read_points(g2, 64, u64::from(height), height)?;
-        let g2 = bytes
-            .chunks_exact(64)
-            .enumerate()
-            .map(|(index, bytes)| {
-                let point = bytes.try_into().ok().and_then(decompress_g2);
-                point.ok_or_else(|| PowersError::Point { path: g2.into(), index: index as u64 })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let g1 = read_points(g1, 1 << height, height, decompress)?;
+        let g2 = read_points(g2, u64::from(height), height, decompress_g2)?;
         Self { height, g1, g2, tau: None }.check()
     }
 }
 
 /// The first `needed` points of a file.
-fn read_points(path: &Path, size: u64, needed: u64, height: u8) -> Result<Vec<u8>, PowersError> {
+fn read_points<const SIZE: usize, P: Send>(
+    path: &Path,
+    needed: u64,
+    height: u8,
+    decode: fn(&[u8; SIZE]) -> Option<P>,
+) -> Result<Vec<P>, PowersError> {
+    let size = SIZE as u64;
     let io = |source| PowersError::Io { path: path.into(), source: Arc::new(source) };
     let file = File::open(path).map_err(io)?;
     let mut bytes = Vec::new();
@@ -47,5 +36,9 @@ fn read_points(path: &Path, size: u64, needed: u64, height: u8) -> Result<Vec<u8
     if found < needed {
         return Err(PowersError::TooFew { path: path.into(), found, needed, height });
     }
-    Ok(bytes)
+    let points = bytes.par_chunks_exact(SIZE).enumerate().map(|(index, bytes)| {
+        let point = <&[u8; SIZE]>::try_from(bytes).ok().and_then(decode);
+        point.ok_or_else(|| PowersError::Point { path: path.into(), index: index as u64 })
+    });
+    points.collect()
 }

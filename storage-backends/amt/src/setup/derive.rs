@@ -4,7 +4,7 @@ use super::{Setup, table::Table};
 use crate::{
     PowersOfTau, SLOT_BITS, SLOTS, VerifyingKey,
     batch::double_all,
-    fft::{Transform, root_of_unity},
+    fft::{Transform, powers_of, root_of_unity},
 };
 use ark_bn254::{Fr, G1Affine, G1Projective};
 use ark_ec::{PrimeGroup, ScalarMul, scalar_mul::BatchMulPreprocessing};
@@ -105,13 +105,7 @@ struct KnownTau {
 impl KnownTau {
     fn new(height: u8, tau: Fr) -> Self {
         let n = 1u64 << height;
-        let w = root_of_unity(height);
-        let mut roots = Vec::with_capacity(1 << height);
-        let mut root = Fr::ONE;
-        for _ in 0..n {
-            roots.push(root);
-            root *= w;
-        }
+        let roots = powers_of(root_of_unity(height), 1 << height);
         let mut lagrange: Vec<Fr> = roots.iter().map(|root| (tau - root) * Fr::from(n)).collect();
         batch_inversion(&mut lagrange);
         let numerator = tau.pow([n]) - Fr::ONE;
@@ -129,12 +123,8 @@ impl KnownTau {
     fn quotients(&self, depth: u8) -> Vec<G1Affine> {
         let m = 1u64 << (self.height - depth);
         let (power, step) = (self.tau.pow([m]), root_of_unity(self.height).pow([m]));
-        let mut root = Fr::ONE;
-        let mut scalars: Vec<Fr> = Vec::with_capacity(self.lagrange.len());
-        for _ in &self.lagrange {
-            scalars.push(power + root);
-            root *= step;
-        }
+        let mut scalars = powers_of(step, self.lagrange.len());
+        scalars.iter_mut().for_each(|root| *root += power);
         batch_inversion(&mut scalars);
         for (scalar, lagrange) in scalars.iter_mut().zip(&self.lagrange) {
             *scalar *= lagrange;

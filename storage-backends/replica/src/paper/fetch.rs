@@ -4,9 +4,9 @@ use crate::error::panicked;
 use alloy_primitives::{Address, U256};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
+use polytrie_kv::caught;
 use polytrie_state::{StateError, StateReader};
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -132,13 +132,12 @@ fn fetch(queue: &Receiver<Path>, shared: &FetchState) {
             continue;
         }
         // What the store fails with meets the block, too, where it reads the node itself.
-        let read = catch_unwind(AssertUnwindSafe(|| before.slot(&address, &slot)));
-        match read {
+        match caught(|| before.slot(&address, &slot)) {
             Ok(_) => {
                 shared.fetched.fetch_add(1, Relaxed);
             }
-            Err(panic) => {
-                shared.failure.lock().get_or_insert_with(|| panicked(&*panic));
+            Err(said) => {
+                shared.failure.lock().get_or_insert_with(|| panicked(said));
             }
         }
     }

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
 use polytrie_state::{
-    AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, Horizon, LayerSession,
+    AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccounts, Horizon, LayerSession,
     Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
     StateReader, Unaccepted, UndoRecord, WriteSet,
 };
@@ -112,10 +112,7 @@ impl StateLayer for PaperLayer {
         self.trie.reader()
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;

@@ -10,12 +10,10 @@ use crate::error::{gone, panicked};
 use crate::tests::Trouble;
 use alloy_primitives::{B256, U256, map::B256HashMap};
 use crossbeam_channel::{Receiver, Sender, select};
+use polytrie_kv::caught;
 use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, Prefetcher};
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::collections::VecDeque;
 
 /// The tries of one part. All of them belong to whoever holds this; nothing is shared.
 #[derive(Debug)]
@@ -137,17 +135,17 @@ impl Worker {
             return None;
         }
         // What a panic leaves half done is never used again.
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = caught(|| {
             #[cfg(test)]
             if let Some(trouble) = &self.trouble {
                 trouble.clone().strike()?;
             }
             action(self)
-        }));
+        });
         match done {
             Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => self.failure = Some(error),
-            Err(panic) => self.failure = Some(panicked(&*panic)),
+            Err(said) => self.failure = Some(panicked(said)),
         }
         None
     }

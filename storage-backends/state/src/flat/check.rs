@@ -68,12 +68,7 @@ impl FlatTables {
     ) -> Result<(), StateError> {
         let to = prefix_end(account);
         let range = KeyRange { from: account, to: to.as_deref(), reverse: false };
-        let mut found = false;
-        scan(store, self.accounts, range, |_, _| {
-            found = true;
-            Ok(ControlFlow::Break(()))
-        })?;
-        if !found {
+        if store.first(self.accounts, range)?.is_none() {
             let account = hex::encode_prefixed(account);
             report.problem(format!("there are slots of account {account}, which is not there"));
         }

@@ -1,7 +1,9 @@
 //! Two tables of flat rows: how they are read, listed and written.
 
 use super::{decode_account, decode_value, encode_account, encode_value};
-use crate::{Access, Account, StateError, WriteSet, hash_address, hash_slot, scan, write_codes};
+use crate::{
+    Access, Account, StateError, WriteSet, any_slot, hash_address, hash_slot, scan, write_codes,
+};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
 use std::ops::ControlFlow;
@@ -124,12 +126,7 @@ impl FlatTables {
     ///
     /// As [`Self::account`].
     pub fn has_slots(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
-        let mut found = false;
-        self.visit_slots(store, account, &B256::ZERO, |_, _| {
-            found = true;
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found)
+        any_slot(|visit| self.visit_slots(store, account, &B256::ZERO, visit))
     }
 
     /// Visits the accounts in order of their hash, beginning at `from`.

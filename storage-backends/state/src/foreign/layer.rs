@@ -8,7 +8,7 @@ use super::{
     undo::split,
 };
 use crate::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
     LayerSession, Lifecycle, Mark, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer,
     StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
     flat::{FlatReader, FlatSession},
@@ -84,10 +84,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         Ok(Arc::new(FlatReader::new(T::FLAT, rows.clone(), rows)))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
         let old = self.trail().mark();

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     HeadChange, LayerSession, Lifecycle, Outcome, Proof, Proposal, Prove, SlotVisit, StateError,
     StateLayer, StateReader, UndoRecord, WIPED_TABLE, WriteSet,
 };
@@ -112,10 +112,7 @@ impl StateLayer for OracleLayer {
         Ok(Arc::new(OracleReader(self.state())))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         let mut state = Oracle::default();
         for account in accounts {

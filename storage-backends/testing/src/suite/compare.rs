@@ -112,11 +112,8 @@ pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, co
         layer
             .accounts(from, &mut |hash, account| {
                 found.push((hash, account));
-                Ok(if found.len() < limit {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                })
+                let is_full = found.len() == limit;
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })
             .unwrap_or_else(|e| fail(e));
         let range = expected.accounts().range(from..).take(limit);
@@ -130,11 +127,8 @@ pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, co
         layer
             .slots(account, from, &mut |hash, value| {
                 found.push((hash, value));
-                Ok(if found.len() < limit {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                })
+                let is_full = found.len() == limit;
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })
             .unwrap_or_else(|e| fail(e));
         let range = slots.into_iter().flat_map(|slots| slots.range(from..)).take(limit);

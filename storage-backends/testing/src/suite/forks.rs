@@ -1,7 +1,7 @@
 //! Layers that go back, or on, beside the one they come from.
 
 use super::{Driver, LayerFactory, compare::assert_state};
-use crate::{Block, History, Seed};
+use crate::{History, Seed};
 use polytrie_state::{Commitment, StateError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,7 +16,7 @@ pub fn forks_go_their_own_way(factory: &dyn LayerFactory) {
     let mut seen = vec![driver.layer().commitment()];
     let mut last = None;
     for (at, block) in history.blocks.iter().enumerate() {
-        run(&mut driver, block);
+        driver.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
         seen.push(driver.layer().commitment());
         if rng.random_bool(0.15) {
             let mut forked = driver.fork();
@@ -54,7 +54,7 @@ fn walk(mut fork: Driver<'_>, history: &History, seen: &[Commitment], rng: &mut 
     prove(&fork, history, at);
     let other = history.fork(at, rng.random(), rng.random_range(1..4));
     for (n, block) in other.blocks.iter().enumerate() {
-        run(&mut fork, block);
+        fork.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
         assert_state(
             &fork,
             &other.states[n + 1],
@@ -72,9 +72,4 @@ fn prove(fork: &Driver<'_>, history: &History, at: usize) {
         let found = verify(&fork.layer().commitment(), &address, &[], &proof);
         assert_eq!(found, Ok(expected), "{address} in a fork at block {at}");
     }
-}
-
-fn run(driver: &mut Driver<'_>, block: &Block) {
-    let fail = |e: StateError| -> ! { panic!("{}: {e}", block.label) };
-    driver.run(block).unwrap_or_else(|e| fail(e));
 }

@@ -162,12 +162,11 @@ fn compare(driver: &Driver<'_>, expected: &Memory, context: &str) {
 
 fn run(driver: &mut Driver<'_>, history: &History, at: usize) {
     let block = &history.blocks[at];
-    let fail = |e: StateError| -> ! { panic!("block {} ({}): {e}", at + 1, block.label) };
-    driver.run(block).unwrap_or_else(|e| fail(e));
+    let done = driver.run(block);
+    done.unwrap_or_else(|e| panic!("block {} ({}): {e}", at + 1, block.label));
 }
 
 fn undo(driver: &mut Driver<'_>, history: &History, at: usize) {
     let block = &history.blocks[at - 1];
-    let fail = |e: StateError| -> ! { panic!("undo of block {at} ({}): {e}", block.label) };
-    driver.undo().unwrap_or_else(|e| fail(e));
+    driver.undo().unwrap_or_else(|e| panic!("undo of block {at} ({}): {e}", block.label));
 }

@@ -3,7 +3,6 @@
 use polytrie_kv::{KvError, Panicked};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
-    any::Any,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -90,8 +89,8 @@ impl Readers {
     }
 
     /// Notes what a thread panicked with.
-    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) {
-        self.panicked.get_or_init(|| Panicked::of(panic).in_thread("a thread that reads ahead"));
+    pub(super) fn panicked(&self, said: Panicked) {
+        self.panicked.get_or_init(|| said.in_thread("a thread that reads ahead"));
     }
 
     /// Whether all is well with the threads.

@@ -2,13 +2,8 @@
 
 use super::Readers;
 use parking_lot::{Condvar, Mutex};
-use polytrie_kv::KvError;
-use std::{
-    collections::VecDeque,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use polytrie_kv::{KvError, caught};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// What may wait; more is not read ahead.
 const MOST_WAITING: usize = 4_096;
@@ -133,10 +128,10 @@ impl<R: ReadAhead> Queue<R> {
             state.reading += 1;
             drop(state);
             // Nothing that a panic leaves half done is used again: the layer fails with it.
-            let read = catch_unwind(AssertUnwindSafe(|| reader.read(wanted)));
+            let read = caught(|| reader.read(wanted));
             drop(reader);
-            if let Err(panic) = read {
-                readers.panicked(&*panic);
+            if let Err(said) = read {
+                readers.panicked(said);
             }
             state = self.state.lock();
             state.reading -= 1;
