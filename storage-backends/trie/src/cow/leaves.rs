@@ -73,7 +73,10 @@ fn walk<V: LeafValue>(
     let node = match link.in_memory() {
         Some(node) if checked.is_none() => node,
         _ => {
-            loaded = load(&path, rows, 0)?;
+            loaded = match checked {
+                Some(_) => load(&path, rows, 0)?,
+                None => link.load(&path, rows, 0)?,
+            };
             &loaded
         }
     };
