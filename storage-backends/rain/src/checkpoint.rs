@@ -4,6 +4,7 @@ use crate::{
     TRIE, log,
     meta::{read_shard, write_shard},
     shard::{Lost, apply},
+    touches::Noted,
     version::{Part, empty_part},
     workers::Awaited,
 };
@@ -151,7 +152,7 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateEr
             )));
         }
         last = seq;
-        lost.absorb(apply(&mut part, &row.writes, store, seq)?);
+        lost.absorb(apply(&mut part, &row.writes, &Noted::plain(store), seq)?);
         Ok(())
     })?;
     Ok(Replayed { saved, part, lost, last })
