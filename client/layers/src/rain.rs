@@ -39,6 +39,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             name: RainLayer::NAME,
             on_witness: |witness| Ok(RainLayer::on_witness(witness, None)?),
         }),
+        bags: true,
         ..Hooks::NONE
     },
 };
