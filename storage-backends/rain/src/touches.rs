@@ -1,6 +1,6 @@
 //! How nodes come into memory, and how much of the state may be there.
 
-use crate::{SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
+use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_trie::{Nibbles, Readers, RowSource, Rows, TrieError};
@@ -23,6 +23,8 @@ pub(crate) struct Touches {
     measured: [AtomicU64; SHARD_COUNT],
     since: [AtomicU64; SHARD_COUNT],
     cache_bytes: u64,
+    /// Whether nodes of the store are compared with their hashes.
+    verify: bool,
     /// Threads that read for blocks, and how long the rows take.
     pub(crate) readers: Arc<Readers>,
     /// Nodes that others have read.
@@ -87,13 +89,14 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Those of a store, for a layer that keeps so many bytes of nodes.
-    pub(crate) fn new(store: Store, cache_bytes: usize) -> Self {
+    /// Those of a store, for a layer with these options.
+    pub(crate) fn new(store: Store, options: &RainOptions) -> Self {
         let none = || std::array::from_fn(|_| AtomicU64::new(0));
         let touches = Touches {
             measured: none(),
             since: none(),
-            cache_bytes: cache_bytes as u64,
+            cache_bytes: options.cache_bytes as u64,
+            verify: options.verify,
             readers: Arc::new(Readers::new(Readers::MOST, false)),
             offered: OfferedNodes::default(),
         };
@@ -173,5 +176,9 @@ impl RowSource for NodeRows<'_> {
             touches.came(shard, out.len() - before);
         }
         found
+    }
+
+    fn is_doubted(&self) -> bool {
+        self.touches.is_some_and(|touches| touches.verify)
     }
 }

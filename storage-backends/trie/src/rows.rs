@@ -34,6 +34,12 @@ pub trait RowSource: Sync {
         let _ = (path, hash, out);
         false
     }
+
+    /// Whether each row is compared with the reference that leads to it, because who keeps the rows is not trusted. The
+    /// copy-on-write tries do so where they read a key or change it.
+    fn is_doubted(&self) -> bool {
+        false
+    }
 }
 
 impl<R: RowSource> RowSource for &R {
@@ -43,6 +49,10 @@ impl<R: RowSource> RowSource for &R {
 
     fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
         R::given(self, path, hash, out)
+    }
+
+    fn is_doubted(&self) -> bool {
+        R::is_doubted(self)
     }
 }
 

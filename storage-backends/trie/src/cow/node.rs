@@ -8,7 +8,7 @@ use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
@@ -286,9 +286,31 @@ impl<V: LeafValue> Link<V> {
             return row::read_given(path, &bytes, now);
         }
         if rows.load(path, &mut bytes)? {
-            return row::read(path, &bytes, now);
+            let node = row::read(path, &bytes, now)?;
+            if rows.is_doubted() {
+                self.expect(&node, path)?;
+            }
+            return Ok(node);
         }
         self.leaf_above(path, rows, now)?.ok_or(TrieError::Missing { path: *path })
+    }
+
+    /// Compares a node that was read at a path with the reference.
+    ///
+    /// # Errors
+    ///
+    /// [`TrieError::Malformed`] if it is another one.
+    pub(super) fn expect(&self, node: &Node<V>, path: &Nibbles) -> Result<(), TrieError> {
+        let mut rlp = Vec::with_capacity(600);
+        node.encode(path.len(), &mut rlp, &mut Vec::new());
+        let reference = self.reference(path.len());
+        let is_it = match reference.as_hash() {
+            // The root of a trie is referred to by hash, however short it is.
+            Some(hash) => keccak256(&rlp) == hash,
+            None => ChildRef::to(&rlp) == *reference,
+        };
+        let reason = "it is not what its parent refers to";
+        if is_it { Ok(()) } else { Err(TrieError::Malformed { path: *path, reason }) }
     }
 
     /// The leaf in the stored row of the branch above, if this leads to it: a row that was given may have taken it for a node

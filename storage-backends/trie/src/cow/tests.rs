@@ -54,6 +54,19 @@ impl RowSource for Given<'_> {
     }
 }
 
+/// Stored rows that somebody keeps who is not trusted.
+struct Doubted(Memory);
+
+impl RowSource for Doubted {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.0.load(path, out)
+    }
+
+    fn is_doubted(&self) -> bool {
+        true
+    }
+}
+
 /// Keys that share long prefixes, and some that do not.
 fn key(n: u16) -> B256 {
     let mut key = B256::repeat_byte((n % 3) as u8 * 0x11);
@@ -359,6 +372,26 @@ proptest! {
                 prop_assert_eq!(joined.prove(&key(n), &rows, now).unwrap(), expected);
             }
         }
+    }
+}
+
+/// Rows that are sound, and not those of this trie.
+#[test]
+fn rows_of_another_trie_are_noticed() {
+    let stored = |value: u64| {
+        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        let change = |n| (key(n), Some(SlotValue(U256::from(value))));
+        let changes: BTreeMap<_, _> = (0..200).map(change).collect();
+        update(&mut trie, &Vec::from_iter(changes), &Memory::default(), 1);
+        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        (trie.root(), Doubted(rows))
+    };
+    let ((root, rows), (_, others)) = (stored(1), stored(2));
+    for n in 0..200 {
+        let trie = CowTrie::<SlotValue>::stored(root);
+        let other = trie.get(&key(n), &others, 0).map(|value| value.copied());
+        assert!(matches!(other, Err(TrieError::Malformed { .. })), "{other:?}");
+        assert_eq!(trie.get(&key(n), &rows, 0).unwrap(), Some(&SlotValue(U256::from(1))));
     }
 }
 
