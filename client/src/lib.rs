@@ -10,6 +10,6 @@ pub use polytrie_devnet::{self as devnet, rpc};
 pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
 pub use polytrie_node::{
-    access_lists, conformance, convert, datadir, import, prestate, process, state_dump, state_root,
-    witness,
+    access_lists, conformance, convert, datadir, import, prefetch, prestate, process, state_dump,
+    state_root, witness,
 };

@@ -1,7 +1,7 @@
 //! What only some layers can do, or a sentence that names one that can.
 
-use super::{DEFAULT_LAYER, stateless};
-use polytrie_state::{PastWitnesses, Prove, StateError, StateLayer, Stateless};
+use super::{DEFAULT_LAYER, LAYERS, LayerKind, stateless};
+use polytrie_state::{Bags, PastWitnesses, Prove, StateError, StateLayer, Stateless};
 
 /// The proofs of a layer.
 ///
@@ -32,6 +32,31 @@ pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError
     let reason = "does not hold what a witness leaves out";
     let other = || stateless().map_or(DEFAULT_LAYER, |kind| kind.name);
     layer.stateless().ok_or_else(|| lacking(layer, reason, other()))
+}
+
+/// What a layer can do with nodes that prefetchers read.
+///
+/// # Errors
+///
+/// If it can do nothing.
+pub fn bags(layer: &dyn StateLayer) -> Result<&dyn Bags, StateError> {
+    layer.bags().ok_or_else(|| takes_no_bags(layer.name()))
+}
+
+/// Fails with a sentence if a layer cannot do anything with nodes that prefetchers read.
+///
+/// # Errors
+///
+/// As [`bags`].
+pub fn expect_bags(kind: &LayerKind) -> Result<(), StateError> {
+    if kind.takes_bags() { Ok(()) } else { Err(takes_no_bags(kind.name)) }
+}
+
+fn takes_no_bags(layer: &'static str) -> StateError {
+    let other = LAYERS.iter().find(|kind| kind.takes_bags());
+    let other = other.map_or_else(String::new, |kind| format!("; use `{}`", kind.name));
+    let reason = format!("reads all nodes by itself and has no use for prefetchers{other}");
+    StateError::Unsupported { layer, reason }
 }
 
 fn lacking(layer: &dyn StateLayer, reason: &str, other: &str) -> StateError {

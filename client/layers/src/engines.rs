@@ -52,6 +52,12 @@ pub const ENGINES: &[EngineKind] = &[
     },
 ];
 
+/// Whether an engine has other machines keep the rows.
+#[cfg(feature = "rain")]
+pub(crate) fn is_elsewhere(name: &str) -> bool {
+    name == "cassandra"
+}
+
 /// The engine a new data directory gets by default.
 pub const DEFAULT_ENGINE: &str = "mdbx";
 

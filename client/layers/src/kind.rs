@@ -50,6 +50,8 @@ pub(super) struct Hooks {
     pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
     /// How it executes blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
+    /// Whether it can use nodes that prefetchers read.
+    pub(super) bags: bool,
     /// See [`LayerKind::writes_each_block`].
     pub(super) flushes_each_block: fn(&LayerOptions) -> bool,
     /// See [`LayerKind::provision`].
@@ -69,6 +71,7 @@ impl Hooks {
         suit_run: None,
         put_off: None,
         stateless: None,
+        bags: false,
         flushes_each_block: |_| false,
         provision: None,
         join: None,
@@ -179,6 +182,11 @@ impl LayerKind {
     /// How it executes blocks from witnesses, if it does.
     pub fn stateless(&self) -> Option<Stateless> {
         self.hooks.stateless
+    }
+
+    /// Whether it can use nodes that prefetchers read ([`bags`](crate::bags)).
+    pub const fn takes_bags(&self) -> bool {
+        self.hooks.bags
     }
 
     /// What the layer lacks, if it cannot be opened and that may be made up.

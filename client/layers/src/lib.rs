@@ -35,7 +35,7 @@ mod unknown;
 pub mod values;
 
 pub use cache::user_cache;
-pub use capabilities::{past_witnesses, proofs, stateless_on};
+pub use capabilities::{bags, expect_bags, past_witnesses, proofs, stateless_on};
 pub use engines::{
     DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, open_engine,
 };

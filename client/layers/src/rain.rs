@@ -1,6 +1,9 @@
 //! `rain`.
 
-use super::kind::{Hooks, LayerKind, Stateless};
+use super::{
+    engines::is_elsewhere,
+    kind::{Hooks, LayerKind, Stateless},
+};
 use clap::Args;
 use polytrie_rain::{RainLayer, RainOptions, verify};
 use serde::{Deserialize, Serialize};
@@ -29,6 +32,7 @@ pub(super) const KIND: LayerKind = LayerKind {
         let options = RainOptions {
             retain: options.rain.retain,
             cache_bytes: options.trie_cache,
+            verify: is_elsewhere(place.store.engine_name()),
             ..RainOptions::default()
         };
         Ok(RainLayer::open(place.store, options)?)
@@ -39,6 +43,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             name: RainLayer::NAME,
             on_witness: |witness| Ok(RainLayer::on_witness(witness, None)?),
         }),
+        bags: true,
         ..Hooks::NONE
     },
 };

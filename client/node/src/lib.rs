@@ -1,6 +1,6 @@
 //! What a node does with blocks and state, on any layer: data directories, import, states in and out as dumps, conversion of
 //! one layer's state into another's, witnesses, access lists,
-//! payloads of the Engine API, and the official tests.
+//! payloads of the Engine API, prefetchers, and the official tests.
 
 pub mod access_lists;
 pub mod conformance;
@@ -8,6 +8,7 @@ pub mod convert;
 pub mod datadir;
 pub mod import;
 pub mod payload;
+pub mod prefetch;
 pub mod prestate;
 pub mod process;
 pub mod state_dump;

@@ -8,6 +8,7 @@ use crate::{
     datadir::{FlatError, OpenError},
     import::{ImportError, ShadowError},
     layers::UnknownKind,
+    prefetch::PrefetchError,
     prestate::PrestateError,
     state_dump::StateDumpError,
 };
@@ -334,6 +335,20 @@ impl From<PrestateError> for Failure {
             PrestateError::Form { .. } | PrestateError::Gap { .. } => {
                 Self::Invalid(error.to_string())
             }
+        }
+    }
+}
+
+impl From<PrefetchError> for Failure {
+    fn from(error: PrefetchError) -> Self {
+        match error {
+            PrefetchError::Refused { .. } => Self::Usage(error.to_string()),
+            PrefetchError::Listen { .. }
+            | PrefetchError::Connect { .. }
+            | PrefetchError::Broken { .. } => Self::Machine(error.to_string()),
+            PrefetchError::Open(error) => error.into(),
+            PrefetchError::State(error) => error.into(),
+            PrefetchError::Thread(error) => error.into(),
         }
     }
 }

@@ -19,14 +19,16 @@ use crate::{
     },
     layers::values::{MOST_THREADS, some_at_most},
     layers::{self, DEFAULT_LAYER},
+    prefetch::{PrefetcherReport, Prefetchers},
     prestate::Prestate,
     state_dump::Step,
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::Durability;
+use polytrie_kv::{Durability, MemoryEngine};
 use polytrie_state::StateError;
 use std::{
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
 };
@@ -46,7 +48,7 @@ pub(super) struct ImportArgs {
     /// file holds a block and what it touches, as scripts/fetch-prestate asks a node for it, or is a witness, as --witness
     /// writes it. Everything is checked but state roots, as a part of a state has another root. Nothing is kept: the state
     /// is in --datadir (without it, in memory) until the command ends, which removes it.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal", "bal_build"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal", "bal_build", "prefetchers"])]
     prestate: Option<PathBuf>,
     /// With --prestate: accounts in the state, those that the blocks touch included, so that tries are as deep as those of a
     /// state of this size.
@@ -90,6 +92,12 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
+    /// Listen on this address (port 0: any that is free) for processes that read what the next blocks will need, on other machines
+    /// perhaps (`polytrie prefetch`). What they send is verified by hash where it is used, and nothing waits for them. Only the layer
+    /// `rain` has a use for them. Nobody is asked who he is: whoever reaches the port sees the blocks that are announced, and
+    /// can waste time and memory of this process, up to a bound, but change nothing. So it belongs into a private network.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prefetchers: Option<SocketAddr>,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
     /// and, where both have one, every state root; the first difference ends the import with exit code 1.
     #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
@@ -164,6 +172,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         return run_partial(&args, dir, options, result, logging);
     }
     import::expect_files(&args.files)?;
+    let listener = args.listener(&options)?;
     // The figures of an earlier import are not lost to a mistake about the directory they are of.
     let (mut logs, mut begun) = (None, None);
     if options.is_new() {
@@ -187,6 +196,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|layer| Shadow::open(layer, &options, &dir, &chain, &interrupt))
         .transpose()?;
+    let prefetchers = listener.map(|listener| Prefetchers::start(listener, &chain)).transpose()?;
+    if let Some(prefetchers) = &prefetchers {
+        tracing::info!("prefetchers connect to {}", prefetchers.address());
+    }
     let (csv, trace) = match logs {
         Some(logs) => logs,
         None => args.create_logs()?,
@@ -198,6 +211,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let import_options = ImportOptions {
         files: args.files.clone(),
         begun,
+        prefetchers,
         csv,
         trace,
         shadow,
@@ -378,6 +392,15 @@ impl ImportArgs {
         Ok((csv, self.trace.as_deref().map(TraceLog::create).transpose()?))
     }
 
+    /// Where prefetchers are taken in, if they are.
+    fn listener(&self, options: &OpenOptions) -> Result<Option<TcpListener>, Failure> {
+        if self.prefetchers.is_some() && options.kv.as_deref() == Some(MemoryEngine::NAME) {
+            let reason = "--kv memory keeps nothing that prefetchers could read; leave out --prefetchers, or name another engine";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        Ok(self.prefetchers.map(Prefetchers::bind).transpose()?)
+    }
+
     fn witness_dir(&self) -> Result<Option<WitnessDir>, Failure> {
         let create = |dir: &Path| {
             WitnessDir::create(dir)
@@ -415,6 +438,16 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
     if report.listed > 0 {
         tracing::info!("what {} blocks touch was known ahead", report.listed);
     }
+    if let Some(prefetchers) = &report.prefetchers {
+        let PrefetcherReport { connected, announced, sent } = prefetchers;
+        tracing::info!(
+            "{connected} prefetchers, {announced} blocks announced to them; {} bags came in time and {} late; {} of {} nodes were used",
+            sent.bags,
+            sent.late,
+            sent.used,
+            sent.nodes
+        );
+    }
     if let Some(shadow) = &report.shadow {
         let roots =
             if shadow.roots { "and state root" } else { "(its state roots cannot be compared)" };
@@ -443,6 +476,9 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
                 format!("makes no witnesses of blocks as they are executed; use `{maker}`");
             return Err(StateError::Unsupported { layer: kind.name, reason }.into());
         }
+    }
+    if args.prefetchers.is_some() {
+        layers::expect_bags(kind)?;
     }
     // A run that stops at an invalid block keeps the genesis block even if the first block is invalid.
     let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) else {

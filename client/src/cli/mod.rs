@@ -16,6 +16,7 @@ mod init;
 mod input;
 mod logging;
 mod output;
+mod prefetch;
 mod proof;
 mod serving;
 #[cfg(feature = "lvmt")]
@@ -64,6 +65,7 @@ enum Command {
     Witness(witness::WitnessCommand),
     #[command(subcommand)]
     Db(db::DbCommand),
+    Prefetch(prefetch::PrefetchArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -102,6 +104,7 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
         Command::Proof(command) => proof::run(command),
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
+        Command::Prefetch(args) => prefetch::run(args),
         Command::Completions(args) => completions::run(&args),
     });
     // What it had to say comes before the error.
@@ -153,6 +156,7 @@ impl Command {
             Self::Engine(args) => args.data.datadir.as_deref(),
             Self::Proof(command) => command.datadir(),
             Self::Db(command) => Some(command.datadir()),
+            Self::Prefetch(args) => Some(&args.data.datadir),
             _ => None,
         }
     }

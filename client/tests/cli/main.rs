@@ -43,6 +43,8 @@ mod layered;
 mod limits;
 mod options;
 mod prefetch;
+#[cfg(feature = "rain")]
+mod prefetchers;
 mod prestate;
 mod proofs;
 mod reorganisation;

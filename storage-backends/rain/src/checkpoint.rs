@@ -4,6 +4,7 @@ use crate::{
     TRIE, log,
     meta::{read_shard, write_shard},
     shard::{Lost, apply},
+    touches::Noted,
     version::{Part, empty_part},
     workers::Awaited,
 };
@@ -80,7 +81,8 @@ pub(crate) fn checkpoint(
     store: &dyn Read,
 ) -> Result<Batch, StateError> {
     let mut nodes = TRIE.account_sink(Batch::new());
-    let leaves = part.write_since(since, &lost.accounts, &mut nodes);
+    let account_rows = TRIE.account_rows(store);
+    let leaves = part.write_since(since, &lost.accounts, &account_rows, &mut nodes)?;
     let mut batch = nodes.into_inner();
     let wiped: B256Set = lost.wiped.iter().copied().collect();
     for owner in &wiped {
@@ -95,14 +97,17 @@ pub(crate) fn checkpoint(
     for (owner, entry) in leaves {
         let paths = gone.remove(&owner).unwrap_or_default();
         let mut rows = TRIE.storage_sink(batch, owner);
-        entry.storage.write_since(since, &paths, &mut rows);
+        entry.storage.write_since(since, &paths, &TRIE.storage_rows(store, owner), &mut rows)?;
         batch = rows.into_inner();
     }
     // What is left are accounts that lost their slots and then went themselves, or are again what they were.
     for (owner, paths) in gone {
         let mut rows = TRIE.storage_sink(batch, owner);
-        match part.get(&owner, &TRIE.account_rows(store), seq)? {
-            Some(entry) => drop(entry.storage.write_since(since, &paths, &mut rows)),
+        match part.get(&owner, &account_rows, seq)? {
+            Some(entry) => {
+                let stored = TRIE.storage_rows(store, owner);
+                drop(entry.storage.write_since(since, &paths, &stored, &mut rows)?);
+            }
             None => paths.iter().for_each(|path| rows.delete(path)),
         }
         batch = rows.into_inner();
@@ -147,7 +152,7 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateEr
             )));
         }
         last = seq;
-        lost.absorb(apply(&mut part, &row.writes, store, seq)?);
+        lost.absorb(apply(&mut part, &row.writes, &Noted::plain(store), seq)?);
         Ok(())
     })?;
     Ok(Replayed { saved, part, lost, last })

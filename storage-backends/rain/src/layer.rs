@@ -1,13 +1,13 @@
 //! The seam.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
-    reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
+    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, bags::OfferedNodes, check,
+    proof, reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
     StateReader, Stateless, Touched, WIPED_TABLE, WriteSet,
 };
@@ -45,6 +45,16 @@ impl RainLayer {
     ) -> Result<RainSession, StateError> {
         let (proposal, head) = RainCore::begin(&self.shared)?;
         Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
+    }
+
+    /// Levels of the account trie that always stay in memory.
+    pub(crate) fn levels(&self) -> usize {
+        self.shared.options.retain
+    }
+
+    /// Nodes that others have read for it.
+    pub(crate) fn offered(&self) -> &OfferedNodes {
+        &self.shared.source.touches.offered
     }
 
     pub(crate) fn head_reader(&self) -> Result<RainReader, StateError> {
@@ -131,6 +141,10 @@ impl StateLayer for RainLayer {
     }
 
     fn stateless(&self) -> Option<&dyn Stateless> {
+        Some(self)
+    }
+
+    fn bags(&self) -> Option<&dyn Bags> {
         Some(self)
     }
 }

@@ -11,9 +11,11 @@
 //! - `workers.rs`, `touches.rs`: the threads, and what comes into memory,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written; `state.rs`: how it comes back,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
+//! - `bags.rs`: nodes that other processes have read for it,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs,
 //! - `options.rs`: what can be set.
 
+mod bags;
 mod change;
 mod check;
 mod checkpoint;

@@ -7,6 +7,7 @@ use crate::{
     log::ShardWrite,
     meta::{Meta, write_shard},
     shard::apply,
+    touches::Noted,
     version::{Part, Version, empty_part, shard_of},
 };
 use polytrie_kv::{Batch, Store};
@@ -81,7 +82,7 @@ impl Portion {
                 let before = &saved[shard];
                 let seq = before.seq + 1;
                 let mut part = before.part.clone();
-                let lost = apply(&mut part, writes, store, seq)?;
+                let lost = apply(&mut part, writes, &Noted::plain(store), seq)?;
                 CowTrie::resolve_all([&part]);
                 let rows = checkpoint(shard, &part, (before.seq, seq), &lost, store)?;
                 let part = Part::stored_part(shard as u8, &part.root_reference());

@@ -1,7 +1,6 @@
 //! One block under way.
 
 use crate::{
-    TRIE,
     change::change,
     shared::{RainChange, RainCore},
     touches::Source,
@@ -91,7 +90,7 @@ impl LayerSession for RainSession {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
         let store = &self.proposal.change.shared.source.noted();
-        let (rows, now) = (TRIE.storage_rows(store, *account), self.parent.seq);
+        let (rows, now) = (store.rows_of(Some(*account)), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
             storage.get(hash, &rows, now)?.copied()
@@ -139,11 +138,13 @@ impl LayerSession for RainSession {
         announced.end().map_err(|error| proposal.poison(error.into()))?;
         drop((storage, so_far));
         let source = &proposal.change.shared.source;
+        let touches = Arc::clone(&source.touches);
         let witness = asked
             .map(|asked| witness::make(&parent, &source.noted(), &asked, writes, witness_levels))
             .transpose()?;
-        let outcome = RainCore::finish(proposal, (number, parent), writes)?;
-        Ok(Outcome { witness, ..outcome })
+        let outcome = RainCore::finish(proposal, (number, parent), writes);
+        touches.offered.over(number);
+        Ok(Outcome { witness, ..outcome? })
     }
 }
 

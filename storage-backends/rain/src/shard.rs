@@ -1,8 +1,7 @@
 //! What a change does to a shard.
 
-use crate::{TRIE, log::ShardWrite, version::Part};
+use crate::{log::ShardWrite, touches::Noted, version::Part};
 use alloy_primitives::B256;
-use polytrie_kv::Read;
 use polytrie_state::StateError;
 use polytrie_trie::{
     Nibbles, SlotValue,
@@ -33,10 +32,10 @@ impl Lost {
 pub(crate) fn apply(
     part: &mut Part,
     writes: &[ShardWrite],
-    store: &dyn Read,
+    store: &Noted<'_>,
     seq: u64,
 ) -> Result<Lost, StateError> {
-    let rows = TRIE.account_rows(store);
+    let rows = store.rows_of(None);
     let mut lost = Lost::default();
     let mut changes: Vec<(B256, Option<Entry>)> = Vec::new();
     for write in writes {
@@ -67,7 +66,7 @@ pub(crate) fn apply(
             .collect();
         if !slots.is_empty() {
             let mut gone = Vec::new();
-            let rows = TRIE.storage_rows(store, write.hash);
+            let rows = store.rows_of(Some(write.hash));
             entry.storage.update(&slots, &rows, seq, &mut gone)?;
             if !gone.is_empty() {
                 lost.storages.push((write.hash, gone));

@@ -159,7 +159,7 @@ impl RainCore {
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
         let (lifecycle, State { version, shards }) =
             Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
-        let source = Source::new(store, options.cache_bytes);
+        let source = Source::new(store, &options);
         Ok(Self {
             lifecycle,
             changes: source.clone(),
@@ -184,7 +184,7 @@ impl RainCore {
         Ok(Self {
             lifecycle: Lifecycle::new(store.clone()),
             source: Source { store: store.clone(), touches: touches.clone() },
-            changes: Source::new(store, self.options.cache_bytes),
+            changes: Source::new(store, &self.options),
             options: self.options,
             workers: None,
             head: RwLock::new(version.into()),

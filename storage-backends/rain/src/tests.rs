@@ -26,7 +26,7 @@ fn account(n: u64) -> Account {
 
 fn loaded(cache_bytes: usize) -> (Store, Arc<RainLayer>) {
     let store = Store::memory(RainLayer::TABLES).unwrap();
-    let options = RainOptions { retain: 0, cache_bytes, undo: true };
+    let options = RainOptions { retain: 0, cache_bytes, ..RainOptions::default() };
     let layer = RainLayer::open(store.clone(), options).unwrap();
     let mut accounts: Vec<_> = (0..ACCOUNTS).map(|n| (hash_address(&address(n)), n)).collect();
     accounts.sort_unstable();

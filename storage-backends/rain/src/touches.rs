@@ -1,9 +1,9 @@
-//! How much of the state may be in memory.
+//! How nodes come into memory, and how much of the state may be there.
 
-use crate::{SHARD_COUNT, STORAGE_NODES, version::shard_of};
+use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
-use polytrie_trie::Readers;
+use polytrie_trie::{Nibbles, Readers, RowSource, Rows, TrieError};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -23,8 +23,12 @@ pub(crate) struct Touches {
     measured: [AtomicU64; SHARD_COUNT],
     since: [AtomicU64; SHARD_COUNT],
     cache_bytes: u64,
+    /// Whether nodes of the store are compared with their hashes.
+    verify: bool,
     /// Threads that read for blocks, and how long the rows take.
     pub(crate) readers: Arc<Readers>,
+    /// Nodes that others have read.
+    pub(crate) offered: OfferedNodes,
 }
 
 impl Touches {
@@ -61,7 +65,14 @@ impl Touches {
 
     /// Rows that note each node which is read, for nodes that will stay in memory.
     pub(crate) const fn noting<'a>(&'a self, rows: &'a dyn Read) -> Noted<'a> {
-        Noted { rows, touches: self }
+        Noted { rows, touches: Some(self) }
+    }
+
+    /// Notes a node of a shard that was read, and how long its row is. The node above the shards belongs to none.
+    fn came(&self, shard: Option<usize>, row: usize) {
+        if let Some(shard) = shard.filter(|shard| *shard < SHARD_COUNT) {
+            self.add(shard, NODE_BYTES + GROWTH * row as u64);
+        }
     }
 
     fn add(&self, shard: usize, bytes: u64) {
@@ -78,14 +89,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Those of a store, for a layer that keeps so many bytes of nodes.
-    pub(crate) fn new(store: Store, cache_bytes: usize) -> Self {
+    /// Those of a store, for a layer with these options.
+    pub(crate) fn new(store: Store, options: &RainOptions) -> Self {
         let none = || std::array::from_fn(|_| AtomicU64::new(0));
         let touches = Touches {
             measured: none(),
             since: none(),
-            cache_bytes: cache_bytes as u64,
+            cache_bytes: options.cache_bytes as u64,
+            verify: options.verify,
             readers: Arc::new(Readers::new(Readers::MOST, false)),
+            offered: OfferedNodes::default(),
         };
         Self { store, touches: Arc::new(touches) }
     }
@@ -99,24 +112,34 @@ impl Source {
 /// Rows, and a note of those that were read.
 pub(crate) struct Noted<'a> {
     rows: &'a dyn Read,
-    touches: &'a Touches,
+    /// `None` if nobody takes note.
+    touches: Option<&'a Touches>,
+}
+
+impl<'a> Noted<'a> {
+    /// Rows as they are stored, of which nobody takes note.
+    pub(crate) const fn plain(rows: &'a dyn Read) -> Self {
+        Self { rows, touches: None }
+    }
+
+    /// The rows of the storage trie of an account, or of the account trie.
+    pub(crate) fn rows_of(&self, owner: Option<B256>) -> NodeRows<'_> {
+        NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
+    }
 }
 
 impl Read for Noted<'_> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        let Some(touches) = self.touches else { return self.rows.get_into(table, key, out) };
         let before = out.len();
-        let found = self.touches.readers.timed(|| self.rows.get_into(table, key, out))?;
+        let found = touches.readers.timed(|| self.rows.get_into(table, key, out))?;
         if found {
             let shard = if table == STORAGE_NODES {
                 key.first_chunk().map(|account| shard_of(&B256::new(*account)))
             } else {
                 key.first().map(|nibble| usize::from(*nibble))
             };
-            let bytes = NODE_BYTES + GROWTH * (out.len() - before) as u64;
-            // The node above the shards belongs to none.
-            if let Some(shard) = shard.filter(|shard| *shard < SHARD_COUNT) {
-                self.touches.add(shard, bytes);
-            }
+            touches.came(shard, out.len() - before);
         }
         Ok(found)
     }
@@ -128,5 +151,34 @@ impl Read for Noted<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         self.rows.scan(table, range, visit)
+    }
+}
+
+/// The rows of one trie: those that others have read for this layer, else those of the store.
+pub(crate) struct NodeRows<'a> {
+    stored: Rows<&'a dyn Read>,
+    owner: Option<B256>,
+    touches: Option<&'a Touches>,
+}
+
+impl RowSource for NodeRows<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.stored.load(path, out)
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        let Some(touches) = self.touches else { return false };
+        let before = out.len();
+        let found = touches.offered.find(self.owner, path, hash, out);
+        if found {
+            let first = path.first().map(usize::from);
+            let shard = self.owner.as_ref().map_or(first, |account| Some(shard_of(account)));
+            touches.came(shard, out.len() - before);
+        }
+        found
+    }
+
+    fn is_doubted(&self) -> bool {
+        self.touches.is_some_and(|touches| touches.verify)
     }
 }

@@ -1,6 +1,6 @@
 //! The state after one block: 16 pointers and what follows from them.
 
-use crate::{SHARD_COUNT, TRIE};
+use crate::{SHARD_COUNT, TRIE, touches::Noted};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::{SlotVisit, StateError};
@@ -48,11 +48,11 @@ impl Version {
     /// An account. Nodes that are not in memory come from `store`.
     pub(crate) fn account(
         &self,
-        store: &dyn Read,
+        store: &Noted<'_>,
         hash: &B256,
     ) -> Result<Option<&Entry>, StateError> {
         let part = &self.parts[shard_of(hash)];
-        Ok(part.get(hash, &TRIE.account_rows(store), self.seq)?)
+        Ok(part.get(hash, &store.rows_of(None), self.seq)?)
     }
 
     /// What is wanted of an account. Nodes that are not in memory are read, and not kept.
@@ -74,12 +74,12 @@ impl Version {
     /// The value of a slot; zero where there is none.
     pub(crate) fn slot(
         &self,
-        store: &dyn Read,
+        store: &Noted<'_>,
         account: &B256,
         slot: &B256,
     ) -> Result<U256, StateError> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
-        let rows = TRIE.storage_rows(store, *account);
+        let rows = store.rows_of(Some(*account));
         let value = entry.storage.get(slot, &rows, self.seq)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }

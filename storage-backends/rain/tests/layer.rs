@@ -41,10 +41,10 @@ impl LayerFactory for Rain {
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         // Nothing kept but what must be; a little; everything.
-        let budgets = [(0, 0), (2, 20_000), (6, usize::MAX)];
+        let budgets = [(0, 0, true), (2, 20_000, true), (6, usize::MAX, false)];
         budgets
-            .map(|(retain, cache_bytes)| {
-                Box::new(Self(RainOptions { retain, cache_bytes, undo: true })) as _
+            .map(|(retain, cache_bytes, verify)| {
+                Box::new(Self(RainOptions { retain, cache_bytes, undo: true, verify })) as _
             })
             .into()
     }

@@ -1,6 +1,9 @@
 //! What only some layers can do. A layer hands out what it can; callers say who else could where it cannot.
 
-use crate::{BlockRef, LayerSession, Proof, StateError, StateLayer, Touched, Witness, WriteSet};
+use crate::{
+    Access, BagCounts, BagNode, BlockRef, LayerSession, Proof, StateError, StateLayer, TakeNode,
+    Touched, Witness, WriteSet,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::sync::Arc;
 
@@ -60,6 +63,33 @@ pub trait Stateless {
     ///
     /// [`StateError::Corrupt`] if the witness is damaged; or if the store fails.
     fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError>;
+}
+
+/// Nodes that another process, on another machine perhaps, reads for this one ahead of blocks. Each is verified by its hash
+/// where it is used, so the other one need not be trusted, nor be at the same block: nothing but time depends on it.
+pub trait Bags {
+    /// Levels of the account trie that it keeps in memory, so that nobody need send nodes of them.
+    fn levels_kept(&self) -> u8;
+
+    /// Reads what is stored on the way to accounts and slots for a layer that has so many levels of the account trie, each node
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    fn pack(
+        &self,
+        accesses: &[Access],
+        levels: u8,
+        take: &mut TakeNode<'_>,
+    ) -> Result<(), StateError>;
+
+    /// Takes nodes that were read for the block with this number. If its turn is not over, those that are nodes are kept
+    /// until it is, as far as there is room.
+    fn offer(&self, block: u64, nodes: Vec<BagNode>);
+
+    /// What became of what was offered.
+    fn counts(&self) -> BagCounts;
 }
 
 /// Forgetting what newer versions have replaced.

@@ -1,8 +1,8 @@
 //! A layer at its head.
 
 use crate::{
-    Account, CheckReport, Commitment, Fork, GenesisAccounts, LayerSession, Outcome, PastWitnesses,
-    PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
+    Account, Bags, CheckReport, Commitment, Fork, GenesisAccounts, LayerSession, Outcome,
+    PastWitnesses, PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
 };
 use alloy_primitives::{B256, U256};
 use serde::Serialize;
@@ -147,6 +147,11 @@ pub trait StateLayer: Debug + Send + Sync {
 
     /// Witnesses of blocks as they are executed, if it makes them, and what can be done with them.
     fn stateless(&self) -> Option<&dyn Stateless> {
+        None
+    }
+
+    /// Nodes that other processes read for it, if it can use them.
+    fn bags(&self) -> Option<&dyn Bags> {
         None
     }
 

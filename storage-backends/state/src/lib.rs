@@ -21,6 +21,7 @@
 
 mod access;
 mod account;
+mod bag;
 mod beside;
 mod byte_cache;
 mod cache;
@@ -60,9 +61,10 @@ mod writes;
 
 pub use access::Access;
 pub use account::Account;
+pub use bag::{BagCounts, BagNode, TakeNode};
 pub use beside::Beside;
 pub use byte_cache::ByteCache;
-pub use capabilities::{PastWitnesses, Prove, Prune, Pruned, Stateless};
+pub use capabilities::{Bags, PastWitnesses, Prove, Prune, Pruned, Stateless};
 pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};

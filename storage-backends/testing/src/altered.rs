@@ -6,7 +6,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, AccountVisit, AccountWrite, BlockRef, CheckReport, Commitment, Fork,
+    Access, Account, AccountVisit, AccountWrite, Bags, BlockRef, CheckReport, Commitment, Fork,
     GenesisAccounts, Horizon, LayerSession, Outcome, PastWitnesses, PendingOutcome, Prove, Prune,
     SlotVisit, StateError, StateLayer, StateReader, Stateless, UndoRecords, Wants, WriteSet,
 };
@@ -137,6 +137,10 @@ impl<A: AlterLayer> StateLayer for AlteredLayer<A> {
 
     fn stateless(&self) -> Option<&dyn Stateless> {
         self.inner.stateless()
+    }
+
+    fn bags(&self) -> Option<&dyn Bags> {
+        self.inner.bags()
     }
 
     fn pruning(&self) -> Option<&dyn Prune> {

@@ -26,11 +26,33 @@ pub trait RowSource: Sync {
     ///
     /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
+
+    /// Appends a row of the node at `path` that has this hash, if somebody gave one, and returns whether there is one. Who
+    /// gave it need not be trusted: only rows are given of which [`hash_of_row`](crate::cow::hash_of_row) says that they
+    /// hold this node at this path.
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        let _ = (path, hash, out);
+        false
+    }
+
+    /// Whether each row is compared with the reference that leads to it, because who keeps the rows is not trusted. The
+    /// copy-on-write tries do so where they read a key or change it.
+    fn is_doubted(&self) -> bool {
+        false
+    }
 }
 
 impl<R: RowSource> RowSource for &R {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         R::load(self, path, out)
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        R::given(self, path, hash, out)
+    }
+
+    fn is_doubted(&self) -> bool {
+        R::is_doubted(self)
     }
 }
 

@@ -59,7 +59,7 @@ pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use intrinsic::{intrinsic_gas, precompiles};
 pub use listed::{Listed, ListedBlock, accesses};
-pub use prefetch::{Prefetch, Prefetcher};
+pub use prefetch::{Foresight, Prefetch, Prefetcher};
 pub use rewards::block_rewards;
 pub use run::{BlockRun, Executed, Executor, Included};
 pub use senders::{SenderError, recover_authorities, recover_in_parallel, recover_senders};

@@ -28,6 +28,7 @@ pub use trace::TraceLog;
 
 use crate::{
     access_lists::{AccessListReader, AccessListWriter},
+    prefetch::Prefetchers,
     witness::WitnessDir,
 };
 use polytrie_chain::Chain;
@@ -52,6 +53,8 @@ pub struct ImportOptions {
     pub threads: usize,
     /// Whether blocks are run ahead of their turn, to read what they will need.
     pub prefetch: Prefetch,
+    /// Other processes that read what blocks will need, if there may be any.
+    pub prefetchers: Option<Prefetchers>,
     /// Set from outside to stop after the block under way.
     pub interrupt: Arc<AtomicBool>,
     /// How progress is shown.
@@ -84,6 +87,7 @@ impl ImportOptions {
             to: None,
             threads: 1,
             prefetch: Prefetch::Off,
+            prefetchers: None,
             interrupt: Arc::default(),
             display: Display::Quiet,
             csv: None,

@@ -1,6 +1,6 @@
 //! What an import did, in figures.
 
-use crate::{process::peak_rss_bytes, witness::WitnessDir};
+use crate::{prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir};
 use polytrie_chain::{BlockStats, Chain, Head};
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::CommitmentKind;
@@ -62,6 +62,9 @@ pub struct ImportReport {
     /// What was written so that the blocks can be executed without state, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<WitnessReport>,
+    /// What came of prefetchers, if there could be any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetchers: Option<PrefetcherReport>,
     /// Blocks whose access lists were written, if they were to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lists_written: Option<u64>,
@@ -170,6 +173,7 @@ impl ImportReport {
             layer: BTreeMap::new(),
             shadow: None,
             witnesses: None,
+            prefetchers: None,
             lists_written: None,
             peak_rss_bytes: 0,
         }

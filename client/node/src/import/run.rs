@@ -8,7 +8,7 @@ use super::{
     pipeline::{self, Content, Pipeline, Prepared},
     waiting::{Executed, Waiting},
 };
-use crate::access_lists::AccessListWriter;
+use crate::{access_lists::AccessListWriter, prefetch::Prefetchers};
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
 use polytrie_kv::CountersSnapshot;
@@ -99,6 +99,7 @@ impl<'c> Run<'c> {
         report.shadow = self.options.shadow.as_ref().map(Shadow::report);
         report.witnesses = self.options.witnesses.as_ref().map(WitnessReport::of);
         report.lists_written = self.options.access_lists.as_ref().map(AccessListWriter::written);
+        report.prefetchers = self.options.prefetchers.map(Prefetchers::finish);
         report
     }
 
@@ -202,6 +203,9 @@ impl<'c> Run<'c> {
         let (number, hash) = (candidate.header.number, candidate.header.hash());
         self.tell_before_branch(&candidate)?;
         ahead.begin(&mut candidate, self.chain)?;
+        if let Some(prefetchers) = &mut self.options.prefetchers {
+            prefetchers.announce(&mut ahead.blocks);
+        }
         let transactions = candidate.block.body.transactions.len();
         let again = self.options.shadow.is_some().then(|| candidate.clone());
         let inserted = match self.chain.insert(candidate) {
@@ -210,6 +214,9 @@ impl<'c> Run<'c> {
         };
         self.report.prefetched = ahead.executed(transactions, self.chain);
         self.report.listed = ahead.listed();
+        if let Some(prefetchers) = &mut self.options.prefetchers {
+            prefetchers.executed(self.chain.db().store());
+        }
         self.count(number, hash, place, inserted)?;
         self.write_witnesses()?;
         self.write_access_lists()?;

@@ -9,6 +9,8 @@ pub(super) struct Children<V> {
     /// Which ones are nodes of their own, and which ones are leaves.
     inner: u16,
     leaf: u16,
+    /// Which ones of the former may be leaves, which stand in the stored row of this branch: see [`Self::doubt`].
+    doubtful: u16,
     links: Vec<Link<V>>,
     leaves: Vec<Leaf<V>>,
 }
@@ -30,7 +32,7 @@ pub(super) enum Item<V> {
 
 impl<V> Default for Children<V> {
     fn default() -> Self {
-        Self { inner: 0, leaf: 0, links: Vec::new(), leaves: Vec::new() }
+        Self { inner: 0, leaf: 0, doubtful: 0, links: Vec::new(), leaves: Vec::new() }
     }
 }
 
@@ -43,6 +45,7 @@ impl<V> Children<V> {
         let mut children = Self {
             inner: 0,
             leaf: 0,
+            doubtful: 0,
             links: Vec::with_capacity(inner),
             leaves: Vec::with_capacity(leaves),
         };
@@ -89,9 +92,22 @@ impl<V> Children<V> {
         (self.leaf & (1 << nibble) != 0).then(|| &mut self.leaves[position(self.leaf, nibble)])
     }
 
+    /// The row of this branch was given by somebody who need not be right in which children are leaves: a reference is the
+    /// same for both.
+    pub(super) const fn doubt(&mut self) {
+        self.doubtful = self.inner;
+    }
+
+    /// The children that are said to be nodes of their own, and may be leaves.
+    pub(super) fn doubtful(&self) -> impl Iterator<Item = (u8, &Link<V>)> {
+        let doubtful = self.doubtful;
+        self.inner().filter(move |(nibble, _)| doubtful & (1 << nibble) != 0)
+    }
+
     /// Takes away the child at a nibble.
     pub(super) fn take(&mut self, nibble: u8) -> Item<V> {
         let bit = 1 << nibble;
+        self.doubtful &= !bit;
         if self.inner & bit != 0 {
             self.inner &= !bit;
             Item::Inner(self.links.remove(position(self.inner, nibble)))

@@ -1,29 +1,35 @@
 //! What a version has that the rows of an older one do not hold.
 
 use super::{
-    children::Child,
-    node::{CowTrie, Kind, Link, Node},
+    children::{Child, Children, Item},
+    node::{CowTrie, Kind, Link, Node, load},
     row,
 };
-use crate::{LeafValue, Nibbles, RowSink};
+use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
 use alloy_primitives::B256;
 
 impl<V: LeafValue> CowTrie<V> {
     /// Brings the rows of an older version up to this one, which follows from it by changes with numbers above `since`;
-    /// those of the older one are not above it. `gone` has what these changes added to theirs (more does no harm).
-    /// Returns the leaves that were changed since.
+    /// those of the older one are not above it. `gone` has what these changes added to theirs (more does no harm). `rows` are
+    /// as they were; they are read only where nodes were given ([`RowSource::given`]). Returns the leaves that were changed
+    /// since.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     pub fn write_since(
         &self,
         since: u64,
         gone: &[Nibbles],
+        rows: &impl RowSource,
         sink: &mut impl RowSink,
-    ) -> Vec<(B256, &V)> {
+    ) -> Result<Vec<(B256, &V)>, TrieError> {
         for path in gone.iter().filter(|path| self.has_lost(path, since)) {
             sink.delete(path);
         }
-        let mut fresh = Fresh { since, sink, leaves: Vec::new(), row: Vec::new() };
-        fresh.put(&self.root, self.path());
-        fresh.leaves
+        let mut fresh = Fresh { since, rows, sink, leaves: Vec::new(), row: Vec::new() };
+        fresh.put(&self.root, self.path())?;
+        Ok(fresh.leaves)
     }
 
     /// Whether there is surely no row at a path now. Where nothing is new, the rows are as they should be.
@@ -64,24 +70,29 @@ impl<V> Link<V> {
     }
 }
 
-struct Fresh<'s, 'a, S, V> {
+struct Fresh<'s, 'a, R, S, V> {
     since: u64,
+    rows: &'s R,
     sink: &'s mut S,
     leaves: Vec<(B256, &'a V)>,
     /// Room for a row.
     row: Vec<u8>,
 }
 
-impl<'a, S: RowSink, V: LeafValue> Fresh<'_, 'a, S, V> {
+impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
     /// Writes the rows of new nodes, and notes the leaves that are new.
-    fn put(&mut self, link: &'a Link<V>, path: Nibbles) {
-        let Some(node) = link.fresh(self.since) else { return };
+    fn put(&mut self, link: &'a Link<V>, path: Nibbles) -> Result<(), TrieError> {
+        let Some(node) = link.fresh(self.since) else { return Ok(()) };
+        let mended = match &node.kind {
+            Kind::Branch(children) => self.mended(children, &path)?,
+            Kind::Leaf(_) | Kind::Extension { .. } => None,
+        };
         self.row.clear();
-        row::encode(&node.kind, path.len(), &mut self.row);
+        row::encode(mended.as_ref().unwrap_or(&node.kind), path.len(), &mut self.row);
         self.sink.put(&path, &self.row);
         match &node.kind {
             Kind::Leaf(leaf) => self.leaves.push((leaf.key, &leaf.value)),
-            Kind::Extension { prefix, child } => self.put(child, path.join(prefix)),
+            Kind::Extension { prefix, child } => self.put(child, path.join(prefix))?,
             Kind::Branch(children) => {
                 let since = self.since;
                 let leaves = children.leaves().filter(|(_, leaf)| leaf.born > since);
@@ -89,9 +100,32 @@ impl<'a, S: RowSink, V: LeafValue> Fresh<'_, 'a, S, V> {
                 for (n, child) in children.inner() {
                     let mut below = path;
                     below.push(n);
-                    self.put(child, below);
+                    self.put(child, below)?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The branch with its leaves in their places, if a row that was given took some for nodes of their own. Those have no
+    /// rows: they are in the row of the branch, which is about to be replaced.
+    fn mended(&self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>, TrieError> {
+        let (mut stored, mut mended) = (None, None::<Children<V>>);
+        for (n, link) in children.doubtful() {
+            let leaf = match link.in_memory() {
+                Some(node) => node.as_leaf(),
+                None => {
+                    if stored.is_none() {
+                        stored = Some(load::<V>(path, self.rows, 0)?);
+                    }
+                    stored.as_ref().and_then(|node| node.leaf_at(n))
+                }
+            };
+            if let Some(leaf) = leaf {
+                let leaf = Item::Leaf(leaf.clone());
+                mended.get_or_insert_with(|| children.clone()).put(n, leaf);
+            }
+        }
+        Ok(mended.map(Kind::Branch))
     }
 }

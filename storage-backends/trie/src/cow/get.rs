@@ -1,8 +1,10 @@
 //! Reading, changing and proving a key, and the nodes on the way to it.
 
 use super::{
+    PutRow,
     children::{Child, Item},
     node::{CowTrie, Kind, Leaf, Link, Node},
+    row,
 };
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
@@ -118,6 +120,22 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(found)
     }
 
+    /// Hands out the rows of the nodes on the way to a key that are as they came from the store, and shows the value, if
+    /// there is one. What has to be loaded is not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get`].
+    pub fn rows_to(
+        &self,
+        key: &B256,
+        rows: &impl RowSource,
+        put: &mut PutRow<'_>,
+        see: impl FnOnce(&V),
+    ) -> Result<(), TrieError> {
+        rows_to(&self.root, self.depth(), key, rows, put, see)
+    }
+
     /// The value of a key; `visit` is told at which depth each node stands on the way to it, and may end it.
     fn walk<'a>(
         &'a self,
@@ -162,6 +180,52 @@ impl<V: LeafValue> CowTrie<V> {
             return Ok((leaf.key == *key).then_some(&leaf.value));
         }
     }
+}
+
+fn rows_to<V: LeafValue>(
+    link: &Link<V>,
+    depth: usize,
+    key: &B256,
+    rows: &impl RowSource,
+    put: &mut PutRow<'_>,
+    see: impl FnOnce(&V),
+) -> Result<(), TrieError> {
+    if link.is_empty() {
+        return Ok(());
+    }
+    let path = path_of(key, depth);
+    let loaded: Node<V>;
+    let node = match link.in_memory() {
+        Some(node) => node,
+        None => {
+            loaded = link.load(&path, rows, 0)?;
+            &loaded
+        }
+    };
+    if node.born == 0 {
+        let mut row = Vec::with_capacity(600);
+        row::encode(&node.kind, depth, &mut row);
+        put(&path, &row);
+    }
+    let leaf = match &node.kind {
+        Kind::Leaf(leaf) => Some(&**leaf),
+        Kind::Extension { prefix, child } => {
+            let end = depth + prefix.len();
+            if path_of(key, end).slice(depth..) == *prefix {
+                return rows_to(child, end, key, rows, put, see);
+            }
+            None
+        }
+        Kind::Branch(children) => match children.get(nibble(key, depth)) {
+            Some(Child::Inner(child)) => return rows_to(child, depth + 1, key, rows, put, see),
+            Some(Child::Leaf(leaf)) => Some(leaf),
+            None => None,
+        },
+    };
+    if let Some(leaf) = leaf.filter(|leaf| leaf.key == *key) {
+        see(&leaf.value);
+    }
+    Ok(())
 }
 
 fn get_mut<'a, V: LeafValue>(

@@ -4,11 +4,8 @@ use super::{
     children::Child,
     node::{CowTrie, Kind, Link, Node, load},
 };
-use crate::{
-    LeafValue, Nibbles, RowSource, TrieError,
-    codec::{ChildRef, path_of},
-};
-use alloy_primitives::{B256, keccak256};
+use crate::{LeafValue, Nibbles, RowSource, TrieError, codec::path_of};
+use alloy_primitives::B256;
 use std::ops::ControlFlow;
 
 /// What a walk over the stored nodes found.
@@ -19,8 +16,6 @@ pub struct Walked {
     /// Rows that hold them.
     pub rows: u64,
 }
-
-const NOT_REFERRED: &str = "it is not what its parent refers to";
 
 type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>, TrieError> + 'a;
 
@@ -73,22 +68,15 @@ fn walk<V: LeafValue>(
     let node = match link.in_memory() {
         Some(node) if checked.is_none() => node,
         _ => {
-            loaded = load(&path, rows, 0)?;
+            loaded = match checked {
+                Some(_) => load(&path, rows, 0)?,
+                None => link.load(&path, rows, 0)?,
+            };
             &loaded
         }
     };
     if let Some(walked) = checked {
-        let mut rlp = Vec::new();
-        node.encode(path.len(), &mut rlp, &mut Vec::new());
-        let reference = link.reference(path.len());
-        let is_right = match reference.as_hash() {
-            // The root of a trie is referred to by hash, however short it is.
-            Some(hash) => keccak256(&rlp) == hash,
-            None => ChildRef::to(&rlp) == *reference,
-        };
-        if !is_right {
-            return Err(TrieError::Malformed { path, reason: NOT_REFERRED });
-        }
+        link.expect(node, &path)?;
         walked.nodes += 1;
         walked.rows += 1;
     }

@@ -12,6 +12,11 @@
 //! branch has the extension before it too, are read as well, so whatever only reads needs no second way: proofs and
 //! witnesses are made here for both.
 //!
+//! A row may also come from somebody who need not be trusted ([`RowSource::given`](crate::RowSource::given)): its hash is that
+//! of the reference that leads to it. The hash does not tell which children are leaves, and so stand in the stored row and have
+//! none of their own. Such a branch doubts what it was told: a child without a row is looked for in the stored row of its
+//! branch, and so it is before that is replaced.
+//!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
 mod bag;
@@ -37,4 +42,5 @@ pub use entry::{Entry, Storage};
 pub use leaves::Walked;
 pub use node::{CowTrie, CowValue};
 pub use prune::Keep;
+pub use row::hash_of_row;
 pub use witness::StateTries;

@@ -1,14 +1,14 @@
 //! Nodes, links between them, and their references.
 
 use super::{
-    children::{Children, Item},
+    children::{Child, Children, Item},
     row,
 };
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
@@ -168,6 +168,17 @@ impl<V> Node<V> {
         }
     }
 
+    /// The leaf at a nibble, if it is a branch with one there.
+    pub(super) fn leaf_at(&self, nibble: u8) -> Option<&Leaf<V>> {
+        match &self.kind {
+            Kind::Branch(children) => match children.get(nibble) {
+                Some(Child::Leaf(leaf)) => Some(leaf),
+                _ => None,
+            },
+            Kind::Leaf(_) | Kind::Extension { .. } => None,
+        }
+    }
+
     /// The leaf, if it is one.
     pub(super) const fn as_leaf(&self) -> Option<&Leaf<V>> {
         match &self.kind {
@@ -254,11 +265,72 @@ impl<V: LeafValue> Link<V> {
         now: u64,
     ) -> Result<Option<&Node<V>>, TrieError> {
         if self.node.get().is_none() && !self.is_empty() {
-            let node = load(&path(), rows, now)?;
+            let node = self.load(&path(), rows, now)?;
             // Another thread may have been faster; both loaded the same.
             let _ = self.node.set(Arc::new(node));
         }
         Ok(self.in_memory())
+    }
+
+    /// Reads the node, whose place this is.
+    pub(super) fn load(
+        &self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Node<V>, TrieError> {
+        let mut bytes = Vec::with_capacity(1_024);
+        if let Some(hash) = self.reference.get().and_then(ChildRef::as_hash)
+            && rows.given(path, &hash, &mut bytes)
+        {
+            return row::read_given(path, &bytes, now);
+        }
+        if rows.load(path, &mut bytes)? {
+            let node = row::read(path, &bytes, now)?;
+            if rows.is_doubted() {
+                self.expect(&node, path)?;
+            }
+            return Ok(node);
+        }
+        self.leaf_above(path, rows, now)?.ok_or(TrieError::Missing { path: *path })
+    }
+
+    /// Compares a node that was read at a path with the reference.
+    ///
+    /// # Errors
+    ///
+    /// [`TrieError::Malformed`] if it is another one.
+    pub(super) fn expect(&self, node: &Node<V>, path: &Nibbles) -> Result<(), TrieError> {
+        let mut rlp = Vec::with_capacity(600);
+        node.encode(path.len(), &mut rlp, &mut Vec::new());
+        let reference = self.reference(path.len());
+        let is_it = match reference.as_hash() {
+            // The root of a trie is referred to by hash, however short it is.
+            Some(hash) => keccak256(&rlp) == hash,
+            None => ChildRef::to(&rlp) == *reference,
+        };
+        let reason = "it is not what its parent refers to";
+        if is_it { Ok(()) } else { Err(TrieError::Malformed { path: *path, reason }) }
+    }
+
+    /// The leaf in the stored row of the branch above, if this leads to it: a row that was given may have taken it for a node
+    /// of its own.
+    fn leaf_above(
+        &self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Option<Node<V>>, TrieError> {
+        let Some(n) = path.last() else { return Ok(None) };
+        let (above, mut bytes) = (path.slice(..path.len() - 1), Vec::new());
+        if !rows.load(&above, &mut bytes)? {
+            return Ok(None);
+        }
+        let branch = row::read::<V>(&above, &bytes, now)?;
+        let leaf = branch
+            .leaf_at(n)
+            .filter(|leaf| self.reference.get() == Some(leaf.reference(path.len())));
+        Ok(leaf.map(|leaf| Node::stored(Kind::Leaf(Box::new(leaf.clone())), now)))
     }
 
     /// What a parent holds of the node; the node stands at `depth`.
@@ -272,7 +344,7 @@ impl<V: LeafValue> Link<V> {
     }
 }
 
-/// Reads the node at a path.
+/// Reads the node at a path from the store.
 pub(super) fn load<V: LeafValue>(
     path: &Nibbles,
     rows: &impl RowSource,

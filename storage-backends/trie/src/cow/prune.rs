@@ -1,7 +1,7 @@
 //! Letting go of nodes that the store has.
 
 use super::{
-    children::{Child, Item},
+    children::{Child, Children, Item},
     node::{CowTrie, CowValue, Kind, Leaf, Link, Node},
 };
 use std::sync::{Arc, atomic::Ordering};
@@ -49,14 +49,24 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<
             Kind::Extension { prefix: *prefix, child }
         }
         Kind::Branch(children) => {
-            let mut changed = None;
+            let mut changed: Option<Children<V>> = None;
             for (n, child) in children.iter() {
-                let pruned = match child {
-                    Child::Inner(link) => prune(link, depth + 1, keep).map(Item::Inner),
-                    Child::Leaf(leaf) => prune_leaf(leaf, keep).map(Item::Leaf),
-                };
-                if let Some(item) = pruned {
-                    changed.get_or_insert_with(|| children.clone()).put(n, item);
+                match child {
+                    Child::Inner(link) => {
+                        if let Some(pruned) = prune(link, depth + 1, keep)
+                            && let Some(link) =
+                                changed.get_or_insert_with(|| children.clone()).link_mut(n)
+                        {
+                            // In its place, so that what is doubtful stays so.
+                            *link = pruned;
+                        }
+                    }
+                    Child::Leaf(leaf) => {
+                        if let Some(pruned) = prune_leaf(leaf, keep) {
+                            let changed = changed.get_or_insert_with(|| children.clone());
+                            changed.put(n, Item::Leaf(pruned));
+                        }
+                    }
                 }
             }
             Kind::Branch(changed?)

@@ -22,7 +22,7 @@ use crate::{
     codec::ChildRef,
     row::{self, Row, RowChild, RowChildren, SHORT, take},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
 
 const LEAF: u8 = 0xff;
 /// No prefix before a branch is as long.
@@ -59,6 +59,40 @@ pub(super) fn read<V: LeafValue>(
 ) -> Result<Node<V>, TrieError> {
     let kind = decode(path, row).map_err(|reason| TrieError::Malformed { path: *path, reason })?;
     Ok(Node::stored(kind, now))
+}
+
+/// Reads a row of which [`hash_of_row`] says that it holds the right node, which leaves open which of its children are leaves.
+pub(super) fn read_given<V: LeafValue>(
+    path: &Nibbles,
+    row: &[u8],
+    now: u64,
+) -> Result<Node<V>, TrieError> {
+    let mut node = read(path, row, now)?;
+    if let Kind::Branch(children) = &mut node.kind {
+        children.doubt();
+    }
+    Ok(node)
+}
+
+/// The hash of the node that a row holds which stands at a path, so that it can be given to those who look for that node
+/// ([`RowSource::given`](crate::RowSource::given)).
+///
+/// # Errors
+///
+/// If it is no row as this trie writes them.
+pub fn hash_of_row<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<B256, TrieError> {
+    let node = read::<V>(path, row, 0)?;
+    let mut again = Vec::with_capacity(row.len());
+    encode(&node.kind, path.len(), &mut again);
+    // Neither the RLP of a node, in which leaves are references, nor a branch with an extension.
+    if again != row {
+        let reason = "it is not in the one form in which nodes are given";
+        return Err(TrieError::Malformed { path: *path, reason });
+    }
+    let mut rlp = again;
+    rlp.clear();
+    node.encode(path.len(), &mut rlp, &mut Vec::new());
+    Ok(keccak256(&rlp))
 }
 
 fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {

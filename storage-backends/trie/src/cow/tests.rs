@@ -1,6 +1,6 @@
 //! Against the arena's trie, version by version, in memory and from rows.
 
-use super::{CowTrie, Keep};
+use super::{CowTrie, Keep, hash_of_row, node::rlp_node, row};
 use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, verify_key};
 use alloy_primitives::{B256, U256, keccak256};
 use proptest::prelude::*;
@@ -32,6 +32,38 @@ impl RowSink for Memory {
     }
     fn delete_all(&mut self) {
         self.0.clear();
+    }
+}
+
+/// Stored rows, and others that somebody gave.
+#[derive(Debug)]
+struct Given<'a> {
+    stored: Memory,
+    given: &'a BTreeMap<(Nibbles, B256), Vec<u8>>,
+}
+
+impl RowSource for Given<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.stored.load(path, out)
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        let row = self.given.get(&(*path, *hash));
+        out.extend_from_slice(row.map_or(&[], |row| row));
+        row.is_some()
+    }
+}
+
+/// Stored rows that somebody keeps who is not trusted.
+struct Doubted(Memory);
+
+impl RowSource for Doubted {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.0.load(path, out)
+    }
+
+    fn is_doubted(&self) -> bool {
+        true
     }
 }
 
@@ -111,7 +143,9 @@ proptest! {
                 versions.push((head.clone(), rows.clone(), state.clone()));
             }
             if now.is_multiple_of(every) {
-                head.write_since(saved_at, &std::mem::take(&mut gone), &mut rows);
+                let before = rows.clone();
+                let gone = std::mem::take(&mut gone);
+                head.write_since(saved_at, &gone, &before, &mut rows).unwrap();
                 saved_at = now;
                 let used_since = now.saturating_sub(1);
                 head = head.pruned(&Keep { levels, saved: now, used_since, now }).unwrap_or(head);
@@ -162,7 +196,8 @@ proptest! {
         for (now, block) in (1u64..).zip(after) {
             let (mut head, mut gone) = (saved.clone(), Vec::new());
             head.update(&changes(block), &rows, now, &mut gone).unwrap();
-            head.write_since(now - 1, &gone, &mut rows);
+            let before = rows.clone();
+            head.write_since(now - 1, &gone, &before, &mut rows).unwrap();
             update(&mut whole, &changes(block), &Memory::default(), 100 + now);
             prop_assert_eq!(head.root(), whole.root());
             saved = CowTrie::stored(head.root());
@@ -173,6 +208,93 @@ proptest! {
             }).unwrap();
             prop_assert_eq!(walked.rows, rows.0.len() as u64);
             prop_assert_eq!(found, leaves(&whole, &Memory::default(), B256::ZERO));
+        }
+    }
+
+    /// What the hash of a row does not tell is not believed: which children are leaves.
+    #[test]
+    fn rows_that_are_given_may_call_leaves_what_they_like(
+        blocks in blocks(),
+        at in 0..16usize,
+        every in 1..4u64,
+        kinds in prop::collection::vec(0..3u8, 1..40),
+    ) {
+        let (before, after) = blocks.split_at(at.min(blocks.len()));
+        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        for (now, block) in (1u64..).zip(before) {
+            update(&mut whole, &changes(block), &Memory::default(), now);
+        }
+        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let mut given = BTreeMap::new();
+        for ((path, stored), kind) in rows.0.iter().zip(kinds.iter().cycle()) {
+            let hash = hash_of_row::<SlotValue>(path, stored).unwrap();
+            let mut rlp = Vec::new();
+            prop_assert!(whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap());
+            prop_assert_eq!(hash, keccak256(&rlp));
+            prop_assert!(hash_of_row::<SlotValue>(path, &rlp).is_err());
+            // All children are nodes of their own.
+            let mut lie = Vec::new();
+            row::encode(&rlp_node::<SlotValue>(path, &rlp).unwrap(), path.len(), &mut lie);
+            prop_assert_eq!(hash_of_row::<SlotValue>(path, &lie).unwrap(), hash);
+            let row = match kind {
+                0 => continue,
+                1 => stored.clone(),
+                _ => lie,
+            };
+            given.insert((*path, hash), row);
+        }
+        let mut head = CowTrie::<SlotValue>::stored(whole.root());
+        let (mut gone, mut saved) = (Vec::new(), 0);
+        for (now, block) in (1u64..).zip(after) {
+            let source = Given { stored: rows.clone(), given: &given };
+            head.update(&changes(block), &source, now, &mut gone).unwrap();
+            update(&mut whole, &changes(block), &Memory::default(), 100 + now);
+            prop_assert_eq!(head.root(), whole.root());
+            for n in (now as u16..200).step_by(7) {
+                let expected = whole.get(&key(n), &Memory::default(), 0).unwrap();
+                prop_assert_eq!(head.get(&key(n), &source, now).unwrap(), expected);
+            }
+            if !now.is_multiple_of(every) {
+                continue;
+            }
+            let gone = std::mem::take(&mut gone);
+            head.write_since(saved, &gone, &source, &mut rows).unwrap();
+            saved = now;
+            let keep = Keep { levels: 0, saved, used_since: now + 1 - now % 2, now };
+            head = head.pruned(&keep).unwrap_or(head);
+            let mut found = Vec::new();
+            let walked = CowTrie::<SlotValue>::stored(head.root()).walk_stored(&rows, &mut |key, value| {
+                found.push((*key, *value));
+                Ok(ControlFlow::Continue(()))
+            }).unwrap();
+            prop_assert_eq!(walked.rows, rows.0.len() as u64);
+            prop_assert_eq!(&found, &leaves(&whole, &Memory::default(), B256::ZERO));
+            let source = Given { stored: rows.clone(), given: &given };
+            let mut seen = Vec::new();
+            head.leaves(&B256::ZERO, &source, &mut |key, value| {
+                seen.push((*key, *value));
+                Ok(ControlFlow::Continue(()))
+            }).unwrap();
+            prop_assert_eq!(seen, found);
+        }
+    }
+
+    /// Those on the way to a key are enough to find it.
+    #[test]
+    fn the_rows_to_a_key_lead_to_it(blocks in blocks()) {
+        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        for (now, block) in (1u64..).zip(&blocks) {
+            update(&mut whole, &changes(block), &Memory::default(), now);
+        }
+        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let stored = CowTrie::<SlotValue>::stored(whole.root());
+        for n in 0..200 {
+            let (mut some, mut seen) = (Memory::default(), None);
+            let mut put = |path: &Nibbles, row: &[u8]| some.put(path, row);
+            stored.rows_to(&key(n), &rows, &mut put, |value| seen = Some(*value)).unwrap();
+            let alone = CowTrie::<SlotValue>::stored(whole.root());
+            prop_assert_eq!(alone.get(&key(n), &some, 0).unwrap().copied(), seen);
+            prop_assert_eq!(whole.get(&key(n), &rows, 0).unwrap().copied(), seen);
         }
     }
 
@@ -194,7 +316,7 @@ proptest! {
             let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
             head.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
         } else {
-            whole.write_since(0, &[], &mut rows);
+            whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
         }
         let (before, root, old_rows) = (head.clone(), head.root(), rows.clone());
         let kept = keep.then(|| before.clone());
@@ -210,7 +332,8 @@ proptest! {
             update(&mut whole, &change, &Memory::default(), 99);
         }
         prop_assert_eq!(head.root(), whole.root());
-        head.write_since(98, &gone, &mut rows);
+        let before = rows.clone();
+        head.write_since(98, &gone, &before, &mut rows).unwrap();
         let mut found = Vec::new();
         let walked = CowTrie::<SlotValue>::stored(head.root()).walk_stored(&rows, &mut |key, value| {
             found.push((*key, *value));
@@ -252,6 +375,26 @@ proptest! {
     }
 }
 
+/// Rows that are sound, and not those of this trie.
+#[test]
+fn rows_of_another_trie_are_noticed() {
+    let stored = |value: u64| {
+        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        let change = |n| (key(n), Some(SlotValue(U256::from(value))));
+        let changes: BTreeMap<_, _> = (0..200).map(change).collect();
+        update(&mut trie, &Vec::from_iter(changes), &Memory::default(), 1);
+        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        (trie.root(), Doubted(rows))
+    };
+    let ((root, rows), (_, others)) = (stored(1), stored(2));
+    for n in 0..200 {
+        let trie = CowTrie::<SlotValue>::stored(root);
+        let other = trie.get(&key(n), &others, 0).map(|value| value.copied());
+        assert!(matches!(other, Err(TrieError::Malformed { .. })), "{other:?}");
+        assert_eq!(trie.get(&key(n), &rows, 0).unwrap(), Some(&SlotValue(U256::from(1))));
+    }
+}
+
 /// So many changes are made and hashed on several threads.
 #[test]
 fn large_changes_lead_to_the_same_root() {
@@ -273,7 +416,7 @@ fn large_changes_lead_to_the_same_root() {
         assert_eq!(head.root(), arena.root());
     }
     let mut stored = Memory::default();
-    head.write_since(0, &[], &mut stored);
+    head.write_since(0, &[], &Memory::default(), &mut stored).unwrap();
     let walked = CowTrie::<SlotValue>::stored(head.root())
         .walk_stored(&stored, &mut |_, _| Ok(ControlFlow::Continue(())))
         .unwrap();

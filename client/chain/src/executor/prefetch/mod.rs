@@ -11,9 +11,12 @@
 //!                     └─► threads: each the next transaction, whichever block it is in
 //! ```
 
+mod foresight;
 mod job;
 mod pace;
 mod scout;
+
+pub use foresight::Foresight;
 
 use crate::executor::CodeCache;
 use alloy_consensus::{Block, TxEnvelope};

@@ -228,6 +228,21 @@ impl StateReader for Counted {
 }
 
 #[test]
+fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
+    let transactions = [5, 9, 5, 5, 9];
+    let touched = |threads| {
+        let foresight = Foresight::new(spec(), threads);
+        let senders = vec![SENDER; transactions.len()];
+        let mut touched = foresight.touched(block(1, &transactions), senders, state());
+        touched.sort_unstable_by_key(|access| format!("{access:?}"));
+        touched
+    };
+    assert!(touched(1).contains(&Access::Account(SENDER)));
+    assert_eq!(touched(1), touched(3));
+    assert_eq!(touched(1), touched(50));
+}
+
+#[test]
 fn of_a_block_that_is_known_each_thing_is_read_once_and_nothing_is_run() {
     let slot = |number| Access::SlotRead(CONTRACT, U256::from(number));
     let accesses = vec![Access::Account(CONTRACT), slot(1), slot(5), Access::Account(SENDER)];

@@ -1,0 +1,254 @@
+//! The prefetcher's side: blocks in, bags out.
+
+use super::{
+    PrefetchError,
+    wire::{AnnouncedBlock, BAG_BYTES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION},
+};
+use crate::datadir::{DataDir, OpenOptions};
+use polytrie_chain::executor::Foresight;
+use polytrie_consensus::decode::decode_block;
+use polytrie_layers as layers;
+use polytrie_state::{BagNode, StateError};
+use serde::Serialize;
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::BuildHasher,
+    io::{self, BufReader, Write},
+    net::TcpStream,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+/// How long a state is read at least before a newer one is opened.
+const READ_AT_LEAST: Duration = Duration::from_secs(2);
+/// As many times longer is it read than it takes to open it.
+const TIMES_OPENED: u32 = 20;
+/// What a node takes in a frame beside its parts.
+const NODE_OVERHEAD: usize = 16;
+/// Bytes of a frame for everything that is not nodes.
+const FRAME_OVERHEAD: usize = 64;
+/// Blocks for which a node is not sent again, since the receiver has it.
+const REMEMBERED: u64 = 64;
+/// Nodes that are remembered, before the older ones of them are looked for.
+const MOST_REMEMBERED: usize = 1 << 20;
+
+/// How to prefetch.
+#[derive(Debug)]
+pub struct PrefetchOptions {
+    /// `host:port` of the node.
+    pub connect: String,
+    /// The data directory to read, for reading only.
+    pub open: OpenOptions,
+    /// Threads that run transactions.
+    pub threads: usize,
+}
+
+/// What a prefetcher has done.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Prefetched {
+    /// Blocks that the node announced.
+    pub blocks: u64,
+    /// Nodes of tries that were sent.
+    pub nodes: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// States that were read, one after the other.
+    pub states: u64,
+}
+
+/// Reads for a node what its next blocks will need, until it is done.
+///
+/// # Errors
+///
+/// If the data directory cannot be read, the node is not reached, has no use for this, or is gone.
+pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> {
+    let mut state = State::open(options)?;
+    let foresight = Foresight::new(state.dir.spec()?, options.threads);
+    let mut node = Node::connect(options, &state)?;
+    tracing::info!("connected to the node at {}", options.connect);
+    let mut done = Prefetched { states: 1, ..Prefetched::default() };
+    let mut sent = Sent::default();
+    let (mut is_old, mut lost) = (false, None::<PrefetchError>);
+    loop {
+        let received = node.receive(BLOCK_BYTES);
+        match received.map_err(|error| lost.take().unwrap_or(error))? {
+            // The node takes nothing more: perhaps it has said before that it is done.
+            Message::Block(_) if lost.is_some() => {}
+            Message::Block(block) => {
+                if is_old && state.is_due() {
+                    // A process opens a store once at a time.
+                    drop(state);
+                    state = State::open(options)?;
+                    is_old = false;
+                    done.states += 1;
+                }
+                let hash = block.hash;
+                let nodes = match read_ahead(&state, &foresight, block, node.levels, &mut sent) {
+                    Ok(nodes) => nodes,
+                    Err(Failed::Block(reason)) => return Err(node.broken(&reason)),
+                    Err(Failed::State(error)) => {
+                        // A cluster may have removed what only older states have.
+                        tracing::warn!("a newer state is read, as this one fails: {error}");
+                        is_old = true;
+                        state.opened = None;
+                        Vec::new()
+                    }
+                };
+                done.blocks += 1;
+                done.nodes += nodes.len() as u64;
+                done.bytes += nodes.iter().map(|node| size(node) as u64).sum::<u64>();
+                lost = node.send(&Message::Bag(SentBag { block: hash, nodes })).err();
+            }
+            Message::Flushed => is_old = true,
+            Message::End => return Ok(done),
+            Message::Hello(_) | Message::Refused(_) | Message::Bag(_) => {
+                return Err(node.broken("it says what no node says now"));
+            }
+        }
+    }
+}
+
+/// The state that is read.
+struct State {
+    dir: DataDir,
+    /// When it was opened; `None` if it fails.
+    opened: Option<Instant>,
+    took: Duration,
+}
+
+impl State {
+    fn open(options: &PrefetchOptions) -> Result<Self, PrefetchError> {
+        let began = Instant::now();
+        let dir = DataDir::open(&options.open, false)?;
+        layers::bags(&*dir.layer)?;
+        Ok(Self { dir, opened: Some(Instant::now()), took: began.elapsed() })
+    }
+
+    /// Whether it has been read for long enough.
+    fn is_due(&self) -> bool {
+        let least = READ_AT_LEAST.max(self.took.saturating_mul(TIMES_OPENED));
+        self.opened.is_none_or(|opened| opened.elapsed() >= least)
+    }
+}
+
+/// Why there is no bag.
+enum Failed {
+    Block(String),
+    State(StateError),
+}
+
+/// Runs a block and reads the nodes on the way to what it touches.
+fn read_ahead(
+    state: &State,
+    foresight: &Foresight,
+    block: AnnouncedBlock,
+    levels: u8,
+    sent: &mut Sent,
+) -> Result<Vec<BagNode>, Failed> {
+    let AnnouncedBlock { rlp, senders, .. } = block;
+    let block = decode_block(&rlp).map_err(|e| Failed::Block(format!("it sends no block: {e}")))?;
+    let number = block.header.number;
+    let layer = &state.dir.layer;
+    let touched = foresight.touched(block, senders, layer.reader().map_err(Failed::State)?);
+    let (mut nodes, mut room) = (Vec::new(), BAG_BYTES - FRAME_OVERHEAD);
+    let mut take = |node: BagNode| {
+        if !sent.is_new(&node, number) {
+            return ControlFlow::Continue(());
+        }
+        let Some(rest) = room.checked_sub(size(&node)) else { return ControlFlow::Break(()) };
+        room = rest;
+        nodes.push(node);
+        ControlFlow::Continue(())
+    };
+    let bags = layers::bags(&**layer).map_err(Failed::State)?;
+    bags.pack(&touched, levels, &mut take).map_err(Failed::State)?;
+    Ok(nodes)
+}
+
+/// The most bytes that a node takes in a frame.
+fn size(node: &BagNode) -> usize {
+    node.owner.len() + node.path.len() + node.row.len() + NODE_OVERHEAD
+}
+
+/// What was sent for the last blocks.
+#[derive(Default)]
+struct Sent {
+    hasher: RandomState,
+    /// Hash of a node and its place → the block for which it was sent. Two nodes with the same hash cost a read of the store.
+    nodes: HashMap<u64, u64>,
+}
+
+impl Sent {
+    /// Notes a node, unless it was sent lately.
+    fn is_new(&mut self, node: &BagNode, block: u64) -> bool {
+        let is_recent = |of: u64| block.abs_diff(of) < REMEMBERED;
+        let hash = self.hasher.hash_one((&node.owner, &node.path, &node.row));
+        if self.nodes.get(&hash).is_some_and(|of| is_recent(*of)) {
+            return false;
+        }
+        if self.nodes.len() >= MOST_REMEMBERED {
+            self.nodes.retain(|_, of| is_recent(*of));
+        }
+        // If all of them are recent, what comes now is sent again.
+        if self.nodes.len() < MOST_REMEMBERED {
+            self.nodes.insert(hash, block);
+        }
+        true
+    }
+}
+
+/// The node that executes blocks.
+struct Node {
+    address: String,
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+    /// Levels of the account trie that it has.
+    levels: u8,
+}
+
+impl Node {
+    fn connect(options: &PrefetchOptions, state: &State) -> Result<Self, PrefetchError> {
+        let address = options.connect.clone();
+        let connect = || -> io::Result<(BufReader<TcpStream>, TcpStream)> {
+            let output = TcpStream::connect(&*address)?;
+            output.set_nodelay(true)?;
+            Ok((BufReader::new(output.try_clone()?), output))
+        };
+        let (input, output) = connect()
+            .map_err(|source| PrefetchError::Connect { address: address.clone(), source })?;
+        let mut node = Self { address, input, output, levels: 0 };
+        let stamp = &state.dir.stamp;
+        let (genesis, layer) = (stamp.genesis_hash, stamp.state.clone());
+        let own = Hello { version: VERSION, genesis, layer, levels: 0 };
+        node.send(&Message::Hello(own.clone()))?;
+        let objection = match node.receive(HELLO_BYTES)? {
+            Message::Hello(hello) => {
+                node.levels = hello.levels;
+                Hello::objection(&hello, &own)
+            }
+            Message::Refused(reason) => Some(reason),
+            _ => return Err(node.broken("it does not answer as a node does")),
+        };
+        match objection {
+            None => Ok(node),
+            Some(reason) => Err(PrefetchError::Refused { address: node.address, reason }),
+        }
+    }
+
+    fn receive(&mut self, most: usize) -> Result<Message, PrefetchError> {
+        match Message::read(&mut self.input, most) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(self.broken("it is gone without a word")),
+            Err(error) => Err(self.broken(&error.to_string())),
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> Result<(), PrefetchError> {
+        let sent = self.output.write_all(&message.encode());
+        sent.map_err(|error| self.broken(&error.to_string()))
+    }
+
+    fn broken(&self, reason: &str) -> PrefetchError {
+        PrefetchError::Broken { address: self.address.clone(), reason: reason.to_owned() }
+    }
+}

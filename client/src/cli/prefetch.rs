@@ -1,0 +1,50 @@
+//! `polytrie prefetch`.
+
+use super::{
+    args::StoredArgs,
+    exit::Failure,
+    output::{self, ResultArgs},
+};
+use crate::{
+    layers::values::{MOST_THREADS, parse_bytes, some_at_most},
+    prefetch::{PrefetchOptions, prefetch},
+};
+use clap::Args;
+
+/// Read for `polytrie import --prefetchers` what its next blocks will need, in a process of its own: under `rain`.
+///
+/// The node announces blocks that it has not come to. Their transactions are run on the durable state that is seen here, which may
+/// be some blocks old, and the stored nodes on the way to what they touch are sent. The node uses those that are still part of
+/// its state and drops the others; it waits for nobody, and nothing but time depends on what is sent.
+///
+/// The data directory is that of the node, or for a store in a cluster a directory on another machine with the small files of
+/// the node's (polytrie.json, chain.json or genesis.json, db/cluster.json). It is only read. Any number of prefetchers may share
+/// the work of one node. The command ends with 0 when the node says that it is done, and with 3 when it is gone without that.
+#[derive(Debug, Args)]
+pub(super) struct PrefetchArgs {
+    /// Where the node listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    connect: String,
+    /// Threads that run the transactions of a block; mostly they wait for the store.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = some_at_most(MOST_THREADS))]
+    threads: usize,
+    #[command(flatten)]
+    result: ResultArgs,
+    /// Bytes of trie nodes kept in memory until a newer state is opened (k, M, G may follow).
+    #[arg(id = "trie.cache", long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G", help_heading = "State layers")]
+    trie_cache: usize,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
+}
+
+pub(super) fn run(args: PrefetchArgs) -> Result<(), Failure> {
+    let result = args.result.open()?;
+    let mut open = args.data.options(true);
+    open.layer.trie_cache = args.trie_cache;
+    let options = PrefetchOptions { connect: args.connect, open, threads: args.threads };
+    let done = prefetch(&options)?;
+    result.write(&done, || {
+        let size = output::bytes(done.bytes);
+        format!("{} blocks ahead of their turn, {} nodes of {size} sent", done.blocks, done.nodes)
+    })
+}

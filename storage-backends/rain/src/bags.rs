@@ -1,0 +1,349 @@
+//! Nodes that others have read for this layer ahead of blocks.
+//!
+//! A bag belongs to a block, and what is in it waits until the turn of that block is over. A node is hashed when it comes, and
+//! is used where this layer would have to read the one with this hash at this place. So nobody has to be trusted, and what was
+//! read of an older state needs no revision: nodes that are still part of the state are found, others are never looked for.
+//!
+//! Who reads for others hands out nodes as the store has them, not as its log has changed them since: those that changed since
+//! the checkpoint are in the memory of whoever executes blocks.
+
+use crate::{RainLayer, TRIE, version::shard_of};
+use alloy_primitives::{
+    B256, Bytes,
+    map::{HashMap, HashSet},
+};
+use parking_lot::Mutex;
+use polytrie_state::{
+    Access, BagCounts, BagNode, Bags, StateError, TakeNode, Touched, hash_address, hash_slot,
+};
+use polytrie_trie::{
+    Nibbles, SlotValue,
+    cow::{CowTrie, Entry, hash_of_row},
+};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// Bytes of nodes that may wait for their blocks.
+const ROOM: usize = 64 << 20;
+/// What a node takes beside its row: twice its place, and the tables.
+const OVERHEAD: usize = 320;
+
+/// The nodes that wait.
+#[derive(Debug, Default)]
+pub(crate) struct OfferedNodes {
+    held: Mutex<Held>,
+    /// How many there are, to be asked before each read of the store: mostly there are none.
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    nodes: HashMap<Place, Offered>,
+    /// The nodes by the block whose turn they wait for.
+    by_block: BTreeMap<u64, Vec<Place>>,
+    bytes: usize,
+    /// The last block whose turn is over.
+    over: u64,
+    counts: BagCounts,
+}
+
+/// Which node, and where: the same node may stand in several tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    owner: Option<B256>,
+    path: Nibbles,
+    hash: B256,
+}
+
+#[derive(Debug)]
+struct Offered {
+    row: Bytes,
+    /// The last block that it is for.
+    block: u64,
+    is_used: bool,
+}
+
+impl Offered {
+    fn bytes(&self) -> usize {
+        self.row.len() + OVERHEAD
+    }
+}
+
+impl Place {
+    /// That of a node that somebody sent; `None` if it is none.
+    fn of(node: &BagNode) -> Option<Self> {
+        let BagNode { owner, path, row } = node;
+        if path.len() > 64 || path.iter().any(|nibble| *nibble > 0x0f) {
+            return None;
+        }
+        let path = Nibbles::from_nibbles_unchecked(path);
+        let (owner, hash) = match owner.len() {
+            0 => (None, hash_of_row::<Entry>(&path, row)),
+            32 => (Some(B256::from_slice(owner)), hash_of_row::<SlotValue>(&path, row)),
+            _ => return None,
+        };
+        Some(Self { owner, path, hash: hash.ok()? })
+    }
+}
+
+impl OfferedNodes {
+    /// Appends the row of a node to `out` and returns whether it waits here.
+    pub(crate) fn find(
+        &self,
+        owner: Option<B256>,
+        path: &Nibbles,
+        hash: &B256,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.count.load(Relaxed) == 0 {
+            return false;
+        }
+        let mut held = self.held.lock();
+        let Some(node) = held.nodes.get_mut(&Place { owner, path: *path, hash: *hash }) else {
+            return false;
+        };
+        out.extend_from_slice(&node.row);
+        let is_first = !std::mem::replace(&mut node.is_used, true);
+        held.counts.used += u64::from(is_first);
+        true
+    }
+
+    fn offer(&self, block: u64, nodes: Vec<BagNode>) {
+        // Hashing takes long, and blocks look here meanwhile.
+        let is_late = block <= self.held.lock().over;
+        let (mut refused, mut found) = (0, Vec::new());
+        if !is_late {
+            for node in nodes {
+                match Place::of(&node) {
+                    Some(place) => found.push((place, node.row)),
+                    None => refused += 1,
+                }
+            }
+        }
+        let mut held = self.held.lock();
+        held.counts.refused += refused;
+        if block <= held.over {
+            held.counts.late += 1;
+            return;
+        }
+        held.counts.bags += 1;
+        for (place, row) in found {
+            held.keep(place, row, block);
+        }
+        self.count.store(held.nodes.len(), Relaxed);
+    }
+
+    /// The turn of a block is over.
+    pub(crate) fn over(&self, block: u64) {
+        let mut held = self.held.lock();
+        held.over = block;
+        let later = held.by_block.split_off(&block.saturating_add(1));
+        for place in std::mem::replace(&mut held.by_block, later).into_values().flatten() {
+            held.drop_until(&place, block);
+        }
+        self.count.store(held.nodes.len(), Relaxed);
+    }
+}
+
+impl Held {
+    fn keep(&mut self, place: Place, row: Bytes, block: u64) {
+        match self.nodes.get_mut(&place) {
+            Some(known) if known.block >= block => return,
+            Some(known) => known.block = block,
+            None => {
+                let node = Offered { row, block, is_used: false };
+                if self.bytes + node.bytes() > ROOM {
+                    return;
+                }
+                self.bytes += node.bytes();
+                self.counts.nodes += 1;
+                self.nodes.insert(place, node);
+            }
+        }
+        self.by_block.entry(block).or_default().push(place);
+    }
+
+    /// Drops a node, unless it is for a later block, too.
+    fn drop_until(&mut self, place: &Place, block: u64) {
+        if self.nodes.get(place).is_some_and(|node| node.block <= block)
+            && let Some(node) = self.nodes.remove(place)
+        {
+            self.bytes -= node.bytes();
+        }
+    }
+}
+
+impl Bags for RainLayer {
+    fn levels_kept(&self) -> u8 {
+        u8::try_from(self.levels()).unwrap_or(u8::MAX)
+    }
+
+    fn pack(
+        &self,
+        accesses: &[Access],
+        levels: u8,
+        take: &mut TakeNode<'_>,
+    ) -> Result<(), StateError> {
+        let mut touched = Touched::new();
+        for access in accesses {
+            match access {
+                Access::Account(address) => {
+                    touched.entry(hash_address(address)).or_default();
+                }
+                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                    touched.entry(hash_address(address)).or_default().insert(hash_slot(slot));
+                }
+            }
+        }
+        let reader = self.head_reader()?;
+        let (version, store) = (&reader.version, &reader.rows);
+        let levels = usize::from(levels);
+        let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };
+        for (account, slots) in touched {
+            if packing.is_full {
+                break;
+            }
+            let (mut storage, part) = (None, &version.parts[shard_of(&account)]);
+            part.rows_to(
+                &account,
+                &TRIE.account_rows(store),
+                &mut |path, row| packing.put(None, path, row),
+                |entry| storage = Some(CowTrie::clone(&entry.storage)),
+            )?;
+            let Some(storage) = storage else { continue };
+            let rows = TRIE.storage_rows(store, account);
+            for slot in slots {
+                let mut put = |path: &Nibbles, row: &[u8]| packing.put(Some(account), path, row);
+                storage.rows_to(&slot, &rows, &mut put, |_| {})?;
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&self, block: u64, nodes: Vec<BagNode>) {
+        self.offered().offer(block, nodes);
+    }
+
+    fn counts(&self) -> BagCounts {
+        self.offered().held.lock().counts
+    }
+}
+
+/// Nodes on their way into a bag.
+struct Packing<'t, 'u> {
+    /// Levels of the account trie that are left out.
+    levels: usize,
+    /// What is in it.
+    seen: HashSet<(Option<B256>, Nibbles)>,
+    take: &'t mut TakeNode<'u>,
+    is_full: bool,
+}
+
+impl Packing<'_, '_> {
+    fn put(&mut self, owner: Option<B256>, path: &Nibbles, row: &[u8]) {
+        let is_left_out = owner.is_none() && path.len() < self.levels;
+        if self.is_full || is_left_out || !self.seen.insert((owner, *path)) {
+            return;
+        }
+        let owner = owner.map_or_else(Bytes::new, |owner| Bytes::copy_from_slice(owner.as_slice()));
+        let (path, row) = (Bytes::from(path.to_vec()), Bytes::copy_from_slice(row));
+        self.is_full = (self.take)(BagNode { owner, path, row }).is_break();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_state::Account;
+    use polytrie_trie::{AccountLeaf, LeafValue};
+
+    /// A storage trie of one slot at its root.
+    fn node(owner: u8, value: u8) -> BagNode {
+        let mut row = vec![0xff];
+        row.extend_from_slice(B256::repeat_byte(7).as_slice());
+        SlotValue(alloy_primitives::U256::from(value)).encode_row(&mut row);
+        let owner = Bytes::copy_from_slice(&[owner; 32]);
+        BagNode { owner, path: Bytes::new(), row: row.into() }
+    }
+
+    fn find(nodes: &OfferedNodes, node: &BagNode) -> Option<Vec<u8>> {
+        let Place { owner, path, hash } = Place::of(node).unwrap();
+        let mut row = Vec::new();
+        nodes.find(owner, &path, &hash, &mut row).then_some(row)
+    }
+
+    #[test]
+    fn nodes_wait_for_the_turn_of_their_block() {
+        let nodes = OfferedNodes::default();
+        nodes.offer(5, vec![node(1, 1), node(2, 1)]);
+        nodes.offer(6, vec![node(1, 1)]);
+        assert_eq!(find(&nodes, &node(1, 1)), Some(node(1, 1).row.to_vec()));
+        // The right node at another place, and another node at this one.
+        assert_eq!(find(&nodes, &node(3, 1)), None);
+        assert_eq!(find(&nodes, &node(1, 2)), None);
+        nodes.over(5);
+        assert_eq!(find(&nodes, &node(2, 1)), None);
+        assert!(find(&nodes, &node(1, 1)).is_some());
+        nodes.offer(5, vec![node(2, 1)]);
+        assert_eq!(find(&nodes, &node(2, 1)), None);
+        nodes.over(6);
+        assert_eq!(nodes.count.load(Relaxed), 0);
+        let held = nodes.held.lock();
+        assert_eq!((held.bytes, held.by_block.len()), (0, 0));
+        let expected = BagCounts { bags: 2, late: 1, nodes: 2, refused: 0, used: 1 };
+        assert_eq!(held.counts, expected);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_left_out() {
+        let nodes = OfferedNodes::default();
+        let account = AccountLeaf::new(&Account::default(), B256::repeat_byte(1));
+        let (mut row, mut sent) = (vec![0xff; 33], 0);
+        account.encode_row(&mut row);
+        let path = Bytes::copy_from_slice(&[0x0f]);
+        let bytes = row.len() + OVERHEAD;
+        // Another account each time, so that it is another node.
+        let mut offer = |count: u64| {
+            let batch = (sent..sent + count).map(|n| {
+                let mut row = row.clone();
+                row[25..33].copy_from_slice(&n.to_be_bytes());
+                BagNode { owner: Bytes::new(), path: path.clone(), row: row.into() }
+            });
+            nodes.offer(1, batch.collect());
+            sent += count;
+        };
+        while nodes.held.lock().bytes + bytes <= ROOM {
+            offer(10_000);
+        }
+        offer(1);
+        let held = nodes.held.lock();
+        assert_eq!((held.counts.nodes as usize, held.bytes), (ROOM / bytes, ROOM / bytes * bytes));
+    }
+
+    #[test]
+    fn what_is_no_node_is_refused() {
+        let good = node(1, 1);
+        let with = |change: fn(&mut BagNode)| {
+            let mut node = good.clone();
+            change(&mut node);
+            node
+        };
+        let bad = [
+            with(|node| node.owner = Bytes::from_static(b"short")),
+            with(|node| node.path = vec![0; 65].into()),
+            with(|node| node.path = vec![0x10].into()),
+            // The key of the leaf begins with 0.
+            with(|node| node.path = vec![1].into()),
+            with(|node| node.row = Bytes::new()),
+            with(|node| node.row = node.row.slice(..node.row.len() - 1)),
+        ];
+        let nodes = OfferedNodes::default();
+        let count = bad.len() as u64;
+        nodes.offer(1, bad.to_vec());
+        let expected = BagCounts { bags: 1, refused: count, ..BagCounts::default() };
+        assert_eq!(nodes.held.lock().counts, expected);
+    }
+}
