@@ -3,7 +3,7 @@
 use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
     child::{self, Bounds},
-    cold::prove,
+    cold::{prove, prove_tests, proven_tests},
     lists::lists,
     warm::warm_memory,
 };
@@ -244,6 +244,7 @@ impl Comparison {
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
         let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
+        let mut proven = 0;
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
@@ -252,11 +253,16 @@ impl Comparison {
                 others.push(of_others);
                 most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
-                results.push(WorstRun { subject: subject.clone(), run, tests });
+                let result = WorstRun { subject: subject.clone(), run, tests };
+                if self.cold {
+                    proven += prove_tests(&result)?;
+                }
+                results.push(result);
             }
         }
         let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
         notes.extend(self.notes.iter().cloned());
+        notes.extend(self.cold.then(|| proven_tests(proven, &results)));
         notes.extend(disturbed(&others));
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }

@@ -100,4 +100,8 @@ fn blocks_are_merged_and_cases_chosen() {
     ] {
         crate::support::assert_fails(&bench(&cache.path(), args), 2, &[word]);
     }
+    // A slot and some senders are not enough to tell where they came from.
+    let cold = bench(&cache.path(), &format!("worst {SMALL} --filter ^same --states raw --cold"));
+    let words = ["run 1 of raw on mdbx cannot be called cold", "no test has read", "--filter"];
+    crate::support::assert_fails(&cold, 1, &words);
 }
