@@ -192,7 +192,7 @@ const ALONE: Experiment = Experiment {
     place: "Figure 4",
     about: "the layers alone: throughput by workload and over the size of the ledger",
     setting: ALONE_SETTING,
-    here: "4 million operations at each point, not 20. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as the authors' benchmark has those of its last commit, `rain` six levels and no cache below them, as the authors', and RocksDB 4 GB under each of them (the paper: 4 under the trie, 2 under LVMT and RAIN). The replay of mainnet's blocks is `bench store --trace`. In the paper RAIN and MPT fall from 16 million keys on, LVMT16, LVMT64 and LVMT-r from 25, 63 and 100 million. For the paper's memory: --kv rocksdb --memory-limit 8G.",
+    here: "4 million operations at each point, not 20. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as the authors' benchmark has those of its last commit, `rain` six levels and no cache below them, as the authors', and RocksDB 4 GB under each of them (the paper: 4 under the trie, 2 under LVMT and RAIN). The replay of mainnet's blocks is `bench store --trace`. In the paper RAIN and MPT fall from 16 million keys on, LVMT16, LVMT64 and LVMT-r from 25, 63 and 100 million. For the paper's memory: --kv rocksdb --memory-limit 8G, which leaves 2 GB to RocksDB.",
     needs: Needs { minutes: 240, memory: 12, disk: 60 },
     quick: Needs { minutes: 6, memory: 2, disk: 2 },
     memory: None,

@@ -17,6 +17,8 @@ use std::time::Instant;
 
 /// What everything random follows from.
 const SEED: u64 = 1;
+/// Why caches are not as large as a figure says.
+const CUT: &str = "caches that are said to be larger than a quarter of the memory of a run have that quarter of it";
 
 /// What was measured at a point of a part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -159,8 +161,17 @@ impl Part {
         notes: &mut Vec<String>,
     ) -> Result<Option<Comparison>, BenchError> {
         let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
+        // Whatever a figure gives a layer, it has no more than the memory of a run has room for.
+        let set = |settings: &Settings, changes: &[Setting], notes: &mut Vec<String>| {
+            let wanted = with(settings, changes)?;
+            let bounded = base.bounded(wanted.clone());
+            if bounded != wanted {
+                push(notes, CUT.to_owned());
+            }
+            Ok::<_, String>(bounded)
+        };
         let here: Vec<_> = std::iter::once(&UNSYNCED).chain(point.set).copied().collect();
-        match with(&base.settings, &here) {
+        match set(&base.settings, &here, notes) {
             Ok(settings) => comparison.settings = settings,
             Err(reason) => {
                 push(notes, format!("without {}: {reason}", point.name));
@@ -170,7 +181,7 @@ impl Part {
         // What one of them is equipped with need not do for the next.
         let common = comparison.settings.clone();
         for (variant, subject) in self.subjects(base, notes) {
-            let mut own = match with(&common, variant.set) {
+            let mut own = match set(&common, variant.set, notes) {
                 Ok(settings) => settings,
                 Err(reason) => {
                     push(notes, format!("without {} at {}: {reason}", variant.name, point.name));
@@ -345,7 +356,7 @@ impl PointWork {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::paper::PAPERS;
+    use crate::paper::{BASELINE, PAPERS, testing::comparison};
     #[cfg(feature = "lmpt")]
     use polytrie_layers::lmpt::interval_of_run;
 
@@ -379,6 +390,44 @@ mod tests {
         assert!(
             with(&settings, &[("/layer/nothing", "7")]).unwrap_err().contains("/layer/nothing")
         );
+    }
+
+    /// A figure gives layers what the paper's had, and a limit of memory still holds.
+    #[test]
+    fn a_variant_has_no_more_than_the_limit_leaves() {
+        const LIMIT: u64 = 256 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let subjects: Vec<_> =
+            ["mpt", BASELINE, "rain"].map(|state| Subject::new(state, "rocksdb")).into();
+        let base = Comparison { subjects, ..comparison(dir.path(), 1) };
+        let limited = base.clone().within(LIMIT);
+        let quarter = LIMIT as usize / 4;
+        let mut largest = 0;
+        for part in PAPERS.iter().flat_map(|paper| paper.experiments).flat_map(|e| e.parts) {
+            for point in (part.points)(false) {
+                let (mut free, mut notes) = (Vec::new(), Vec::new());
+                let wanted = part.prepare(&base, &point, &mut free).unwrap();
+                let Some(found) = part.prepare(&limited, &point, &mut notes).unwrap() else {
+                    assert!(wanted.is_none());
+                    continue;
+                };
+                for settings in found.variants.values().chain([&found.settings]) {
+                    let Settings { layer, engine } = settings;
+                    assert!(layer.trie_cache.max(layer.mpt_hash.cache) <= quarter, "{layer:?}");
+                    assert!(engine.cache.unwrap() <= quarter, "{engine:?}");
+                }
+                let (mut is_cut, wanted) = (false, wanted.unwrap());
+                for settings in wanted.variants.values().chain([&wanted.settings]) {
+                    let cache = settings.layer.mpt_hash.cache;
+                    is_cut |= cache > quarter && cache != base.settings.layer.mpt_hash.cache;
+                    largest = largest.max(cache);
+                }
+                assert!(!is_cut || notes.contains(&CUT.to_owned()), "{notes:?}");
+                assert!(!free.contains(&CUT.to_owned()), "{free:?}");
+            }
+        }
+        // Without a limit it has what the figure says.
+        assert_eq!(largest, 1_000_000_000);
     }
 
     #[test]

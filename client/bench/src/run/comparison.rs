@@ -104,17 +104,17 @@ impl Comparison {
     /// are sized for them, and the system enforces it where this user may make a control group.
     #[must_use]
     pub fn within(mut self, bytes: u64) -> Self {
-        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let Settings { layer, engine } = &mut self.settings;
-        *layer = std::mem::take(layer).within(size);
-        engine.cache = Some(engine.cache.map_or(size / 4, |cache| cache.min(size / 4)));
-        // A flush holds as much again.
-        engine.buffer = Some(engine.store().overlay_bytes.min(size / 16));
-        let limit = MemoryLimit::of(bytes);
-        // Pages that the system keeps would not count against anything.
-        engine.direct_io |= limit.by == Keeper::Budgets;
-        self.memory_limit = Some(limit);
+        self.memory_limit = Some(MemoryLimit::of(bytes));
+        self.settings = self.bounded(self.settings.clone());
         self
+    }
+
+    /// Settings with no more in memory than the limit of this comparison leaves room for, if it has one.
+    pub(crate) fn bounded(&self, settings: Settings) -> Settings {
+        match self.memory_limit {
+            None => settings,
+            Some(limit) => limit.bound(settings),
+        }
     }
 
     /// How a subject is opened.
