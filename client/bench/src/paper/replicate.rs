@@ -1,8 +1,8 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
-    claim::Judged,
+    Claim, Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
+    claim::{Judged, row_name},
     result::{Grid, PartResult, ReportAt, Row, Table},
     roles::{Counted, LAYER},
 };
@@ -38,6 +38,8 @@ pub(super) struct MeasuredPoint {
 struct Found {
     series: String,
     variant: &'static str,
+    /// The engine, where there are several.
+    engine: Option<String>,
     point: usize,
     /// Of each quantity.
     values: Vec<f64>,
@@ -100,6 +102,7 @@ impl Part {
                 found.extend(named(&variant).map(|of| Found {
                     series: variant,
                     variant: of.name,
+                    engine: None,
                     point: index,
                     values,
                     turns: Vec::new(),
@@ -108,27 +111,20 @@ impl Part {
             let Some(report) = measured.report else { continue };
             for layer in &report.layers {
                 let Some(variant) = named(&layer.subject.label()) else { continue };
-                let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
+                let kv = &layer.subject.kv;
+                let engine = base.subjects.iter().any(|s| s.kv != *kv).then(|| kv.clone());
                 let runs = report.runs_of(layer);
                 let of_turns = |q: &Quantity| runs.iter().map(q.of).collect();
                 found.push(Found {
-                    series: match engines {
-                        true => format!("{}/{}", variant.name, layer.subject.kv),
-                        false => variant.name.to_owned(),
-                    },
+                    series: row_name(variant.name, engine.as_deref()),
                     variant: variant.name,
+                    engine,
                     point: index,
                     values: self.quantities.iter().map(|q| (q.of)(layer)).collect(),
                     turns: self.quantities.iter().map(of_turns).collect(),
                 });
             }
             reports.push(ReportAt { at: point.name.clone(), report });
-        }
-        if let Some(first) = base.subjects.first()
-            && base.subjects.iter().any(|subject| subject.kv != first.kv)
-            && !self.claims.is_empty()
-        {
-            push(&mut notes, format!("ratios are of {}, the first of the engines", first.kv));
         }
         let judges = if quick { Judged::No } else { Judged::Yes };
         PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports, judges) }
@@ -235,12 +231,26 @@ impl Part {
             }
         });
         let tables: Vec<Table> = tables.collect();
-        let turns = |quantity: &str, variant: &str, point: usize| {
+        let turns = |quantity: &str, series: &str, point: usize| {
             let number = self.quantities.iter().position(|q| q.name == quantity)?;
-            let one = found.iter().find(|f| f.variant == variant && f.point == point)?;
+            let one = found.iter().find(|f| f.series == series && f.point == point)?;
             one.turns.get(number).map(Vec::as_slice)
         };
-        let claims = self.claims.iter().map(|claim| claim.check(&tables, turns, judged)).collect();
+        let mut engines: Vec<Option<&str>> = Vec::new();
+        for one in found {
+            if !engines.contains(&one.engine.as_deref()) {
+                engines.push(one.engine.as_deref());
+            }
+        }
+        if engines.is_empty() {
+            // What was not measured is told all the same.
+            engines.push(None);
+        }
+        let check = |claim: &Claim| {
+            let each = engines.iter().map(|engine| claim.check(&tables, *engine, turns, judged));
+            each.collect::<Vec<_>>()
+        };
+        let claims = self.claims.iter().flat_map(check).collect();
         PartResult {
             title: self.title.to_owned(),
             x: self.x.to_owned(),
