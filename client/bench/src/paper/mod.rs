@@ -82,6 +82,16 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Whether it calls contracts that `scripts/setup-uniswap` fetches.
+    pub fn swaps(&self) -> bool {
+        use WorkloadKind::{Swap, SwapEth, SwapToken};
+        let swaps = |point: &Point| {
+            let PointWork::Chain { workload, .. } = point.work else { return false };
+            matches!(workload, Swap | SwapEth | SwapToken)
+        };
+        self.parts.iter().any(|part| (part.points)(true).iter().any(swaps))
+    }
+
     /// The comparison with the memory that the experiment gives each run. `--memory-limit` and `--cold` come before that.
     fn bounded(&self, base: &Comparison) -> Comparison {
         let is_said = base.cold || base.memory_limit.is_some();
