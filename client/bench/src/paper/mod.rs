@@ -254,7 +254,8 @@ const SWITCHED: Variant = Variant {
     set: &[("/layer/lmpt/boundary", r#""switch""#)],
 };
 const RAIN: Variant = variant("rain");
-/// As LVMT's authors measured it: six levels in memory, and no cache of those below.
+/// After LVMT's authors: six levels in memory, and hardly a cache of those below. The levels are those of the account trie; of
+/// storage tries none is sure to stay.
 const RAIN6: Variant = Variant {
     name: "rain",
     state: "rain",
