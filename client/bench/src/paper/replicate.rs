@@ -406,10 +406,10 @@ mod tests {
     #[test]
     fn a_variant_has_no_more_than_the_limit_leaves() {
         const LIMIT: u64 = 256 << 20;
-        let dir = tempfile::tempdir().unwrap();
+        let (_dir, base) = comparison(1);
         let subjects: Vec<_> =
             ["mpt", BASELINE, "rain"].map(|state| Subject::new(state, "rocksdb")).into();
-        let base = Comparison { subjects, ..comparison(dir.path(), 1) };
+        let base = Comparison { subjects, ..base };
         let limited = base.clone().within(LIMIT);
         let quarter = LIMIT as usize / 4;
         let mut largest = 0;
