@@ -121,6 +121,14 @@ pub struct RatioAt {
     pub range: Option<(f64, f64)>,
 }
 
+/// What the row of a variant is called, where there are several engines.
+pub(super) fn row_name(variant: &str, engine: Option<&str>) -> String {
+    match engine {
+        None => variant.to_owned(),
+        Some(engine) => format!("{variant}/{engine}"),
+    }
+}
+
 /// Whether claims can be judged by what was measured: papers say nothing of small points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
@@ -129,19 +137,24 @@ pub(super) enum Judged {
 }
 
 impl Claim {
-    /// `turns` tells of a quantity, a variant and a point what each turn came to, where there were turns.
+    /// By the rows of an engine, where the tables have those of several. `turns` tells of a quantity, a row and a point
+    /// what each turn came to, where there were turns.
     pub(super) fn check<'a>(
         &self,
         tables: &[Table],
+        engine: Option<&str>,
         turns: impl Fn(&str, &str, usize) -> Option<&'a [f64]>,
         judges: Judged,
     ) -> ClaimResult {
         let (of, over) = self.over;
-        let measured = self.ratios((of, over), tables, &turns);
+        let ratios = |of: &str, over: &str| {
+            let (of, over) = (row_name(of, engine), row_name(over, engine));
+            self.ratios((&of, &over), tables, &turns)
+        };
+        let measured = ratios(of, over);
         let is_of_baseline = of == BASELINE || over == BASELINE;
         let other = |name| if name == BASELINE { REFERENCE } else { name };
-        let with_mpt =
-            is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
+        let with_mpt = is_of_baseline.then(|| ratios(other(of), other(over)));
         let mut said = measured.iter().filter_map(|ratio| Some((ratio, self.says(ratio.x)?)));
         let by_ratio = |(a, _): &(&RatioAt, _), (b, _): &(&RatioAt, _)| a.ratio.total_cmp(&b.ratio);
         let judged = match self.by {
@@ -156,7 +169,10 @@ impl Claim {
             _ => Verdict::Near,
         };
         ClaimResult {
-            what: format!("{}, {of} / {over}", self.quantity),
+            what: match engine {
+                None => format!("{}, {of} / {over}", self.quantity),
+                Some(engine) => format!("{}, {of} / {over} on {engine}", self.quantity),
+            },
             quantity: self.quantity,
             published: self.published.to_owned(),
             is_headline: self.is_headline,
@@ -177,7 +193,7 @@ impl Claim {
         self.at.iter().find(is_there).map(|(_, range)| *range)
     }
 
-    /// The ratio at each point where both were measured.
+    /// The ratio of two rows at each point where both were measured.
     fn ratios<'a>(
         &self,
         (of, over): (&str, &str),
@@ -185,10 +201,10 @@ impl Claim {
         turns: impl Fn(&str, &str, usize) -> Option<&'a [f64]>,
     ) -> Vec<RatioAt> {
         let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
-        let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
+        let row = |name: &str| grid?.rows.iter().find(|row| row.name == name);
         // What ran in turns is compared turn by turn, as everywhere.
         let within_turns = |point: usize| {
-            let each = |variant: &str| turns(self.quantity, variant, point);
+            let each = |row: &str| turns(self.quantity, row, point);
             let ratios = Ratios::of(each(of)?, each(over)?);
             (!ratios.runs.is_empty() && ratios.runs.iter().all(|ratio| ratio.is_finite()))
                 .then_some(ratios)
@@ -291,18 +307,18 @@ mod tests {
         let turns = |_: &str, name: &str, _| -> Option<&[f64]> {
             Some(if name == "a" { &[200.0, 20.0, 10.0] } else { &[100.0, 10.0, 30.0] })
         };
-        let together = claim.check(&tables, turns, Judged::Yes);
+        let together = claim.check(&tables, None, turns, Judged::Yes);
         assert_eq!(together.measured[0].ratio, 2.0);
         assert_eq!(together.measured[0].range, Some((1.0 / 3.0, 2.0)));
         assert_eq!(together.verdict(), "yes at 1");
         // Without turns only what it came to can be compared, and that is far from the paper.
-        let counted = claim.check(&tables, |_, _, _| None, Judged::Yes);
+        let counted = claim.check(&tables, None, |_, _, _| None, Judged::Yes);
         assert_eq!((counted.measured[0].ratio, counted.measured[0].range), (0.8, None));
         assert_eq!(counted.verdict(), "no, less at 1");
         // Beside it the ratio over our own trie.
         assert_eq!(counted.with_mpt[0].text(), "0.20 at 1");
         // The paper says nothing of small points.
-        assert_eq!(claim.check(&tables, turns, Judged::No).verdict, None);
+        assert_eq!(claim.check(&tables, None, turns, Judged::No).verdict, None);
     }
 
     #[test]
@@ -310,7 +326,7 @@ mod tests {
         let claim = claim(OPS.name, ("a", BASELINE), "6 at 10", (6.0, 6.0))
             .at(&[(5.0, (2.0, 3.0)), (10.0, (6.0, 6.0))]);
         let judged = |points: &[(f64, f64)]| {
-            let result = claim.check(&[table(points)], |_, _, _| None, Judged::Yes);
+            let result = claim.check(&[table(points)], None, |_, _, _| None, Judged::Yes);
             (result.judged_at.clone(), result.verdict)
         };
         let at = |point: &str, verdict| (Some(point.to_owned()), Some(verdict));
@@ -321,12 +337,33 @@ mod tests {
         assert_eq!(judged(&[(1.0, 60.0)]), (None, None));
     }
 
+    /// A ratio of one engine says nothing of another.
+    #[test]
+    fn each_engine_is_judged_by_itself() {
+        let mut tables = [table(&[(1.0, 20.0)]), table(&[(1.0, 90.0)])];
+        for (table, engine) in tables.iter_mut().zip(["mdbx", "rocksdb"]) {
+            for row in &mut table.measured.rows {
+                row.name = row_name(&row.name, Some(engine));
+            }
+        }
+        let [mut both, rocksdb] = tables;
+        both.measured.rows.extend(rocksdb.measured.rows);
+        let claim = claim(OPS.name, ("a", BASELINE), "2", (2.0, 2.0));
+        let check = |engine| {
+            claim.check(std::slice::from_ref(&both), Some(engine), |_, _, _| None, Judged::Yes)
+        };
+        let (near, more) = (check("mdbx"), check("rocksdb"));
+        assert_eq!(near.what, "throughput, a / mpt-hash on mdbx");
+        assert_eq!((near.verdict(), more.verdict()), ("yes at 1".into(), "no, more at 1".into()));
+        assert_eq!([&near, &more].map(|one| one.with_mpt[0].ratio), [0.5, 2.25]);
+    }
+
     /// "At least" is said of every point, "up to" of the best.
     #[test]
     fn the_point_that_counts_is_the_one_that_the_paper_speaks_of() {
         let tables = [table(&[(1.0, 20.0), (2.0, 90.0), (3.0, 50.0)])];
         let judged = |claim: Claim| {
-            claim.check(&tables, |_, _, _| None, Judged::Yes).judged_at.unwrap_or_default()
+            claim.check(&tables, None, |_, _, _| None, Judged::Yes).judged_at.unwrap_or_default()
         };
         let said = || claim(OPS.name, ("a", BASELINE), "5", (5.0, 5.0));
         assert_eq!(judged(said()), "3");

@@ -152,8 +152,7 @@ mod tests {
 
     #[test]
     fn a_point_is_kept_for_its_conditions() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = comparison(dir.path(), 3);
+        let (dir, base) = comparison(3);
         let points = dir.path().join("points");
         let kept = Kept::open(&points, &base, false, None).unwrap();
         assert!(kept.read(NAME, "this").unwrap().is_none());
@@ -164,7 +163,7 @@ mod tests {
         assert!(again.read("lmpt-10-small-1-2", "this").unwrap().is_none());
         for error in [
             Kept::open(&points, &base, true, None).err(),
-            Kept::open(&points, &comparison(dir.path(), 4), false, None).err(),
+            Kept::open(&points, &Comparison { runs: 4, ..base.clone() }, false, None).err(),
         ] {
             let error = error.unwrap().to_string();
             assert!(error.contains("name another --resume directory"), "{error}");
@@ -184,9 +183,9 @@ mod tests {
     /// A chain without transactions gives a client nothing to foresee. A run that goes on later takes that as it was.
     #[test]
     fn what_has_no_value_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
+        let (dir, base) = comparison(1);
         let points = dir.path().join("points");
-        let kept = Kept::open(&points, &comparison(dir.path(), 1), false, None).unwrap();
+        let kept = Kept::open(&points, &base, false, None).unwrap();
         let counted = Counted { variant: "payments".to_owned(), values: vec![f64::NAN, 0.5] };
         let point = MeasuredPoint { counted: vec![counted], ..measured(1.0) };
         kept.write(NAME, "this".to_owned(), &point).unwrap();

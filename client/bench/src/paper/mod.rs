@@ -82,6 +82,16 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Whether it calls contracts that `scripts/setup-uniswap` fetches.
+    pub fn swaps(&self) -> bool {
+        use WorkloadKind::{Swap, SwapEth, SwapToken};
+        let swaps = |point: &Point| {
+            let PointWork::Chain { workload, .. } = point.work else { return false };
+            matches!(workload, Swap | SwapEth | SwapToken)
+        };
+        self.parts.iter().any(|part| (part.points)(true).iter().any(swaps))
+    }
+
     /// The comparison with the memory that the experiment gives each run. `--memory-limit` and `--cold` come before that.
     fn bounded(&self, base: &Comparison) -> Comparison {
         let is_said = base.cold || base.memory_limit.is_some();
@@ -244,7 +254,8 @@ const SWITCHED: Variant = Variant {
     set: &[("/layer/lmpt/boundary", r#""switch""#)],
 };
 const RAIN: Variant = variant("rain");
-/// As LVMT's authors measured it: six levels in memory, and no cache of those below.
+/// After LVMT's authors: six levels in memory, and hardly a cache of those below. The levels are those of the account trie; of
+/// storage tries none is sure to stay.
 const RAIN6: Variant = Variant {
     name: "rain",
     state: "rain",

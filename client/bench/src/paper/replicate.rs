@@ -1,8 +1,8 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
-    claim::Judged,
+    Claim, Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
+    claim::{Judged, row_name},
     result::{Grid, PartResult, ReportAt, Row, Table},
     roles::{Counted, LAYER},
 };
@@ -17,6 +17,8 @@ use std::time::Instant;
 
 /// What everything random follows from.
 const SEED: u64 = 1;
+/// Why caches are not as large as a figure says.
+const CUT: &str = "caches that are said to be larger than a quarter of the memory of a run have that quarter of it";
 
 /// What was measured at a point of a part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -36,6 +38,8 @@ pub(super) struct MeasuredPoint {
 struct Found {
     series: String,
     variant: &'static str,
+    /// The engine, where there are several.
+    engine: Option<String>,
     point: usize,
     /// Of each quantity.
     values: Vec<f64>,
@@ -98,6 +102,7 @@ impl Part {
                 found.extend(named(&variant).map(|of| Found {
                     series: variant,
                     variant: of.name,
+                    engine: None,
                     point: index,
                     values,
                     turns: Vec::new(),
@@ -106,27 +111,20 @@ impl Part {
             let Some(report) = measured.report else { continue };
             for layer in &report.layers {
                 let Some(variant) = named(&layer.subject.label()) else { continue };
-                let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
+                let kv = &layer.subject.kv;
+                let engine = base.subjects.iter().any(|s| s.kv != *kv).then(|| kv.clone());
                 let runs = report.runs_of(layer);
                 let of_turns = |q: &Quantity| runs.iter().map(q.of).collect();
                 found.push(Found {
-                    series: match engines {
-                        true => format!("{}/{}", variant.name, layer.subject.kv),
-                        false => variant.name.to_owned(),
-                    },
+                    series: row_name(variant.name, engine.as_deref()),
                     variant: variant.name,
+                    engine,
                     point: index,
                     values: self.quantities.iter().map(|q| (q.of)(layer)).collect(),
                     turns: self.quantities.iter().map(of_turns).collect(),
                 });
             }
             reports.push(ReportAt { at: point.name.clone(), report });
-        }
-        if let Some(first) = base.subjects.first()
-            && base.subjects.iter().any(|subject| subject.kv != first.kv)
-            && !self.claims.is_empty()
-        {
-            push(&mut notes, format!("ratios are of {}, the first of the engines", first.kv));
         }
         let judges = if quick { Judged::No } else { Judged::Yes };
         PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports, judges) }
@@ -159,8 +157,17 @@ impl Part {
         notes: &mut Vec<String>,
     ) -> Result<Option<Comparison>, BenchError> {
         let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
+        // Whatever a figure gives a layer, it has no more than the memory of a run has room for.
+        let set = |settings: &Settings, changes: &[Setting], notes: &mut Vec<String>| {
+            let wanted = with(settings, changes)?;
+            let bounded = base.bounded(wanted.clone());
+            if bounded != wanted {
+                push(notes, CUT.to_owned());
+            }
+            Ok::<_, String>(bounded)
+        };
         let here: Vec<_> = std::iter::once(&UNSYNCED).chain(point.set).copied().collect();
-        match with(&base.settings, &here) {
+        match set(&base.settings, &here, notes) {
             Ok(settings) => comparison.settings = settings,
             Err(reason) => {
                 push(notes, format!("without {}: {reason}", point.name));
@@ -170,7 +177,7 @@ impl Part {
         // What one of them is equipped with need not do for the next.
         let common = comparison.settings.clone();
         for (variant, subject) in self.subjects(base, notes) {
-            let mut own = match with(&common, variant.set) {
+            let mut own = match set(&common, variant.set, notes) {
                 Ok(settings) => settings,
                 Err(reason) => {
                     push(notes, format!("without {} at {}: {reason}", variant.name, point.name));
@@ -224,12 +231,26 @@ impl Part {
             }
         });
         let tables: Vec<Table> = tables.collect();
-        let turns = |quantity: &str, variant: &str, point: usize| {
+        let turns = |quantity: &str, series: &str, point: usize| {
             let number = self.quantities.iter().position(|q| q.name == quantity)?;
-            let one = found.iter().find(|f| f.variant == variant && f.point == point)?;
+            let one = found.iter().find(|f| f.series == series && f.point == point)?;
             one.turns.get(number).map(Vec::as_slice)
         };
-        let claims = self.claims.iter().map(|claim| claim.check(&tables, turns, judged)).collect();
+        let mut engines: Vec<Option<&str>> = Vec::new();
+        for one in found {
+            if !engines.contains(&one.engine.as_deref()) {
+                engines.push(one.engine.as_deref());
+            }
+        }
+        if engines.is_empty() {
+            // What was not measured is told all the same.
+            engines.push(None);
+        }
+        let check = |claim: &Claim| {
+            let each = engines.iter().map(|engine| claim.check(&tables, *engine, turns, judged));
+            each.collect::<Vec<_>>()
+        };
+        let claims = self.claims.iter().flat_map(check).collect();
         PartResult {
             title: self.title.to_owned(),
             x: self.x.to_owned(),
@@ -345,7 +366,7 @@ impl PointWork {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::paper::PAPERS;
+    use crate::paper::{BASELINE, PAPERS, testing::comparison};
     #[cfg(feature = "lmpt")]
     use polytrie_layers::lmpt::interval_of_run;
 
@@ -379,6 +400,44 @@ mod tests {
         assert!(
             with(&settings, &[("/layer/nothing", "7")]).unwrap_err().contains("/layer/nothing")
         );
+    }
+
+    /// A figure gives layers what the paper's had, and a limit of memory still holds.
+    #[test]
+    fn a_variant_has_no_more_than_the_limit_leaves() {
+        const LIMIT: u64 = 256 << 20;
+        let (_dir, base) = comparison(1);
+        let subjects: Vec<_> =
+            ["mpt", BASELINE, "rain"].map(|state| Subject::new(state, "rocksdb")).into();
+        let base = Comparison { subjects, ..base };
+        let limited = base.clone().within(LIMIT);
+        let quarter = LIMIT as usize / 4;
+        let mut largest = 0;
+        for part in PAPERS.iter().flat_map(|paper| paper.experiments).flat_map(|e| e.parts) {
+            for point in (part.points)(false) {
+                let (mut free, mut notes) = (Vec::new(), Vec::new());
+                let wanted = part.prepare(&base, &point, &mut free).unwrap();
+                let Some(found) = part.prepare(&limited, &point, &mut notes).unwrap() else {
+                    assert!(wanted.is_none());
+                    continue;
+                };
+                for settings in found.variants.values().chain([&found.settings]) {
+                    let Settings { layer, engine } = settings;
+                    assert!(layer.trie_cache.max(layer.mpt_hash.cache) <= quarter, "{layer:?}");
+                    assert!(engine.cache.unwrap() <= quarter, "{engine:?}");
+                }
+                let (mut is_cut, wanted) = (false, wanted.unwrap());
+                for settings in wanted.variants.values().chain([&wanted.settings]) {
+                    let cache = settings.layer.mpt_hash.cache;
+                    is_cut |= cache > quarter && cache != base.settings.layer.mpt_hash.cache;
+                    largest = largest.max(cache);
+                }
+                assert!(!is_cut || notes.contains(&CUT.to_owned()), "{notes:?}");
+                assert!(!free.contains(&CUT.to_owned()), "{free:?}");
+            }
+        }
+        // Without a limit it has what the figure says.
+        assert_eq!(largest, 1_000_000_000);
     }
 
     #[test]

@@ -398,7 +398,7 @@ mod tests {
         Subject,
         paper::{find, testing::comparison},
     };
-    use std::path::Path;
+    use tempfile::TempDir;
 
     fn run<'a>(time: Option<Duration>, experiments: &'a [&'static Experiment]) -> Run<'a> {
         Run {
@@ -413,9 +413,10 @@ mod tests {
         }
     }
 
-    fn of_mpt(dir: &Path) -> Comparison {
+    fn of_mpt() -> (TempDir, Comparison) {
+        let (dir, base) = comparison(3);
         let subjects = vec![Subject::new("mpt", "mdbx")];
-        Comparison { subjects, ..comparison(dir, 3) }
+        (dir, Comparison { subjects, ..base })
     }
 
     fn measured(seconds: f64) -> MeasuredPoint {
@@ -424,8 +425,7 @@ mod tests {
 
     #[test]
     fn within_a_time_what_papers_are_known_for_comes_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt"), of_mpt(dir.path()));
+        let (experiments, (_dir, base)) = (find("lmpt"), of_mpt());
         let order = |hours: Option<u64>| {
             let run = run(hours.map(|hours| Duration::from_secs(hours * 3600)), &experiments);
             run.places(&base)
@@ -469,8 +469,7 @@ mod tests {
     /// What was measured within so much memory is nothing for a figure without a bound, or with another one.
     #[test]
     fn points_belong_to_a_bound_of_memory() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("replica-tables-3-5"), comparison(dir.path(), 1));
+        let (experiments, (_dir, base)) = (find("replica-tables-3-5"), comparison(1));
         let bounded = experiments[0].bounded(&base);
         assert_eq!(bounded.memory_limit.map(|limit| limit.bytes), experiments[0].memory);
         let run = run(None, &experiments);
@@ -485,8 +484,7 @@ mod tests {
     /// A figure is shown as soon as its points are measured, not at the end of all, and in the order of the request.
     #[test]
     fn a_figure_is_shown_when_its_points_are_measured() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = comparison(dir.path(), 1);
+        let (dir, base) = comparison(1);
         let points = dir.path().join("points");
         let experiments = [find("lmpt-11"), find("lmpt-10")].concat();
         let file = |id: &str| points.join(format!("{id}-1-1.json"));
@@ -535,8 +533,7 @@ mod tests {
     /// A point takes as long as the one before it, for each account and transaction.
     #[test]
     fn a_point_is_estimated_by_the_one_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt-10"), comparison(dir.path(), 3));
+        let (experiments, (_dir, base)) = (find("lmpt-10"), comparison(3));
         let mut run = run(Some(Duration::from_secs(1000)), &experiments);
         let [first, second, _] = run.points(false)[..] else { panic!("three sizes") };
         run.found.push((first, Ok(measured(700.0))));
@@ -551,8 +548,7 @@ mod tests {
     /// The first point of a part takes as much longer than expected as others did.
     #[test]
     fn a_machine_that_is_slow_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (experiments, base) = (find("lmpt"), of_mpt(dir.path()));
+        let (experiments, (_dir, base)) = (find("lmpt"), of_mpt());
         let mut run = run(Some(Duration::from_secs(1)), &experiments);
         let points = run.points(false);
         let other = points.iter().find(|place| place.experiment == 1).copied().unwrap();
@@ -574,8 +570,7 @@ mod tests {
         let place = run.points(false)[1];
         let small = Place { small: true, ..place };
         assert_eq!([place, small].map(|p| run.file(p)), ["lmpt-10-1-2", "lmpt-10-small-1-2"]);
-        let dir = tempfile::tempdir().unwrap();
-        let base = comparison(dir.path(), 1);
+        let (_dir, base) = comparison(1);
         assert_ne!(run.description(place, &base), run.description(small, &base));
         run.quick = true;
         assert_eq!(run.file(small), "lmpt-10-1-2");

@@ -1,12 +1,14 @@
 //! What tests have in common.
 
 use crate::{Cache, Comparison, Settings};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
+use tempfile::TempDir;
 
-/// A comparison of nothing, with its cache in this directory.
+/// A comparison of nothing, with the directory of its cache, which goes with the value.
 #[expect(clippy::unwrap_used, reason = "tests")]
-pub(super) fn comparison(dir: &Path, runs: usize) -> Comparison {
-    Comparison {
+pub(super) fn comparison(runs: usize) -> (TempDir, Comparison) {
+    let dir = tempfile::tempdir().unwrap();
+    let comparison = Comparison {
         subjects: Vec::new(),
         runs,
         settings: Settings::default(),
@@ -18,7 +20,8 @@ pub(super) fn comparison(dir: &Path, runs: usize) -> Comparison {
         slowed: None,
         log_slow_blocks: None,
         notes: Vec::new(),
-        cache: Arc::new(Cache::open(dir).unwrap()),
+        cache: Arc::new(Cache::open(dir.path()).unwrap()),
         interrupt: Arc::default(),
-    }
+    };
+    (dir, comparison)
 }

@@ -1,13 +1,23 @@
 //! Whether a run was cold.
 
 use super::{BenchError, RunResult};
-use crate::measure::Measured;
+use crate::{
+    Subject,
+    measure::Measured,
+    worst::{ReadBytes, WorstRun},
+};
 use serde::{Deserialize, Serialize};
 
 /// Device reads an operation, below which a run is not called cold: half of the operations had to wait for the device.
 const COLD_READS: f64 = 0.5;
 /// Bytes that count as one read.
 const READ_BYTES: f64 = 4096.0;
+/// Bytes of rows that the first block of a test has to read before anything follows from where they came from: fewer may be
+/// among what opening a layer has read.
+const TELLING_ROWS: u64 = 16 << 10;
+/// Of these bytes one in so many has to come from the device. Where nothing was in memory, a page comes from there for each
+/// row, or for several that share it; but an engine may keep rows in less space than it returns them.
+const COLD_PART: u64 = 4;
 
 /// How cold a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,11 +49,7 @@ impl Coldness {
 /// If there is none.
 pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
     let (run, subject) = (result.run, &result.subject);
-    let Some(coldness) = Coldness::of(&result.measured) else {
-        return Err(BenchError::Refused(format!(
-            "run {run} of {subject} cannot be called cold: the system does not say what was read from devices (/proc/self/io)"
-        )));
-    };
+    let coldness = Coldness::of(&result.measured).ok_or_else(|| untold(run, subject))?;
     if coldness.is_proven() {
         return Ok(coldness);
     }
@@ -51,4 +57,94 @@ pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
         "run {run} of {subject} was not cold: {:.3} reads of 4 KiB from the device an operation, at least {COLD_READS} expected; what it needs fits into memory, so choose more --keys or --accounts, a smaller --trie.cache, or --kv rocksdb, which reads past the page cache (or leave out --cold)",
         coldness.device_reads_per_operation
     )))
+}
+
+/// The proof that the cold tests of a run of worst cases were cold, each for itself. A test whose first block reads next to
+/// nothing has none and needs none, but some test has to. Returns how many have one.
+///
+/// # Errors
+///
+/// If a test has none that needs one, or no test has one.
+pub(super) fn prove_tests(result: &WorstRun) -> Result<usize, BenchError> {
+    let (run, subject) = (result.run, &result.subject);
+    let mut proven = 0;
+    for test in result.tests.iter().filter(|test| !test.warm) {
+        let Some(ReadBytes { rows, device }) = test.first_block else { continue };
+        if rows < TELLING_ROWS {
+            continue;
+        }
+        let device = device.ok_or_else(|| untold(run, subject))?;
+        if device < rows / COLD_PART {
+            return Err(BenchError::Refused(format!(
+                "run {run} of {subject} was not cold in the test {} at {}M: its first block read {rows} bytes of rows and {device} from the device, at least {} expected; the system keeps what it was asked to forget, so put --cache on a disk, or choose --kv rocksdb, which reads past the page cache (or leave out --cold)",
+                test.case,
+                test.gas_limit / 1_000_000,
+                rows / COLD_PART
+            )));
+        }
+        proven += 1;
+    }
+    if proven == 0 {
+        return Err(BenchError::Refused(format!(
+            "run {run} of {subject} cannot be called cold: no test has read {TELLING_ROWS} bytes of rows in its first block, so nothing tells where they came from; choose cases that read (--filter '^sload-present'), more --slots or --gas, or leave out --cold"
+        )));
+    }
+    Ok(proven)
+}
+
+/// What [`prove_tests`] found in all runs, for readers of the report.
+pub(super) fn proven_tests(proven: usize, results: &[WorstRun]) -> String {
+    let tests = results.iter().flat_map(|result| &result.tests);
+    let all = tests.filter(|test| !test.warm).count();
+    format!(
+        "cold tests: {proven} of {all} in all runs are proven cold, as in their first block a part of 1/{COLD_PART} or more of the rows' bytes came from the device; the others read too few rows there to tell"
+    )
+}
+
+fn untold(run: usize, subject: &Subject) -> BenchError {
+    BenchError::Refused(format!(
+        "run {run} of {subject} cannot be called cold: the system does not say what was read from devices (/proc/self/io); leave out --cold"
+    ))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::worst::WorstFigures;
+
+    /// A run of cold tests whose first blocks read so much, and of a warm one that needs no proof.
+    fn run(first_blocks: &[(u64, Option<u64>)]) -> WorstRun {
+        let test = |first_block: Option<ReadBytes>| WorstFigures {
+            case: "sload-present-1e6".to_owned(),
+            gas_limit: 30_000_000,
+            warm: first_block.is_none(),
+            gas: 30_000_000,
+            seconds: 1.0,
+            blocks: vec![1.0],
+            first_block,
+        };
+        let cold = first_blocks
+            .iter()
+            .map(|(rows, device)| test(Some(ReadBytes { rows: *rows, device: *device })));
+        let tests = cold.chain([test(None)]).collect();
+        WorstRun { subject: Subject::new("raw", "mdbx"), run: 1, tests }
+    }
+
+    #[test]
+    fn a_test_that_reads_has_to_read_from_the_device() {
+        let (few, many) = ((100, Some(0)), (1_000_000, Some(250_000)));
+        let proven = run(&[few, many, many]);
+        assert_eq!(prove_tests(&proven).unwrap(), 2);
+        assert!(proven_tests(2, &[proven]).starts_with("cold tests: 2 of 3 in all runs"));
+        for (tests, words) in [
+            (vec![many, (1_000_000, Some(249_999))], "not cold in the test sload-present-1e6"),
+            (vec![few, few], "no test has read"),
+            (Vec::new(), "no test has read"),
+            (vec![many, (1_000_000, None)], "/proc/self/io"),
+        ] {
+            let error = prove_tests(&run(&tests)).unwrap_err().to_string();
+            assert!(error.starts_with("run 1 of raw on mdbx") && error.contains(words), "{error}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
     child::{self, Bounds},
-    cold::prove,
+    cold::{prove, prove_tests, proven_tests},
     lists::lists,
     warm::warm_memory,
 };
@@ -104,17 +104,17 @@ impl Comparison {
     /// are sized for them, and the system enforces it where this user may make a control group.
     #[must_use]
     pub fn within(mut self, bytes: u64) -> Self {
-        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let Settings { layer, engine } = &mut self.settings;
-        *layer = std::mem::take(layer).within(size);
-        engine.cache = Some(engine.cache.map_or(size / 4, |cache| cache.min(size / 4)));
-        // A flush holds as much again.
-        engine.buffer = Some(engine.store().overlay_bytes.min(size / 16));
-        let limit = MemoryLimit::of(bytes);
-        // Pages that the system keeps would not count against anything.
-        engine.direct_io |= limit.by == Keeper::Budgets;
-        self.memory_limit = Some(limit);
+        self.memory_limit = Some(MemoryLimit::of(bytes));
+        self.settings = self.bounded(self.settings.clone());
         self
+    }
+
+    /// Settings with no more in memory than the limit of this comparison leaves room for, if it has one.
+    pub(crate) fn bounded(&self, settings: Settings) -> Settings {
+        match self.memory_limit {
+            None => settings,
+            Some(limit) => limit.bound(settings),
+        }
     }
 
     /// How a subject is opened.
@@ -244,6 +244,7 @@ impl Comparison {
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
         let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
+        let mut proven = 0;
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
@@ -252,11 +253,16 @@ impl Comparison {
                 others.push(of_others);
                 most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
-                results.push(WorstRun { subject: subject.clone(), run, tests });
+                let result = WorstRun { subject: subject.clone(), run, tests };
+                if self.cold {
+                    proven += prove_tests(&result)?;
+                }
+                results.push(result);
             }
         }
         let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
         notes.extend(self.notes.iter().cloned());
+        notes.extend(self.cold.then(|| proven_tests(proven, &results)));
         notes.extend(disturbed(&others));
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }

@@ -1,6 +1,7 @@
 //! A bound on the memory of a run.
 
 use super::BenchError;
+use crate::Settings;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -59,6 +60,18 @@ impl MemoryLimit {
             }
         };
         Self { bytes, by }
+    }
+
+    /// These settings with a quarter of it for the caches of the layer at most, a quarter for those of the engine, and a
+    /// sixteenth for what gathers before a flush, which holds as much again.
+    pub(super) fn bound(&self, settings: Settings) -> Settings {
+        let size = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let Settings { layer, mut engine } = settings;
+        engine.cache = Some(engine.cache.map_or(size / 4, |cache| cache.min(size / 4)));
+        engine.buffer = Some(engine.store().overlay_bytes.min(size / 16));
+        // Pages that the system keeps would not count against anything.
+        engine.direct_io |= self.by == Keeper::Budgets;
+        Settings { layer: layer.within(size), engine }
     }
 
     /// The group for the next run; `None` if there are only budgets.

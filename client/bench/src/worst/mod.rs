@@ -7,6 +7,8 @@
 //!  report                          Mgas/s, p50 and p99 of a block, times `mpt`, sorted by the worst ratio; a heat map
 //! ```
 //!
+//! With `--cold` a test that is called cold has to be: see [`ReadBytes`].
+//!
 //! Blocks go the way of an import ([`Chain::insert`](polytrie_chain::Chain::insert)): gas, receipts and, where a layer has one,
 //! the state root of every block are checked.
 
@@ -21,7 +23,7 @@ mod state;
 pub use blocks::{WorstTest, prepare};
 pub use cases::Case;
 pub use report::{Described, WorstCell, WorstReport, WorstRow, WorstRun};
-pub use run::{WorstBench, WorstFigures};
+pub use run::{ReadBytes, WorstBench, WorstFigures};
 
 use serde::{Deserialize, Serialize};
 

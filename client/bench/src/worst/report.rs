@@ -250,6 +250,7 @@ mod tests {
             gas: 30_000_000,
             seconds,
             blocks: vec![seconds / 2.0; 2],
+            first_block: None,
         };
         let subject = Subject::new(state, "mdbx");
         WorstRun { subject, run, tests: vec![test("a", seconds[0]), test("b", seconds[1])] }

@@ -7,6 +7,7 @@ use crate::{
     run::candidates,
 };
 use polytrie_chain::{Candidate, Chain, ChainOptions, InsertError};
+use polytrie_node::process::DeviceIo;
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, path::Path, time::Instant};
 
@@ -32,6 +33,34 @@ pub struct WorstFigures {
     pub seconds: f64,
     /// Seconds of each block, until its commitment was compared and it was handed to the store.
     pub blocks: Vec<f64>,
+    /// What the first block read, if the test is cold: what the others read may be what that one has left in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_block: Option<ReadBytes>,
+}
+
+/// How much was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadBytes {
+    /// Bytes of the rows that the engine returned.
+    pub rows: u64,
+    /// Bytes that came from devices; `None` where the system does not tell.
+    pub device: Option<u64>,
+}
+
+impl ReadBytes {
+    /// Since the chain was opened, and since this process began.
+    fn until_now(chain: &Chain) -> Self {
+        let rows = chain.db().store().counters().read_bytes;
+        Self { rows, device: DeviceIo::now().map(|io| io.read_bytes) }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        let device = self.device.zip(earlier.device);
+        Self {
+            rows: self.rows.saturating_sub(earlier.rows),
+            device: device.map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
 }
 
 impl WorstBench {
@@ -57,7 +86,7 @@ impl WorstBench {
             let cold = measure(&mut chain, test, blocks.clone())?;
             figures.extend(store.is_some().then_some(cold));
             let warm = measure(&mut chain, test, blocks)?;
-            figures.push(WorstFigures { warm: true, ..warm });
+            figures.push(WorstFigures { warm: true, first_block: None, ..warm });
         }
         Ok(figures)
     }
@@ -70,13 +99,17 @@ fn measure(
     blocks: VecDeque<Candidate>,
 ) -> Result<WorstFigures, BenchError> {
     let begin = chain.head().number();
-    let (mut gas, mut seconds) = (0, Vec::new());
+    let (mut gas, mut seconds, mut first_block) = (0, Vec::new(), None);
+    let before = ReadBytes::until_now(chain);
     for block in blocks {
         gas += block.header.gas_used;
         let start = Instant::now();
         let taken = chain.insert(block).and_then(|_| chain.settle());
         taken.map_err(|error| wrong(chain, test, error))?;
         seconds.push(start.elapsed().as_secs_f64());
+        if first_block.is_none() {
+            first_block = Some(ReadBytes::until_now(chain).since(before));
+        }
     }
     let start = Instant::now();
     chain.flush()?;
@@ -90,6 +123,7 @@ fn measure(
         gas,
         seconds: seconds.iter().sum::<f64>() + flush,
         blocks: seconds,
+        first_block,
     })
 }
 

@@ -29,8 +29,6 @@ use alloy_primitives::{Bytes, U256};
 use polytrie_chain::Chain;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::decode_lone_header;
-use polytrie_kv::Store;
-use polytrie_state::StateLayer;
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicBool},
@@ -114,24 +112,12 @@ impl Prestate {
         self.blocks.concat()
     }
 
-    /// Fills a layer that holds nothing with the state, and as many other accounts as there are less than `accounts`: tries
-    /// that are as deep as those of a larger state.
-    ///
-    /// # Errors
-    ///
-    /// If the store or the layer fails, or `interrupt` was set from outside.
-    pub fn fill(
-        &self,
-        store: &Store,
-        layer: &dyn StateLayer,
-        accounts: u64,
-        interrupt: &AtomicBool,
-        progress: &mut dyn FnMut(Step),
-    ) -> Result<(), StateDumpError> {
-        self.state.load(store, layer, accounts, interrupt, progress)
+    /// The state that they begin with.
+    pub const fn state(&self) -> &PartialState {
+        &self.state
     }
 
-    /// Fills a new directory, as [`Self::fill`]. Returns the chain, on which the blocks can be inserted.
+    /// Fills a new directory, as [`PartialState::load`]. Returns the chain, on which the blocks can be inserted.
     ///
     /// # Errors
     ///
@@ -144,7 +130,7 @@ impl Prestate {
         progress: &mut dyn FnMut(Step),
     ) -> Result<Chain, StateDumpError> {
         let (store, layer) = (target.store.clone(), Arc::clone(&target.layer));
-        self.fill(&store, &*layer, accounts, interrupt, progress)?;
+        self.state.load(&store, &*layer, accounts, interrupt, progress)?;
         Ok(self.start.open(target.spec()?, store, layer, target.chain_options())?)
     }
 }

@@ -58,8 +58,13 @@ impl PartialState {
         self.accounts.len() as u64
     }
 
-    /// Fills a layer with it, and with as many other accounts as there are less than `accounts`.
-    pub(crate) fn load(
+    /// Fills a layer that holds nothing with it, and with as many other accounts as there are less than `accounts`: tries that
+    /// are as deep as those of a larger state.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails, or `interrupt` was set from outside.
+    pub fn load(
         &self,
         store: &Store,
         layer: &dyn StateLayer,

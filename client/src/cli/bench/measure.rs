@@ -55,7 +55,8 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<usize>,
     /// Measure with nothing in memory: RocksDB past the page cache and with a cache of 64 MiB, MDBX with its pages
-    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused.
+    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused; of worst cases, one
+    /// with a cold test in whose first block less than a quarter of the rows' bytes came from the device.
     #[arg(long)]
     cold: bool,
     /// Make every block of a layer, and the flush at the end, take so many percent longer: to see that `bench compare`

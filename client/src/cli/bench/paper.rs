@@ -180,7 +180,12 @@ fn list() -> String {
                 experiment.needs.memory.to_string(),
                 experiment.needs.disk.to_string(),
                 experiment.quick.minutes.to_string(),
-                format!("{}: {}", experiment.place, experiment.about),
+                format!(
+                    "{}: {}{}",
+                    experiment.place,
+                    experiment.about,
+                    if experiment.swaps() { " (after `scripts/setup-uniswap`)" } else { "" }
+                ),
             ]
         };
         let rows: Vec<_> = std::iter::once(heads.map(str::to_owned).to_vec())

@@ -227,6 +227,11 @@ fn papers_are_listed() {
     ] {
         assert!(list.text().contains(name), "{name} is missing in {}", list.text());
     }
+    // What cannot be measured without them says so.
+    let with_contracts =
+        list.text().lines().filter(|line| line.contains("`scripts/setup-uniswap`"));
+    let names: Vec<_> = with_contracts.filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["lmpt-12", "lvmt-8", "lvmt-10"]);
     assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
 }
 

@@ -179,8 +179,7 @@ mod tests {
 
     #[test]
     fn roles_are_counted_on_a_chain() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = comparison(dir.path(), 1);
+        let (_dir, base) = comparison(1);
         let shape = Shape { accounts: 40, txs: 250, block_txs: 10, ..Shape::default() };
         let spec = WorkloadSpec { workload: WorkloadKind::Erc20, seed: SEED, shape };
         let course = Planned { name: "ERC-20", spec }.course(&base).unwrap();

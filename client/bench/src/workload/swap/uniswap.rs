@@ -91,14 +91,14 @@ fn directory() -> Result<PathBuf, CacheError> {
     let named = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(user_cache()?.join("uniswap"))).ok_or_else(|| {
         CacheError::Needs(format!(
-            "the workload needs the contracts of UniswapV2, and neither {VARIABLE} nor HOME says where they are; run `scripts/setup-uniswap DIR` and set {VARIABLE}=DIR"
+            "the workload calls the contracts of UniswapV2, and neither {VARIABLE} nor HOME says where they are; run `scripts/setup-uniswap DIR` and set {VARIABLE}=DIR"
         ))
     })
 }
 
 fn missing(path: &Path, error: &io::Error) -> CacheError {
     CacheError::Needs(format!(
-        "the workload needs the contracts of UniswapV2, which are not part of this program, and cannot read them from {}: {error}; fetch them with `scripts/setup-uniswap`",
+        "the workload calls the contracts of UniswapV2, which are not part of this program and cannot be read from {}: {error}; fetch them with `scripts/setup-uniswap` of this program's repository (it takes Node and npm)",
         path.display()
     ))
 }
