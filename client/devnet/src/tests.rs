@@ -38,7 +38,7 @@ fn accounts() -> DevAccounts {
     DevAccounts::new(DEFAULT_MNEMONIC, 3).unwrap()
 }
 
-fn node(layer: &str) -> Arc<Node> {
+pub(crate) fn node(layer: &str) -> Arc<Node> {
     node_in(DataDir::open(&in_memory(layer), true).unwrap())
 }
 

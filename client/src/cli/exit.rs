@@ -168,6 +168,7 @@ impl From<OpenError> for Failure {
             OpenError::Empty(_)
             | OpenError::Foreign { .. }
             | OpenError::Unstamped { .. }
+            | OpenError::Unmarked { .. }
             | OpenError::Taken { .. }
             | OpenError::Rules { .. } => Self::Usage(error.to_string()),
             OpenError::OtherChain { .. } => Self::Invalid(error.to_string()),

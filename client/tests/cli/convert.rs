@@ -5,7 +5,7 @@ use crate::{
     run::polytrie,
     support::{Data, RPC_COMPAT, assert_fails, check, head, import},
 };
-use polytrie::{chain::TABLES, layers::LAYERS};
+use polytrie::{chain::TABLES, datadir::UNFINISHED_FILE, layers::LAYERS};
 use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
 use std::fs;
@@ -149,12 +149,12 @@ fn mistakes_are_refused() {
         data.file("c"),
     ];
     assert_fails(&run, 2, &["there is no data of polytrie"]);
-    // A conversion that was stopped leaves no data directory, and is simply made again.
+    // A conversion that was stopped leaves no data directory but its mark, and is simply made again.
     let out = data.file("again");
     convert("mpt", &out, "mdbx").ok();
-    for name in ["polytrie.json", "chain.json"] {
-        fs::remove_file(out.join(name)).unwrap();
-    }
+    assert!(!out.join(UNFINISHED_FILE).exists());
+    fs::rename(out.join("polytrie.json"), out.join(UNFINISHED_FILE)).unwrap();
+    fs::remove_file(out.join("chain.json")).unwrap();
     assert_fails(&polytrie!["db", "stats", "--datadir", out], 2, &["there is no data of polytrie"]);
     convert("rain", &out, "mdbx").ok();
     check(&out);

@@ -5,10 +5,11 @@ use crate::{
     fixtures::fixture,
     run::{Run, binary, polytrie, run},
     support::{
-        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, import, sample,
-        stream,
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head, import,
+        sample, stream,
     },
 };
+use polytrie::datadir::UNFINISHED_FILE;
 use polytrie_state::Stamp;
 use std::{
     fs,
@@ -280,6 +281,63 @@ fn not_ours(layer: &str) {
     let file = data.write("plain", "a file");
     let run = import![file, chain.file, chain.chain, layer];
     assert_fails(&run, 3, &["plain", "check the path"]);
+}
+
+/// All that is left of a data directory may be its store: what fills a new directory takes that for nothing of its own.
+#[test]
+fn a_store_that_lost_its_stamp_is_not_filled_anew() {
+    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let data = Data::new();
+    polytrie!["import", file, "--datadir", data.path(), "--chain", genesis, "--to", "3"].ok();
+    let (dump, block) = (data.write("dump", data.dump()), data.file("block.rlp"));
+    polytrie!["export", block, "--datadir", data.path(), "--from", "3", "--to", "3"].ok();
+    let lost = data.file("lost");
+    polytrie!["import", file, "--datadir", lost, "--chain", genesis, "--to", "5"].ok();
+    let (stamp, outline) = (lost.join("polytrie.json"), lost.join("chain.json"));
+    let (kept, kept_outline) = (fs::read(&stamp).unwrap(), fs::read(&outline).unwrap());
+    fs::remove_file(&stamp).unwrap();
+    fs::remove_file(&outline).unwrap();
+    let name = lost.display().to_string();
+    let from_dump = polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        block,
+        "--chain",
+        genesis,
+        "--datadir",
+        lost,
+    ];
+    let convert =
+        || polytrie!["db", "convert", "--to", "mpt", "--datadir", data.path(), "--out", lost];
+    for run in [
+        from_dump,
+        polytrie!["init", "--shape", "mainnet", "--size", "100k", "--datadir", lost],
+        polytrie!["import", "--prestate", data.file(""), "--chain", genesis, "--datadir", lost],
+        convert(),
+    ] {
+        assert_fails(&run, 2, &[&name, "holds no polytrie.json", "restore that file from a copy"]);
+    }
+    assert_fails(&polytrie!["db", "drop", "--yes", "--datadir", lost], 2, &["nothing was removed"]);
+    fs::write(&stamp, kept).unwrap();
+    fs::write(&outline, kept_outline).unwrap();
+    check(&lost);
+    assert_eq!(head(&lost).0, 5);
+    // With the mark in the place of the stamp it is what an attempt has left, and goes.
+    for is_filled in [true, false] {
+        fs::rename(&stamp, lost.join(UNFINISHED_FILE)).unwrap();
+        fs::remove_file(&outline).unwrap();
+        if is_filled {
+            convert().ok();
+            check(&lost);
+            assert_eq!(head(&lost).0, 3);
+        }
+    }
+    let run = polytrie!["db", "drop", "--datadir", lost];
+    assert_fails(&run, 2, &["that was not finished", "add --yes"]);
+    polytrie!["db", "drop", "--yes", "--datadir", lost].ok();
+    assert!(!lost.exists());
 }
 
 fn nothing_there(layer: &str) {

@@ -317,10 +317,13 @@ fn searches_end_too() {
         ("eth_getLogs", json!([{ "fromBlock": "0x0", "toBlock": "latest" }])),
         ("ots_searchTransactionsBefore", json!([BOB, 0, 25])),
         ("ots_searchTransactionsAfter", json!([BOB, 0, 25])),
+        ("eth_feeHistory", json!(["0x400", "latest", (0..100).collect::<Vec<_>>()])),
     ] {
         let (code, message) = node.error(method, params);
         assert!(code == -32005 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
     }
+    let short = node.call("eth_feeHistory", json!(["0x1", "latest", [50]]));
+    assert_eq!(short["oldestBlock"], "0x2711");
     // A second request goes on from there.
     let mut logs = Vec::new();
     for _ in 0..10_001 {

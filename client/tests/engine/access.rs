@@ -22,7 +22,7 @@ fn the_engine_answers_to_whoever_has_the_secret() {
     assert_eq!(ask(Some(&node.token(50))).0, 200);
     let known = node.call("engine_exchangeCapabilities", json!([["engine_newPayloadV4"]]));
     let known: Vec<_> = known.as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert!(known.len() == 20 && known.contains(&"engine_getClientVersionV1"), "{known:?}");
+    assert!(known.len() == 23 && known.contains(&"engine_getClientVersionV1"), "{known:?}");
     assert!(known.iter().all(|name| name.starts_with("engine_") && !name.contains("exchange")));
     for (authorization, words) in [
         (None, "no header Authorization"),

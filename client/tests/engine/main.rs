@@ -15,6 +15,7 @@ use polytrie_layers::testsetup;
 
 mod access;
 mod access_lists;
+mod blobs;
 mod branches;
 mod building;
 mod crash;

@@ -1,7 +1,7 @@
 //! A node in a process of its own, and a consensus layer that drives it.
 
 use crate::{fixtures::read, run::binary, sample::sample, testsetup};
-use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope};
+use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope, TypedTransaction};
 use alloy_eips::{Encodable2718, eip7685::EMPTY_REQUESTS_HASH};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
 use alloy_rpc_types_engine::ExecutionPayload;
@@ -346,10 +346,15 @@ pub(crate) fn payment(nonce: u64, to: Address, value: u64) -> (B256, Bytes) {
         value: U256::from(value),
         ..TxEip1559::default()
     };
+    let signed = signed(tx.into());
+    (*signed.tx_hash(), signed.encoded_2718().into())
+}
+
+/// A transaction as Alice sends it.
+pub(crate) fn signed(tx: TypedTransaction) -> TxEnvelope {
     let signer = PrivateKeySigner::from_bytes(&ALICE_KEY).unwrap();
     let signature = signer.sign_hash_sync(&tx.signature_hash()).unwrap();
-    let signed = TxEnvelope::from(tx.into_signed(signature));
-    (*signed.tx_hash(), signed.encoded_2718().into())
+    tx.into_envelope(signature)
 }
 
 /// Every layer that is compiled in.

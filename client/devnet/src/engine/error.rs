@@ -18,9 +18,11 @@ pub enum EngineError {
     #[error("the payload attributes are invalid: {0}")]
     Attributes(String),
     /// More was asked for than one answer has.
-    #[error("{found} payload bodies were asked for, at most {most} are answered at once")]
+    #[error("{found} {what} were asked for, at most {most} are answered at once")]
     TooLarge {
-        /// Asked for.
+        /// What was asked for.
+        what: &'static str,
+        /// How many of them.
         found: u64,
         /// The most there may be.
         most: u64,

@@ -14,7 +14,7 @@ pub(crate) use blobs::with_other_proofs;
 pub use error::PoolError;
 pub use transaction::PoolTransaction;
 
-use alloy_consensus::Transaction;
+use alloy_consensus::{BlobTransactionSidecarVariant, Transaction};
 use alloy_primitives::{
     Address, B256, U256,
     map::{AddressMap, B256Map},
@@ -77,6 +77,8 @@ pub struct Pool {
     senders: AddressMap<Queue>,
     /// All of them by what they pay at most, the least first; of equals the last one that came.
     by_fee: BTreeSet<(u128, Reverse<u64>, B256)>,
+    /// The versioned hashes of the blobs that are here, each with the transactions that brought it along.
+    by_blob: BTreeSet<(B256, B256)>,
     bytes: usize,
     arrivals: u64,
     dropped: u64,
@@ -171,6 +173,15 @@ impl Pool {
     /// A transaction by its hash.
     pub fn get(&self, hash: &B256) -> Option<&Arc<PoolTransaction>> {
         self.by_hash.get(hash)
+    }
+
+    /// The blobs of the transactions that have one with this versioned hash.
+    pub(crate) fn sidecars_with(
+        &self,
+        blob: &B256,
+    ) -> impl Iterator<Item = &Arc<BlobTransactionSidecarVariant>> {
+        let all = (*blob, B256::ZERO)..=(*blob, B256::repeat_byte(0xff));
+        self.by_blob.range(all).filter_map(move |(_, tx)| self.by_hash.get(tx)?.sidecar.as_ref())
     }
 
     /// Whether a transaction is here and can go into the next block.
@@ -286,6 +297,7 @@ impl Pool {
         let tx = Arc::new(tx);
         self.bytes += tx.bytes;
         self.by_fee.insert(fee_key(&tx));
+        self.by_blob.extend(tx.blobs().iter().map(|blob| (*blob, tx.hash())));
         self.by_hash.insert(tx.hash(), Arc::clone(&tx));
         let queue = self.senders.entry(tx.sender).or_default();
         queue.txs.insert(tx.nonce(), Arc::clone(&tx));
@@ -310,6 +322,9 @@ impl Pool {
         let tx = self.by_hash.remove(hash)?;
         self.changes += 1;
         self.by_fee.remove(&fee_key(&tx));
+        for blob in tx.blobs() {
+            self.by_blob.remove(&(*blob, *hash));
+        }
         self.bytes -= tx.bytes;
         if let Some(queue) = self.senders.get_mut(&tx.sender) {
             queue.txs.remove(&tx.nonce());

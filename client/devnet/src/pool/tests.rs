@@ -233,6 +233,45 @@ fn blobs_have_the_proofs_that_their_fork_takes() {
     assert_eq!(with_other_proofs(&new).unwrap(), old);
 }
 
+/// As long as a transaction with it waits, and no longer; several may have the same one.
+#[test]
+fn blobs_are_found_by_their_hashes() {
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let sidecar = Arc::new(BlobTransactionSidecarVariant::Eip4844(sidecar));
+    let hash = sidecar.versioned_hashes().next().unwrap();
+    let with_blob = |sender: u8, fee: u128| {
+        let tx = TxEip4844 {
+            chain_id: 1337,
+            gas_limit: 21_000,
+            max_fee_per_gas: fee,
+            max_priority_fee_per_gas: fee,
+            max_fee_per_blob_gas: fee,
+            blob_versioned_hashes: vec![hash],
+            ..TxEip4844::default()
+        };
+        let tx = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844(tx));
+        let tx = impersonate(tx, Address::repeat_byte(sender));
+        PoolTransaction { tx, sidecar: Some(Arc::clone(&sidecar)), ..self::tx(sender, 0, fee, fee) }
+    };
+    let mut pool = Pool::default();
+    let found = |pool: &Pool, hash: &B256| pool.sidecars_with(hash).count();
+    assert_eq!(found(&pool, &hash), 0);
+    pool.add(with_blob(1, 100), state(0)).unwrap();
+    pool.add(with_blob(2, 100), state(0)).unwrap();
+    assert_eq!(found(&pool, &hash), 2);
+    assert!(pool.sidecars_with(&hash).all(|found| Arc::ptr_eq(found, &sidecar)));
+    let mut other = hash;
+    other.0[31] ^= 1;
+    assert_eq!(found(&pool, &other), 0);
+    // In the place of another, in a block, and with all the rest.
+    pool.add(with_blob(1, 300), state(0)).unwrap();
+    assert_eq!(found(&pool, &hash), 2);
+    assert!(pool.set_nonce(&Address::repeat_byte(1), 1).is_empty());
+    assert_eq!(found(&pool, &hash), 1);
+    pool.clear();
+    assert_eq!((found(&pool, &hash), pool.by_blob.len()), (0, 0));
+}
+
 #[test]
 fn who_cannot_pay_is_refused() {
     let mut pool = Pool::default();

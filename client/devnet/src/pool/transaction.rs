@@ -80,6 +80,12 @@ impl PoolTransaction {
         Self { tx, sender, sidecar, cost, bytes, arrival: 0 }
     }
 
+    /// The versioned hashes of the blobs that are here with it.
+    pub(super) fn blobs(&self) -> &[B256] {
+        let hashes = self.sidecar.as_ref().and_then(|_| self.tx.blob_versioned_hashes());
+        hashes.unwrap_or_default()
+    }
+
     /// This one without its blobs.
     pub(crate) fn without_blobs(self: &Arc<Self>) -> Arc<Self> {
         match self.sidecar {

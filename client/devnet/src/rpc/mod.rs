@@ -137,6 +137,9 @@ const HEAVY: usize = 2;
 /// all the time, and one that is traced may take as long as it is allowed.
 const SEARCHES: usize = 2;
 
+/// Subscriptions at the same time that read blocks, which may be large, for what they tell: there may be thousands of them.
+const NEWS: usize = 2;
+
 /// The longest time for which a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -145,12 +148,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Turns {
     heavy: Arc<Semaphore>,
     searches: Arc<Semaphore>,
+    news: Arc<Semaphore>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        let [heavy, searches] = [HEAVY, SEARCHES].map(|most| Arc::new(Semaphore::new(most)));
-        Self { heavy, searches }
+        let [heavy, searches, news] =
+            [HEAVY, SEARCHES, NEWS].map(|most| Arc::new(Semaphore::new(most)));
+        Self { heavy, searches, news }
     }
 }
 

@@ -1,4 +1,7 @@
 //! `eth_subscribe`.
+//!
+//! The tasks of subscriptions share their threads with all connections, so blocks are read elsewhere: on threads that may
+//! wait, by few subscriptions at a time.
 
 use super::{
     Methods, RpcState,
@@ -7,17 +10,21 @@ use super::{
     convert,
     error::{RpcError, RpcResult},
     eth::{LogFilter, logs_of_block, removed_logs},
+    on_thread,
 };
-use crate::{Event, PoolTransaction, Reverted, View};
+use crate::{Event, PoolTransaction, Reverted};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
-use alloy_rpc_types_eth::Log;
 use jsonrpsee::{
     Extensions, PendingSubscriptionSink, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
     types::{ErrorObjectOwned, Params},
 };
-use serde_json::{Value, json, value::to_raw_value};
+use serde::Serialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use std::{collections::HashSet, mem, sync::Arc};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -28,7 +35,7 @@ const TASK: usize = 4 << 10;
 #[derive(Debug)]
 enum Topic {
     Heads,
-    Logs(Box<LogFilter>),
+    Logs(Arc<LogFilter>),
     Pending { full: bool },
     Syncing,
 }
@@ -118,19 +125,19 @@ impl Told {
     /// There is a new head.
     async fn block(
         &mut self,
-        rpc: &RpcState,
+        rpc: &Arc<RpcState>,
         to: &Receiver,
         header: Sealed<Header>,
     ) -> Result<(), SubscriptionError> {
         self.catch_up(rpc, to, header.number).await?;
         self.last = header.number;
-        self.tell(rpc, to, &header).await
+        self.tell(rpc, to, header).await
     }
 
     /// Blocks were taken back.
     async fn reverted(
         &mut self,
-        rpc: &RpcState,
+        rpc: &Arc<RpcState>,
         to: &Receiver,
         reverted: &Reverted,
     ) -> Result<(), SubscriptionError> {
@@ -144,11 +151,15 @@ impl Told {
             return Ok(());
         };
         for number in head.saturating_add(1)..=last.min(former.head) {
-            let row = former.db.canonical(number).map_err(|error| ended(error.into()))?;
+            let chain = Arc::clone(&former);
+            let row = read(rpc, move || Ok(chain.db.canonical(number)?)).await?;
             let Some((hash, _)) = row else { continue };
-            if !self.gone.remove(&hash) {
-                to.tell(|_| json_of_all(&removed_logs(&former, number, filter)?)).await?;
+            if self.gone.remove(&hash) || !to.has_room().await {
+                continue;
             }
+            let (chain, filter) = (Arc::clone(&former), Arc::clone(filter));
+            let news = read(rpc, move || raw(&removed_logs(&chain, number, &filter)?)).await?;
+            to.send(news).await?;
         }
         Ok(())
     }
@@ -156,16 +167,22 @@ impl Told {
     /// Tells of blocks before `next` that were missed, as the chain has them now.
     async fn catch_up(
         &mut self,
-        rpc: &RpcState,
+        rpc: &Arc<RpcState>,
         to: &Receiver,
         next: u64,
     ) -> Result<(), SubscriptionError> {
         for missed in self.last.saturating_add(1)..next {
-            let view = rpc.node.view();
-            // It may be gone again.
-            if missed <= view.head.number() {
-                let missed = view.db().block_head(missed).map_err(|error| ended(error.into()))?;
-                self.tell(rpc, to, &missed.header).await?;
+            let state = Arc::clone(rpc);
+            let header = read(rpc, move || {
+                let view = state.node.view();
+                // It may be gone again.
+                match missed <= view.head.number() {
+                    true => Ok(Some(view.db().block_head(missed)?.header)),
+                    false => Ok(None),
+                }
+            });
+            if let Some(header) = header.await? {
+                self.tell(rpc, to, header).await?;
             }
         }
         Ok(())
@@ -173,18 +190,27 @@ impl Told {
 
     async fn tell(
         &mut self,
-        rpc: &RpcState,
+        rpc: &Arc<RpcState>,
         to: &Receiver,
-        header: &Sealed<Header>,
+        header: Sealed<Header>,
     ) -> Result<(), SubscriptionError> {
-        to.tell(|topic| {
-            let view = rpc.node.view();
-            if matches!(topic, Topic::Logs(_)) && !view.has(header) {
-                self.gone.insert(header.hash());
-            }
-            block_news(&view, topic, header)
+        let Topic::Logs(filter) = &to.topic else {
+            return to.tell(|topic| block_news(topic, &header)).await;
+        };
+        if header.logs_bloom.is_zero() || !to.has_room().await {
+            return Ok(());
+        }
+        let (state, filter, hash) = (Arc::clone(rpc), Arc::clone(filter), header.hash());
+        let (is_there, news) = read(rpc, move || {
+            let view = state.node.view();
+            let logs = logs_of_block(view.db(), &header, &filter)?;
+            Ok((view.has(&header), raw(&logs)?))
         })
-        .await
+        .await?;
+        if !is_there {
+            self.gone.insert(hash);
+        }
+        to.send(news).await
     }
 }
 
@@ -202,15 +228,25 @@ impl Receiver {
         &self,
         news: impl FnOnce(&Topic) -> RpcResult<Vec<Value>>,
     ) -> Result<(), SubscriptionError> {
-        let connection = self.connection.as_deref();
-        // Who takes slowly what it is told misses transactions, and finds the blocks in the chain.
-        if let Some(connection) = connection
-            && !connection.room().await
-        {
+        if !self.has_room().await {
             return Ok(());
         }
-        let news = news(&self.topic).map_err(ended)?;
-        let news: Vec<_> = news.iter().map(to_raw_value).collect::<Result<_, _>>()?;
+        let news = news(&self.topic).and_then(|news| raw(&news)).map_err(ended)?;
+        self.send(news).await
+    }
+
+    /// Waits until its client has taken so much that it may be told more: one that takes slowly what it is told misses
+    /// transactions, and finds the blocks in the chain. `false` if it is gone.
+    async fn has_room(&self) -> bool {
+        match &self.connection {
+            Some(connection) => connection.room().await,
+            None => true,
+        }
+    }
+
+    /// Sends what there is to tell.
+    async fn send(&self, news: Vec<Box<RawValue>>) -> Result<(), SubscriptionError> {
+        let connection = self.connection.as_deref();
         // All of it at once: other subscriptions of this client wait until it is taken.
         let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
         if let Some(connection) = connection {
@@ -240,6 +276,21 @@ impl Drop for Owed<'_> {
     }
 }
 
+/// Reads blocks on a thread that may wait, when it is the turn of the subscription.
+async fn read<R: Send + 'static>(
+    rpc: &RpcState,
+    work: impl FnOnce() -> RpcResult<R> + Send + 'static,
+) -> Result<R, SubscriptionError> {
+    let turn = Arc::clone(&rpc.turns.news).acquire_owned().await;
+    let turn = turn.map_err(|error| ended(RpcError::internal(&error)))?;
+    let read = on_thread(move || {
+        let read = work();
+        drop(turn);
+        read
+    });
+    read.await.map_err(ended)
+}
+
 /// Why a subscription ends: a sentence for its client and the log.
 fn ended(error: RpcError) -> SubscriptionError {
     tracing::error!("a subscription ends: {}", error.message());
@@ -255,7 +306,7 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     let name: String = args.next()?;
     Ok(match name.as_str() {
         "newHeads" => Topic::Heads,
-        "logs" => Topic::Logs(Box::new(args.optional()?.unwrap_or_default())),
+        "logs" => Topic::Logs(Arc::new(args.optional()?.unwrap_or_default())),
         "newPendingTransactions" => Topic::Pending { full: args.optional()?.unwrap_or(false) },
         "syncing" => Topic::Syncing,
         _ => {
@@ -266,12 +317,11 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     })
 }
 
-/// What there is to tell about a block.
-fn block_news(view: &View, topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
+/// What there is to tell about a block beside its logs.
+fn block_news(topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
     match topic {
         Topic::Heads => Ok(vec![convert::header(header)?]),
-        Topic::Logs(filter) => json_of_all(&logs_of_block(view.db(), header, filter)?),
-        Topic::Pending { .. } | Topic::Syncing => Ok(Vec::new()),
+        Topic::Logs(_) | Topic::Pending { .. } | Topic::Syncing => Ok(Vec::new()),
     }
 }
 
@@ -284,15 +334,63 @@ fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
     }
 }
 
-fn json_of_all(logs: &[Log]) -> RpcResult<Vec<Value>> {
-    logs.iter().map(convert::json_of).collect()
+/// News as they are sent.
+fn raw(news: &[impl Serialize]) -> RpcResult<Vec<Box<RawValue>>> {
+    news.iter().map(|news| to_raw_value(news).map_err(|error| RpcError::internal(&error))).collect()
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::{
+        rpc::{Audience, NEWS, RpcLimits, module},
+        tests::node,
+    };
     use jsonrpsee::RpcModule;
+    use polytrie_layers::LayerNeeds;
+    use std::{thread, time::Duration};
+    use tokio::time;
+
+    /// What requests share, of a node that has made no block yet.
+    fn shared() -> Arc<RpcState> {
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs))
+    }
+
+    #[tokio::test]
+    async fn blocks_are_read_on_threads_that_may_wait() {
+        let there = read(&shared(), || Ok(thread::current().id())).await.unwrap();
+        assert_ne!(there, thread::current().id());
+    }
+
+    #[tokio::test]
+    async fn logs_are_read_in_turns_and_hold_up_nobody() {
+        let shared = shared();
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let call = async |method: &str, params: Value| {
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            let answered = methods.raw_json_request(&request.to_string(), 8).await;
+            let (answer, news) = answered.unwrap();
+            assert!(answer.get().contains("\"result\""), "{method}: {answer}");
+            news
+        };
+        let mut logs = call("eth_subscribe", json!(["logs"])).await;
+        let mut heads = call("eth_subscribe", json!(["newHeads"])).await;
+        // Other subscriptions have all the turns.
+        let turns = Arc::clone(&shared.turns.news).acquire_many_owned(NEWS as u32).await.unwrap();
+        // Logs without a topic: PUSH0 PUSH0 LOG0
+        let from = shared.node.accounts().addresses()[0];
+        let creation = json!([{ "from": from, "data": "0x5f5fa0", "gas": "0x186a0" }]);
+        call("eth_sendTransaction", creation).await;
+        call("evm_mine", json!([])).await;
+        assert!(heads.recv().await.unwrap().get().contains(r#""number":"0x1""#));
+        let early = time::timeout(Duration::from_millis(200), logs.recv()).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(turns);
+        let news = logs.recv().await.unwrap();
+        assert!(news.get().contains(r#""blockNumber":"0x1""#), "{news}");
+    }
 
     #[tokio::test]
     async fn what_cannot_be_read_ends_a_subscription_with_the_reason() {

@@ -59,7 +59,7 @@ pub enum ConvertError {
     Different(String),
     /// The user asked to stop.
     #[error(
-        "interrupted while {0}; what there is of the new directory is no data directory yet: run the same command again to begin anew"
+        "interrupted while {0}; what there is of the new directory is no data directory yet: run the same command again to begin anew, or remove it with `polytrie db drop`"
     )]
     Interrupted(&'static str),
 }

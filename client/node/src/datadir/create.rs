@@ -1,7 +1,8 @@
 //! Making a data directory: from an empty one to one with a stamp, which is all that makes it a data directory.
 
 use super::{
-    DataDir, FileState, OUTLINE_FILE, OpenError, OpenOptions, Specs, flat, outline, tables,
+    DataDir, FileState, OUTLINE_FILE, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt,
+    flat, outline, tables,
 };
 use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainDb;
@@ -10,7 +11,7 @@ use polytrie_kv::{
     DirLock, Engine, KvError, Store, StoreOptions, create_dir, is_confirmed, write_whole,
 };
 use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind};
-use polytrie_state::Stamp;
+use polytrie_state::{STAMP_FILE, Stamp};
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
 /// The program that writes a stamp.
@@ -48,7 +49,7 @@ impl DataDir {
     ///
     /// # Errors
     ///
-    /// If it is not empty or cannot be made.
+    /// If it is neither empty nor what an attempt has left, or cannot be made.
     pub fn create_beside(
         source: &Self,
         from: &Path,
@@ -63,20 +64,21 @@ impl DataDir {
         let mut options = options.clone();
         let parameters = kind.settle_parameters(&mut options.layer, None)?;
         let lock = Self::claim(dir)?;
-        // What lies beside a chain that is built in is not its genesis.
-        let genesis = match source.stamp.rules {
-            Some(_) => Self::copy_genesis(from, dir)?,
-            None => None,
-        };
-        let chain = genesis.unwrap_or_else(|| source.stamp.chain.clone());
-        let stamp = Stamp {
-            chain,
+        attempt::expect_free(dir)?;
+        let mut stamp = Stamp {
             state: kind.name.to_owned(),
             kv: kv.to_owned(),
             parameters,
             created_by: CREATED_BY.to_owned(),
             ..source.stamp.clone()
         };
+        attempt::begin(dir, &stamp)?;
+        // What lies beside a chain that is built in is not its genesis.
+        if source.stamp.rules.is_some()
+            && let Some(chain) = Self::copy_genesis(from, dir)?
+        {
+            stamp.chain = chain;
+        }
         Self::claim_flat(&stamp, dir)?;
         let specs = Specs { spec: None, outline: None };
         Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
@@ -89,6 +91,7 @@ impl DataDir {
     /// If it cannot be written.
     pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
         self.stamp.write(dir)?;
+        attempt::done(dir);
         // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
         match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -126,7 +129,8 @@ impl DataDir {
         Ok(name)
     }
 
-    /// Makes a directory, which must not hold anything yet, and keeps others out.
+    /// Makes a directory, which must not hold anything yet, and keeps others out. Of what an attempt has left that bears its
+    /// mark, the store goes.
     pub(super) fn claim(dir: &Path) -> Result<DirLock, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
@@ -137,7 +141,7 @@ impl DataDir {
         // Another process may have made one of it since that look.
         match Stamp::read(dir)? {
             Some(_) => Err(OpenError::Taken { path: dir.to_owned() }),
-            None => Ok(lock),
+            None => attempt::clear(dir).map(|()| lock),
         }
     }
 
@@ -171,6 +175,10 @@ impl DataDir {
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
         let options = &options;
+        // One without a mark may be of an earlier build, or a chain's that lost its stamp: it is looked into below.
+        if attempt::is_free(dir)? {
+            attempt::begin(dir, &stamp)?;
+        }
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
         let engine = Self::new_engine(options, kv, kind, &dir.join("db"))?;
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
@@ -179,6 +187,7 @@ impl DataDir {
         }
         Self::claim_flat(&stamp, dir)?;
         stamp.write(dir)?;
+        attempt::done(dir);
         if let Some(file) = file {
             outline::write_if_possible(dir, file, &spec);
         }
@@ -275,14 +284,17 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
         names.push(entry?.file_name());
     }
     let has_lock = names.iter().any(|name| name == "LOCK");
-    let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
-    let genesis = [GENESIS_FILE.to_owned(), format!("{GENESIS_FILE}.tmp")];
+    let temporary = |name: &str| format!("{name}.tmp");
+    let unfinished =
+        [UNFINISHED_FILE.to_owned(), temporary(UNFINISHED_FILE), temporary(STAMP_FILE)];
+    let locked = ["db".to_owned(), GENESIS_FILE.to_owned(), temporary(GENESIS_FILE)];
+    let is_one_of =
+        |names: &[String], name: &OsString| names.iter().any(|one| name == one.as_str());
     let is_ours = |name: &OsString| {
         flat::is_nothing(name)
             || flat::is_left_over(name)
-            || name == temporary.as_str()
-            || ((name == "db" || genesis.iter().any(|genesis| name == genesis.as_str()))
-                && has_lock)
+            || is_one_of(&unfinished, name)
+            || (has_lock && is_one_of(&locked, name))
     };
     Ok(names.iter().all(is_ours))
 }

@@ -38,6 +38,12 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
+    /// There is a store in the directory, and nothing says whose it is.
+    #[error("{} is not empty and holds no {stamp}, though there is a store in it, which no attempt that was cut off has left: restore that file from a copy, or choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    Unmarked {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The engine's files are gone.
     #[error("the blocks of the data directory {} are missing: there is no store in {}; restore it from a copy, or remove what is left with `polytrie db drop` and import again", path.display(), path.join("db").display())]
     NoStore {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
-//!                   before any block
+//!                   before any block, or when all of it is, where the state does not come from a genesis
+//! D/polytrie.unfinished  the same before that, so that an attempt that is cut off can be told from a stamp that is lost
 //! D/chain.json      the genesis without its accounts, if it came from a file; the stamp holds its hash
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       which directory of --replica.path is this one's
@@ -14,6 +15,7 @@
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 
+mod attempt;
 mod create;
 mod error;
 mod flat;
@@ -22,6 +24,7 @@ mod options;
 mod outline;
 mod repair;
 
+pub use attempt::{UNFINISHED_FILE, begun, is_unfinished};
 pub use create::GENESIS_FILE;
 pub use error::OpenError;
 use flat::FlatDir;
@@ -198,6 +201,9 @@ impl DataDir {
         }
         expect_store(dir, &stamp)?;
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
+        if lock.is_some() {
+            attempt::done(dir);
+        }
         let (file, spec) = loaded.unzip();
         let mut options = options.clone();
         let found = kind.settle_parameters(&mut options.layer, Some(&stamp.parameters))?;

@@ -1,7 +1,8 @@
-//! A data directory that is being filled: it has no stamp before it is whole, and where that fails nothing of it stays.
+//! A data directory that is being filled: it has a mark and no stamp before it is whole, and where that fails nothing of it
+//! stays.
 
 use super::{
-    DataDir, GENESIS_FILE, OpenError, OpenOptions, Specs,
+    DataDir, GENESIS_FILE, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt,
     flat::{forget_flat, remove_flat},
     outline::{self, FileState},
 };
@@ -38,7 +39,7 @@ impl NewDir {
     ///
     /// # Errors
     ///
-    /// If there is something in the directory, or it cannot be made.
+    /// If there is something in the directory that no attempt has left, or it cannot be made.
     pub fn create(options: &OpenOptions) -> Result<Self, OpenError> {
         Self::of(options, || {
             Ok(outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?)
@@ -74,8 +75,10 @@ impl NewDir {
         // What is refused without a look at the disk leaves nothing there.
         let stamp = DataDir::stamp(&mut options, kind, kv, &spec)?;
         let lock = DataDir::claim(path)?;
+        attempt::expect_free(path)?;
         let flat = layers::replica_path(&stamp);
-        let made = DataDir::claim_flat(&stamp, path).and_then(|()| {
+        let marked = attempt::begin(path, &stamp);
+        let made = marked.and_then(|()| DataDir::claim_flat(&stamp, path)).and_then(|()| {
             DataDir::assemble(&options, path, stamp, kind, Specs::loaded(spec), Some(lock))
         });
         match made {
@@ -140,6 +143,7 @@ impl NewDir {
             }
             return Err(error.into());
         }
+        attempt::done(&path);
         if let (Some(file), Some(spec)) = (self.file.take(), &self.dir.spec) {
             outline::write_if_possible(&path, file, spec);
         }
@@ -177,8 +181,12 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
     let db = path.join("db");
     gone(db.clone(), fs::remove_dir_all(db))?;
     gone(path.to_owned(), forget_flat(path))?;
-    let lock = path.join("LOCK");
-    gone(lock.clone(), fs::remove_file(lock))?;
+    // Last: what is left until then is an attempt's.
+    let temporary = format!("{UNFINISHED_FILE}.tmp");
+    for name in [temporary.as_str(), UNFINISHED_FILE, "LOCK"] {
+        let file = path.join(name);
+        gone(file.clone(), fs::remove_file(file))?;
+    }
     match was_there {
         true => Ok(()),
         false => gone(path.to_owned(), fs::remove_dir(path)),

@@ -146,6 +146,80 @@ fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
     assert!(matches!(error, OpenError::Unstamped { .. }), "{error}");
 }
 
+/// A store without a stamp is an attempt's if it bears the mark, and nobody's else: it may be all that is left of a chain.
+#[test]
+fn only_what_an_attempt_has_left_is_filled_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    let data = dir.path().join("data");
+    let options = OpenOptions {
+        datadir: Some(data.clone()),
+        chain: Some(file.clone()),
+        ..OpenOptions::default()
+    };
+    let source_options =
+        OpenOptions { datadir: Some(dir.path().join("source")), ..options.clone() };
+    let source = DataDir::open(&source_options, true).unwrap();
+    let beside =
+        || DataDir::create_beside(&source, source_options.datadir.as_deref().unwrap(), &options);
+
+    let (chain, _) = open(dir.path(), Some(&file)).unwrap();
+    let hash = chain.head().hash();
+    drop(chain);
+    assert!(!is_unfinished(&data));
+    // Its stamp is lost.
+    let stamp = fs::read(data.join("polytrie.json")).unwrap();
+    fs::remove_file(data.join("polytrie.json")).unwrap();
+    fs::remove_file(data.join(OUTLINE_FILE)).unwrap();
+    for error in [NewDir::create(&options).unwrap_err(), beside().unwrap_err()] {
+        assert!(matches!(error, OpenError::Unmarked { .. }), "{error}");
+    }
+    let error = open(dir.path(), Some(&file)).map(drop).unwrap_err();
+    assert!(matches!(error, OpenError::Unstamped { .. }), "{error}");
+    assert!(!is_unfinished(&data));
+    fs::write(data.join("polytrie.json"), stamp).unwrap();
+    assert_eq!(open(dir.path(), None).unwrap().0.head().hash(), hash);
+
+    // Whatever an attempt had come to when it was cut off, here a head without a stamp.
+    let cut_off = || {
+        let new = NewDir::create(&options).unwrap();
+        let (dir, options) = (new.dir(), ChainOptions::default());
+        let (store, layer) = (dir.store.clone(), Arc::clone(&dir.layer));
+        let chain = Chain::open(dir.spec().unwrap(), store.clone(), layer, options).unwrap();
+        store.checkpoint().unwrap();
+        drop((chain, new));
+        assert!(is_unfinished(&data) && !data.join("polytrie.json").exists());
+        assert_eq!(begun(&data).unwrap().chain_id, 5);
+    };
+    fs::remove_dir_all(&data).unwrap();
+    cut_off();
+    cut_off();
+    drop(beside().unwrap());
+    NewDir::create(&options).unwrap().discard().unwrap();
+    // Nothing is left but the directory, which was there.
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+    cut_off();
+    assert_eq!(open(dir.path(), Some(&file)).unwrap().0.head().hash(), hash);
+    assert!(!is_unfinished(&data));
+}
+
+/// Once there is a stamp it is a data directory, also if a loss of power has brought the mark back.
+#[test]
+fn a_mark_beside_a_stamp_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    let (chain, _) = open(dir.path(), Some(&file)).unwrap();
+    let hash = chain.head().hash();
+    drop(chain);
+    let data = dir.path().join("data");
+    fs::copy(data.join("polytrie.json"), data.join(UNFINISHED_FILE)).unwrap();
+    let options = OpenOptions { datadir: Some(data.clone()), ..OpenOptions::default() };
+    let error = NewDir::create(&options).unwrap_err();
+    assert!(matches!(error, OpenError::Taken { .. }), "{error}");
+    assert_eq!(open(dir.path(), None).unwrap().0.head().hash(), hash);
+    assert!(!is_unfinished(&data));
+}
+
 /// Wherever the power is lost while a directory is made: it is made again, or it is there.
 #[test]
 fn a_directory_that_is_made_outlives_a_loss_of_power() {

@@ -3,7 +3,9 @@
 use crate::{
     access_lists::ACCESS_LISTS_FILE,
     cli::{authrpc::SECRET_FILE, exit::Failure, output},
-    datadir::{DataDir, GENESIS_FILE, OUTLINE_FILE, forget_flat, remove_flat},
+    datadir::{
+        self, DataDir, GENESIS_FILE, OUTLINE_FILE, UNFINISHED_FILE, forget_flat, remove_flat,
+    },
     import::SHADOW_PREFIX,
     layers,
 };
@@ -16,7 +18,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Remove a data directory: everything polytrie wrote into it and into its --replica.path, and nothing else.
+/// Remove a data directory, or what is left of one that was not finished: everything polytrie wrote into it and into its
+/// --replica.path, and nothing else.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DropArgs {
     /// Directory of chain and state.
@@ -80,6 +83,12 @@ fn whose(dir: &Path) -> Result<Whose, Failure> {
         Err(StampError::Format { created_by, .. }) => {
             Ok(Whose { content: format!("data of {created_by}"), flat: None, keeps_genesis: false })
         }
+        Ok(None) if datadir::is_unfinished(dir) => {
+            let flat = datadir::begun(dir).as_ref().and_then(layers::replica_path);
+            let content = "a data directory that was not finished".to_owned();
+            // Nothing of another's is in it, or it would not have been begun.
+            Ok(Whose { content, flat, keeps_genesis: true })
+        }
         Ok(None) => Err(Failure::Usage(format!(
             "{} is not a data directory of polytrie: there is no {STAMP_FILE} in it; check the path, nothing was removed",
             dir.display()
@@ -104,7 +113,7 @@ fn confirm(dir: &Path, content: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Removes our files, the stamp last but for the lock: stopped in the middle, it can be run again. Returns
+/// Removes our files, the stamp or the mark last but for the lock: stopped in the middle, it can be run again. Returns
 /// whether something else is left.
 fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)> {
     let gone = |path: &Path, result: io::Result<()>| match result {
@@ -117,10 +126,11 @@ fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)>
     let db = dir.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
     forget_flat(dir).map_err(|e| (dir.to_owned(), e))?;
-    let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
-    let genesis = keeps_genesis.then_some(GENESIS_FILE);
+    let [stamp, outline, unfinished, genesis_part] =
+        [STAMP_FILE, OUTLINE_FILE, UNFINISHED_FILE, GENESIS_FILE].map(|name| format!("{name}.tmp"));
+    let genesis = keeps_genesis.then_some([GENESIS_FILE, &genesis_part]).into_iter().flatten();
     let beside = [ACCESS_LISTS_FILE, SECRET_FILE];
-    let files = [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"];
+    let files = [&outline, OUTLINE_FILE, &unfinished, UNFINISHED_FILE, &stamp, STAMP_FILE, "LOCK"];
     for name in beside.into_iter().chain(genesis).chain(files) {
         let file = dir.join(name);
         gone(&file, fs::remove_file(&file))?;

@@ -1,5 +1,6 @@
 //! What transactions cost, and what they did cost.
 
+use super::logs::LIMIT;
 use crate::{
     View,
     rpc::{
@@ -81,6 +82,15 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let oldest = newest + 1 - count;
     let mut history = History::default();
     for number in oldest..=newest {
+        // At least one block, whatever the time.
+        if number > oldest && rpc.in_time().is_err() {
+            return Err(RpcError::new(
+                LIMIT,
+                format!(
+                    "the history took longer than a request may, and had come to block {number}; ask for fewer blocks than {oldest} to {newest}, or start the node with a larger --rpc.evmtimeout"
+                ),
+            ));
+        }
         let head = view.db().block_head(number)?;
         history.push(rpc, &view, &head.header, percentiles.as_deref())?;
     }

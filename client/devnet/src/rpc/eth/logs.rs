@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The code of what would be too much.
-const LIMIT: i32 = -32005;
+pub(super) const LIMIT: i32 = -32005;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_search("eth_getLogs", |rpc, args| {

@@ -2,6 +2,8 @@
 //!
 //! The rules are in [`crate::engine`]; here are the versions of the methods and the shapes of parameters and answers.
 
+mod blobs;
+
 use super::{
     Methods, Rpc,
     access_lists::list_of,
@@ -77,6 +79,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("engine_getPayloadBodiesByRangeV2", |rpc, args| {
         bodies_by_range(rpc, args, body_with_list)
     })?;
+    blobs::register(methods)?;
     methods.add("engine_getClientVersionV1", |_, args| {
         let asking: Option<Value> = args.optional()?;
         tracing::debug!("the consensus layer is {}", asking.unwrap_or_default());
@@ -225,7 +228,7 @@ type BodyOf<B> = fn(&Rpc, &View, u64) -> RpcResult<Option<B>>;
 
 fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
-    expect_few(hashes.len() as u64)?;
+    expect_few("payload bodies", hashes.len() as u64, BODIES)?;
     // One for all: a block of another branch may have the number in the next one.
     let view = rpc.node.view();
     let body = |hash| match view.db().number_of(hash)? {
@@ -241,15 +244,15 @@ fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Ve
     if start == 0 || count == 0 {
         return Err(RpcError::params("start and count are numbers from 1 on"));
     }
-    expect_few(count)?;
+    expect_few("payload bodies", count, BODIES)?;
     let view = rpc.node.view();
     let last = start.saturating_add(count - 1).min(view.head.number());
     (start..=last).map(|number| of(rpc, &view, number)).collect()
 }
 
-fn expect_few(found: u64) -> RpcResult<()> {
-    match found > BODIES {
-        true => Err(EngineError::TooLarge { found, most: BODIES }.into()),
+fn expect_few(what: &'static str, found: u64, most: u64) -> RpcResult<()> {
+    match found > most {
+        true => Err(EngineError::TooLarge { what, found, most }.into()),
         false => Ok(()),
     }
 }
