@@ -1,8 +1,8 @@
 //! Layered Merkle Patricia Trie.
 
 use super::{
-    BASELINE, Experiment, LMPT, MPT, MPT_HASH, MPT_HASH_LARGE, Needs, Paper, Part, Point,
-    PointWork, SWITCHED, claim, headline, over_accounts, published,
+    BASELINE, Experiment, LMPT, MEASURED, MPT, MPT_HASH, MPT_HASH_DATABASE, Needs, Paper, Part,
+    Point, PointWork, SWITCHED, claim, headline, over_accounts, published,
     quantity::{HIT_RATE, TPS},
 };
 use crate::{Popularity, WorkloadKind};
@@ -47,7 +47,7 @@ const PAYMENTS: Experiment = Experiment {
     place: "Figure 10",
     about: "simple payments: throughput over the number of accounts at genesis",
     setting: I3,
-    here: "Random senders only. As in the paper, the trie has as much memory as LMPT: 1 GB for nodes of `mpt-hash`, and of `mpt`. `lmpt as printed` is `--lmpt.boundary switch`: the merge comes into the snapshot all at once; `lmpt` alone does that in slices. They merge every 1,000 blocks, the paper's example; where each small trie holds 2 million transactions, as its authors had it, 500,000 of them never come to a merge. The paper's plots have more points than its text has numbers; those of the text stand here.",
+    here: "Random senders only. As in the paper, the trie has as much memory as LMPT: `mpt-hash` 1.25 GiB in RocksDB's cache, which OpenEthereum's cache was, and 64 MB of the nodes that it wrote last; `mpt` 1 GB for nodes. `lmpt as measured` has small tries for 2 million transactions each, as its authors had, so that none of these 500,000 comes to a merge. The other two merge every 1,000 blocks, the paper's example: `lmpt as printed` brings the merge into the snapshot all at once (`--lmpt.boundary switch`), `lmpt` in slices. The paper's plots have more points than its text has numbers; those of the text stand here.",
     needs: Needs { minutes: 60, memory: 8, disk: 30 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
     memory: None,
@@ -55,7 +55,7 @@ const PAYMENTS: Experiment = Experiment {
         title: "simple payments, 150 a block",
         x: "accounts at genesis",
         points: |quick| sizes(quick, WorkloadKind::Transfer, 150),
-        variants: &[MPT_HASH_LARGE, MPT, LMPT, SWITCHED],
+        variants: &[MPT_HASH_DATABASE, MPT, LMPT, SWITCHED, MEASURED],
         quantities: &[TPS],
         published: &[
             published(
@@ -67,7 +67,9 @@ const PAYMENTS: Experiment = Experiment {
             published("throughput", "LMPT", "lmpt", &[(1e6, "1M", 3000.0), (1e7, "10M", 2000.0)]),
         ],
         claims: &[
-            headline("throughput", (SWITCHED.name, BASELINE), PAYMENTS_SAID, (6.0, 6.0))
+            headline("throughput", (MEASURED.name, BASELINE), PAYMENTS_SAID, (6.0, 6.0))
+                .at(PAYMENTS_AT),
+            claim("throughput", (SWITCHED.name, BASELINE), PAYMENTS_SAID, (6.0, 6.0))
                 .at(PAYMENTS_AT),
             claim("throughput", ("lmpt", BASELINE), PAYMENTS_SAID, (6.0, 6.0)).at(PAYMENTS_AT),
         ],
@@ -82,7 +84,7 @@ const TOKEN: Experiment = Experiment {
     place: "Figure 11",
     about: "ERC-20 transfers: throughput over the number of accounts at genesis",
     setting: I3,
-    here: "A token of our own instead of Tether; random senders only. Memory as in Figure 10.",
+    here: "A token of our own instead of Tether; random senders only. Memory and merges as in Figure 10.",
     needs: Needs { minutes: 90, memory: 8, disk: 60 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
     memory: None,
@@ -90,7 +92,7 @@ const TOKEN: Experiment = Experiment {
         title: "ERC-20 transfers, 20 a block",
         x: "accounts at genesis",
         points: |quick| sizes(quick, WorkloadKind::Erc20, 20),
-        variants: &[MPT_HASH_LARGE, MPT, LMPT, SWITCHED],
+        variants: &[MPT_HASH_DATABASE, MPT, LMPT, SWITCHED, MEASURED],
         quantities: &[TPS],
         published: &[
             published("throughput", "OpenEthereum", BASELINE, &[(1e6, "1M", 1600.0)]),
@@ -102,7 +104,8 @@ const TOKEN: Experiment = Experiment {
             ),
         ],
         claims: &[
-            headline("throughput", (SWITCHED.name, BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
+            headline("throughput", (MEASURED.name, BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
+            claim("throughput", (SWITCHED.name, BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
             claim("throughput", ("lmpt", BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
         ],
     }],
@@ -116,7 +119,7 @@ const SWAPS: Experiment = Experiment {
     place: "Figure 12",
     about: "Uniswap swaps of tokens for tokens: throughput over the number of accounts at genesis",
     setting: "OpenEthereum 3.1.0 on a c6a.8xlarge (32 vCPU, 64 GB, SSD); 500,000 transactions from random senders.",
-    here: "The text gives the ratio only. It says nothing of transactions a block; 20 are taken, as for ERC-20. Memory as in Figure 10.",
+    here: "The text gives the ratio only. It says nothing of transactions a block; 20 are taken, as for ERC-20. Memory and merges as in Figure 10.",
     needs: Needs { minutes: 120, memory: 12, disk: 80 },
     quick: Needs { minutes: 3, memory: 1, disk: 1 },
     memory: None,
@@ -124,11 +127,12 @@ const SWAPS: Experiment = Experiment {
         title: "swaps of tokens for tokens, 20 a block",
         x: "accounts at genesis",
         points: |quick| sizes(quick, WorkloadKind::SwapToken, 20),
-        variants: &[MPT_HASH_LARGE, MPT, LMPT, SWITCHED],
+        variants: &[MPT_HASH_DATABASE, MPT, LMPT, SWITCHED, MEASURED],
         quantities: &[TPS],
         published: &[],
         claims: &[
-            headline("throughput", (SWITCHED.name, BASELINE), SWAPS_SAID, (1.9, 1.9)).at(SWAPS_AT),
+            headline("throughput", (MEASURED.name, BASELINE), SWAPS_SAID, (1.9, 1.9)).at(SWAPS_AT),
+            claim("throughput", (SWITCHED.name, BASELINE), SWAPS_SAID, (1.9, 1.9)).at(SWAPS_AT),
             claim("throughput", ("lmpt", BASELINE), SWAPS_SAID, (1.9, 1.9)).at(SWAPS_AT),
         ],
     }],

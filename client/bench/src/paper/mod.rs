@@ -235,10 +235,16 @@ const MPT_HASH_OVERLAY: Variant = Variant {
     set: &[OVERLAY, ("/layer/mpt_hash/cached", r#""written""#)],
 };
 const OVERLAY: Setting = ("/layer/mpt_hash/cache", "64000000");
-/// With as much memory as LMPT takes for its small tries, as LMPT's authors gave it; and as much as `rain` and `mpt` have,
-/// where RainBlock's authors kept both trees in memory.
+/// With as much memory as `rain` and `mpt` have for nodes, where RainBlock's authors kept both trees in memory.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
+/// OpenEthereum with as much memory as LMPT takes for its small tries, as LMPT's authors gave it. That memory is a cache of
+/// its database: no node that was only read stays in memory as a node.
+const MPT_HASH_DATABASE: Variant = Variant {
+    name: BASELINE,
+    state: BASELINE,
+    set: &[OVERLAY, ("/layer/mpt_hash/cached", r#""written""#), ("/engine/cache", "1342177280")],
+};
 const RAW: Variant = variant("raw");
 const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {
@@ -252,6 +258,13 @@ const SWITCHED: Variant = Variant {
     name: "lmpt as printed",
     state: "lmpt",
     set: &[("/layer/lmpt/boundary", r#""switch""#)],
+};
+/// As LMPT's authors measured it: a small trie holds what 2 million transactions write, more than a run has. So many blocks
+/// have at least as many.
+const MEASURED: Variant = Variant {
+    name: "lmpt as measured",
+    state: "lmpt",
+    set: &[("/layer/lmpt/boundary", r#""switch""#), ("/layer/lmpt/interval", "2000000")],
 };
 const RAIN: Variant = variant("rain");
 /// After LVMT's authors: six levels in memory, and hardly a cache of those below. The levels are those of the account trie; of
