@@ -290,7 +290,7 @@ mod tests {
     fn an_objection_names_both_sides() {
         let Some(Message::Hello(node)) = messages().into_iter().next() else { unreachable!() };
         assert_eq!(Hello::objection(&node, &Hello { levels: 0, ..node.clone() }), None);
-        let other = Hello { layer: "mpt".to_owned(), ..node.clone() };
+        let other = Hello { layer: "mpt".to_owned(), ..node };
         let text = Hello::objection(&node, &other).unwrap();
         assert!(text.contains("`rain`") && text.contains("`mpt`"), "{text}");
         let other = Hello { genesis: B256::ZERO, ..node.clone() };
