@@ -1,4 +1,4 @@
-//! An arena for the keys and values of one generation: memory is given out piece by piece and taken back all at once.
+//! An arena for the keys and values of one generation: memory is given out piece by piece and freed all at once.
 
 /// Bytes of the first chunk. Each further one is twice as large, up to [`CHUNK`].
 const FIRST_CHUNK: usize = 16 << 10;
