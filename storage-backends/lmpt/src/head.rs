@@ -38,7 +38,7 @@ pub(crate) struct LmptState {
     pub(crate) head: RwLock<HeadState>,
     /// The lock that serialises all changes of the layer; it is taken before `head`.
     pub(crate) work: Mutex<Work>,
-    /// The first block that may still be taken back.
+    /// The first block that may still be undone.
     pub(crate) undo_from: AtomicU64,
 }
 
@@ -230,7 +230,7 @@ impl LmptState {
             ..meta
         };
         journal::write(&mut batch, number, &changes);
-        // Taking back the first of the blocks that may be taken back needs the two intervals before it.
+        // Undoing the first of the blocks that may be undone needs the two intervals before it.
         let needed = self.undo_from.load(Ordering::Relaxed).min(number);
         let needed = needed.saturating_sub(meta.schedule.interval.saturating_mul(2));
         while next.oldest < needed {
