@@ -1,7 +1,7 @@
 //! The allocation of a slot of an entry to each new key.
 //!
 //! From level 1 on down (the root tree holds no keys), a key gets a slot of the first entry on its path that has a
-//! free one. Slots are given out in order, and none is ever taken back. So the place of a key depends on the blocks
+//! free one. Slots are given out in order, and none is ever freed. So the place of a key depends on the blocks
 //! alone, and an entry with a free slot has no key below it.
 
 use crate::{

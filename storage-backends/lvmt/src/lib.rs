@@ -1,6 +1,6 @@
 //! `--state lvmt`: the multi-layer versioned multipoint trie.
 //!
-//! What is authenticated of a key is not its value but its version, the number of times it was written. These
+//! The commitment does not authenticate the value of a key but its version, the number of times it was written. These
 //! versions are entries of vector commitments (AMT over BN254), which change by adding one precomputed point. The
 //! values are stored, with their versions, in Merkle trees of one block each that never change again. The README of
 //! this crate draws the data on disk and defines the commitment to the byte.

@@ -175,7 +175,7 @@ impl<'a> Undo<'a> {
         rest.is_empty().then_some(undo)
     }
 
-    /// Returns the changes that take the block back. The slots of a wiped account are not listed; its former
+    /// Returns the changes that undo the block. The slots of a wiped account are not listed; its former
     /// incarnation names them, because the slots of an old incarnation stay in the store.
     pub(crate) fn writes(&self) -> Result<WriteSet, StateError> {
         let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();

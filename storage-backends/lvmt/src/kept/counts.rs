@@ -55,7 +55,7 @@ impl Counts {
         self.trees.push((path, versions.map(counted).collect()));
     }
 
-    /// Returns the increments of the block that an undo record takes back. `store` is the store after the block.
+    /// Returns the increments of the block that an undo record undoes. `store` is the store after the block.
     pub(super) fn of_undo(
         store: &dyn Read,
         height: u8,
