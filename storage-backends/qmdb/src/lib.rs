@@ -36,7 +36,7 @@ const NAME: &str = "qmdb";
 const ACCOUNTS: Table = Table::new(32, "QmdbAccounts", 32);
 /// The table of slots: `keccak256(address) ‖ keccak256(slot)` → value.
 const SLOTS: Table = Table::new(33, "QmdbSlots", 64);
-/// Both tables; [`polytrie_state::flat`] encodes their rows.
+/// The two flat tables; [`polytrie_state::flat`] encodes their rows.
 const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
 
 /// Checks a proof of this layer against the digest of a commitment; no layer is needed.

@@ -109,7 +109,7 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Qmdb::default());
 }
 
-/// Number of blocks that may be taken back while files are pruned.
+/// Number of blocks that may be undone while files are pruned.
 const WINDOW: usize = 20;
 
 /// Runs the next block, after the layer got the horizon of the chain.
@@ -120,7 +120,7 @@ fn run_next(driver: &mut Driver<'_>, history: &History) {
     driver.run(&history.blocks[at as usize]).expect("a block");
 }
 
-/// Data is pruned that only blocks below the undoable ones needed, and the undoable ones are taken back to the same
+/// Data is pruned that only blocks below the undoable ones needed, and the undoable ones are undone to the same
 /// roots, by the same process and by the next one.
 #[test]
 fn what_is_pruned_is_not_needed() {
@@ -184,7 +184,7 @@ impl Wrapped for Gated {
     }
 }
 
-/// Blocks that are not durable yet prune nothing: after a crash, the blocks can still be taken back that could be
+/// Blocks that are not durable yet prune nothing: after a crash, the blocks can still be undone that could be
 /// when the last durable one came.
 #[test]
 fn what_is_not_durable_prunes_nothing() {

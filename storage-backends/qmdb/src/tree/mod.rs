@@ -42,7 +42,7 @@ use std::{
 
 /// Bytes that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 1 << 10;
-/// Number of newest blocks that are not committed yet, as they may be taken back: to go back below them, the log must
+/// Number of newest blocks that are not committed yet, as they may be undone: to go back below them, the log must
 /// be opened again.
 const NEWEST: usize = 32;
 /// Bytes of cache for the copy of a fork.
@@ -82,7 +82,7 @@ pub enum Work {
 #[derive(Debug, Clone)]
 struct Block {
     computed: Computed,
-    /// The first block that could still be taken back when this one came.
+    /// The first block that could still be undone when this one came.
     undo_from: u64,
 }
 
@@ -120,9 +120,9 @@ struct State {
     done: u64,
     /// Number of the first operation in the files.
     first: u64,
-    /// The blocks since opening, as far as they can be taken back.
+    /// The blocks since opening, as far as they can be undone.
     kept: VecDeque<Kept>,
-    /// The first block that may still be taken back.
+    /// The first block that may still be undone.
     undo_from: u64,
     /// A token that is shared with the forks that have no files yet.
     forks: Arc<()>,
