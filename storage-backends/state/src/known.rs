@@ -1,11 +1,11 @@
 //! Block execution on state that was read ahead.
 //!
-//! If a block's accesses are known beforehand, the block needs its layer no more once all of them have been read. It
+//! If a block's accesses are known beforehand, the block no longer needs its layer once all of them have been read. It
 //! runs on those values, and the layer meanwhile works on the changes that the block was announced to make.
 //!
 //! ```text
 //! Session::begin ──► Known::read ──► apply what the block leaves ──► finish             the layer, on any thread
-//!                         └────────► Known::session: run the block ──► into_writes      the same writes, or it was told wrong
+//!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
 
 use crate::{Access, Account, LayerSession, Outcome, Session, StateError, WriteSet};

@@ -17,12 +17,12 @@ pub struct BlockRef {
     pub hash: B256,
 }
 
-/// The limits of what a crash or a reorganisation may take back.
+/// The limits of what a crash or a reorganisation may undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
     /// The last block that is known to be durable in the chain's store: a crash does not undo it.
     pub durable: u64,
-    /// The first block that may still be taken back. This limit is not durable: after a crash the chain is at an
+    /// The first block that may still be undone. This limit is not durable: after a crash the chain is at an
     /// earlier block, and the limit of that earlier block holds.
     pub undo_from: u64,
 }
@@ -114,7 +114,7 @@ pub trait StateLayer: Debug + Send + Sync {
         0
     }
 
-    /// Notes the horizon of the chain, after every accepted block. Data that is needed only to take back blocks below
+    /// Notes the horizon of the chain, after every accepted block. Data that is needed only to undo blocks below
     /// `undo_from` may then be removed. A layer that was never called keeps all of it.
     fn advance(&self, horizon: Horizon) {
         let _ = horizon;

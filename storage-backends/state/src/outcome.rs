@@ -14,7 +14,7 @@ pub struct Outcome {
     pub commitment: Commitment,
     /// The rows that the layer writes, to be merged with the chain's rows into one atomic write.
     pub batch: Batch,
-    /// The record that [`StateLayer::undo`](crate::StateLayer::undo) needs to take the block back; empty in the
+    /// The record that [`StateLayer::undo`](crate::StateLayer::undo) needs to undo the block; empty in the
     /// outcome of an undo.
     pub undo: Vec<u8>,
     /// The block's witness of the state before it, if it was begun with [`Stateless`](crate::Stateless).

@@ -6,7 +6,7 @@ use polytrie_kv::Read;
 
 /// A decoder of a layer's undo records. By default they are plain [`UndoRecord`]s ([`PlainRecords`]).
 pub trait UndoRecords {
-    /// Returns the steps in which a block is taken back; `rows` is the store that holds the record. There is more
+    /// Returns the steps in which a block is undone; `rows` is the store that holds the record. There is more
     /// than one step only if the block wiped a large contract; a record that holds everything has one
     /// ([`UndoSteps::one`]).
     ///
@@ -17,7 +17,7 @@ pub trait UndoRecords {
         UndoSteps::of(record, rows)
     }
 
-    /// Returns the changes of accounts and slots that take a block back. With them, reads at the head give the state
+    /// Returns the changes of accounts and slots that undo a block. With them, reads at the head give the state
     /// at earlier blocks. They hold the former value of each account that changed or has a changed slot, and all
     /// slots of a wiped account, unless [`WriteSet::apart`] says where they are. `before` values need not be set.
     /// `rows` is the store at that block or a later one of the same branch.

@@ -1,7 +1,7 @@
 //! Undo in steps, so that no step grows with the contracts that the block wiped.
 //!
 //! A step is a change of the state like a block, durable by itself. The first steps give wiped accounts back with
-//! their slots, a piece at a time, and the last one takes back everything else. In between, the state is that of no
+//! their slots, a piece at a time, and the last one undoes everything else. In between, the state is that of no
 //! block, so the caller notes in the batch of each step how many are done. After a crash the remaining steps are done
 //! before anything else.
 
@@ -14,7 +14,7 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Read, Store};
 use std::{collections::VecDeque, ops::ControlFlow};
 
-/// The steps in which a block is taken back, each with its own undo record. There is always a last one.
+/// The steps in which a block is undone, each with its own undo record. There is always a last one.
 #[derive(Debug)]
 pub struct UndoSteps {
     /// Accounts with slots that are still to be given back, in pieces.

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 ///
 /// The slots of a wiped account are in the record if they are few, else in separate rows beside it
 /// ([`WIPED_TABLE`](crate::WIPED_TABLE)), so that no record grows with the contracts that a block wipes. Such a
-/// record is taken back in steps ([`UndoSteps`](crate::UndoSteps)).
+/// record is undone in steps ([`UndoSteps`](crate::UndoSteps)).
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct UndoRecord {
     pub(crate) accounts: Vec<AccountUndo>,
@@ -56,8 +56,7 @@ impl UndoRecord {
     ///
     /// # Errors
     ///
-    /// Any error of `slots`, or if the store fails.
-    /// As `slots`, or if the store fails.
+    /// Any error of `slots`, or an error if the store fails.
     pub fn of(
         writes: &WriteSet,
         (store, number): (&Store, u64),
@@ -138,7 +137,7 @@ impl UndoRecord {
             })
     }
 
-    /// Returns the write set that takes the block back, without the slots in pieces beside the record.
+    /// Returns the write set that undoes the block, without the slots in pieces beside the record.
     pub fn into_writes(self) -> WriteSet {
         let apart = self.accounts.iter().filter_map(|a| Some((a.hash, a.apart?.number))).collect();
         let accounts = self

@@ -108,7 +108,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         writes: &WriteSet,
     ) -> Result<Option<Next<Self>>, StateError>;
 
-    /// Computes one step of taking a block back. `to` is the mark at the end of the whole way back; the last step
+    /// Computes one step of undoing a block. `to` is the mark at the end of the whole undo; the last step
     /// gets it, if undo records hold marks.
     ///
     /// # Errors

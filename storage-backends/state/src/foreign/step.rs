@@ -38,7 +38,7 @@ impl<T: Foreign> Clone for Parts<T> {
 #[derive(Debug)]
 pub(super) struct Head<T: Foreign> {
     parts: Parts<T>,
-    /// Number of the block; unused when a block is taken back.
+    /// Number of the block; unused when a block is undone.
     number: u64,
     next: Option<(Trail<T::Mark>, T::Work)>,
 }
@@ -73,7 +73,7 @@ pub(super) fn end<T: Foreign>(
     finish(proposal, before, writes, next, undo)
 }
 
-/// Ends a step of taking a block back, which leads to `to` if that is known.
+/// Ends a step of undoing a block, which leads to `to` if that is known.
 pub(super) fn end_back<T: Foreign>(
     proposal: Proposal<Head<T>>,
     writes: &WriteSet,

@@ -4,7 +4,7 @@
 //! 1 ‖ mark ‖ the seam's undo record ‖ checksum
 //! ```
 //!
-//! A record of the seam is an RLP list, which never begins with this byte. Where a block is taken back in steps, only
+//! A record of the seam is an RLP list, which never begins with this byte. Where a block is undone in steps, only
 //! the last record has the mark: the others change flat rows alone. The mark leaves out the place of the files, which
 //! no block determines.
 

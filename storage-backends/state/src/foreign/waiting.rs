@@ -29,7 +29,7 @@ pub struct Waits<W> {
 pub struct Limits {
     /// Number of keys that fit into memory.
     pub keys: usize,
-    /// Number of newest steps that should stay in memory if they fit: they may be taken back soon.
+    /// Number of newest steps that should stay in memory if they fit: they may be undone soon.
     pub newest: usize,
     /// Whether the files outlive the process. Then only steps that are durable in the chain's store may be committed.
     pub is_kept: bool,
@@ -152,7 +152,7 @@ impl<W> Waiting<W> {
 }
 
 /// Makes a batch of the chain's store durable, if the commit on top of it is to be kept. For use after blocks were
-/// taken back, when this cannot wait for a flush by hand. A caller that flushes by hand finishes its own writes
+/// undone, when this cannot wait for a flush by hand. A caller that flushes by hand finishes its own writes
 /// before it switches to another branch.
 ///
 /// # Errors
