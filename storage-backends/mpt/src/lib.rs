@@ -20,5 +20,5 @@ use polytrie_trie::TrieTables;
 pub(crate) const ACCOUNT_TRIE: Table = Table::new(20, "AccountTrie", 64);
 /// The table of all storage tries' nodes, by account hash and path.
 pub(crate) const STORAGE_TRIE: Table = Table::new(21, "StorageTrie", 96);
-/// Both tables.
+/// The two tables of the tries.
 pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_TRIE, STORAGE_TRIE);
