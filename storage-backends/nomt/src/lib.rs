@@ -35,7 +35,7 @@ const NAME: &str = "nomt";
 const ACCOUNTS: Table = Table::new(30, "NomtAccounts", 32);
 /// The table of slots: `keccak256(address) ‖ keccak256(slot)` → value.
 const SLOTS: Table = Table::new(31, "NomtSlots", 64);
-/// Both tables; [`polytrie_state::flat`] encodes their rows.
+/// The two flat tables; [`polytrie_state::flat`] encodes their rows.
 const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
 
 /// Checks a proof of this layer against the digest of a commitment; no layer is needed.
