@@ -18,5 +18,5 @@ use polytrie_state::flat::FlatTables;
 pub(crate) const ACCOUNTS: Table = Table::new(10, "RawAccounts", 32);
 /// The table of slots: `keccak256(address) ‖ keccak256(slot)` → value.
 pub(crate) const SLOTS: Table = Table::new(11, "RawSlots", 64);
-/// Both tables; [`polytrie_state::flat`] encodes their rows.
+/// The two flat tables; [`polytrie_state::flat`] encodes their rows.
 pub(crate) const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
