@@ -29,7 +29,7 @@ pub(super) struct Storages {
     turn: u32,
 }
 
-/// One storage trie.
+/// A storage trie.
 #[derive(Debug)]
 pub(super) struct Storage {
     /// The trie; `None` until the store was searched for its rows.
