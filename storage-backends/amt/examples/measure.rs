@@ -1,8 +1,8 @@
-//! Measures what the README says, on one thread: the work of a commit, an opening, a verification.
+//! Measures the figures of the README on one thread: the work of a commit, an opening, a verification.
 //!
 //! `cargo run --release -p polytrie-amt --example measure -- [THREADS [G1-FILE G2-FILE]]`
 //!
-//! With the files of a ceremony: what it takes to derive the tables from them, without and with those for proofs.
+//! With the files of a ceremony, also the time to derive the tables from them, without and with those for proofs.
 
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
@@ -11,7 +11,7 @@ use polytrie_amt::{
 };
 use std::{path::Path, time::Instant};
 
-/// Keys changed in one commit.
+/// Number of keys changed in one commit.
 const KEYS: u32 = 100_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -42,14 +42,14 @@ fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let setup = Setup::derive(&PowersOfTau::insecure_dev(16, "measure")?, true, &mut |_| {});
     println!("tables of a known tau       {:>10.2?}", started.elapsed());
 
-    // Two levels: keys fall on 65,536 trees at random, each tree that changes on one entry of the root.
+    // There are two levels: keys fall on 65,536 trees at random, and each changed tree on one entry of the root.
     let mut state = 1u64;
     let mut random = || {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 32) as u32
     };
-    // What the machine gives right now: mixed additions of the library, one after the other.
+    // This measures the present speed of the machine: mixed additions of the library, one after the other.
     let mut sum = polytrie_amt::G1Affine::identity() + setup.point(0, 1);
     let started = Instant::now();
     for index in 0..65_536 {
@@ -74,7 +74,7 @@ fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             dirty.push(tree[0].0);
         }
         counting.vector(old, dirty.iter().map(|tree| (0, *tree)));
-        // Where most of the root changes, it takes as many as there are trees that do not.
+        // If most of the root changes, it takes as many additions as there are unchanged trees.
         let additions = keys.len() + dirty.len().min((1 << 16) - dirty.len());
         let sums = counting.finish();
         let taken = started.elapsed();

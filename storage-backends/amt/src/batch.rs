@@ -1,16 +1,16 @@
-//! Many affine additions at the price of one inversion.
+//! Batched affine additions: many of them at the price of one inversion.
 //!
-//! An addition of affine points needs one division. Done for many pairs at once, one inversion and three
-//! multiplications a pair serve them all, so that an addition costs about six multiplications instead of the
-//! eleven of a mixed one, and the result needs no normalisation. Here are the patterns that deriving the tables
-//! takes; the sums of a block are in `sums.rs`.
+//! An addition of affine points needs one division. If it is done for many pairs at once, one inversion and three
+//! multiplications a pair serve them all. So an addition costs about six multiplications instead of the eleven of a
+//! mixed one, and the result needs no normalisation. This file has the patterns that deriving the tables needs; the
+//! sums of a block are in `sums.rs`.
 
 use crate::point::identity;
 use ark_bn254::{Fq, G1Affine};
 use ark_ec::AffineRepr;
 use ark_ff::{AdditiveGroup, Field, Zero, fields::batch_inversion};
 
-/// What has to be inverted to add two points; zero where the sum takes no division.
+/// Returns the number that must be inverted to add two points; zero if the sum needs no division.
 #[inline]
 fn denominator(a: &G1Affine, b: &G1Affine) -> Fq {
     if a.is_zero() || b.is_zero() {
@@ -19,11 +19,11 @@ fn denominator(a: &G1Affine, b: &G1Affine) -> Fq {
     if a.x != b.x {
         return b.x - a.x;
     }
-    // A point and itself: it is doubled. A point and its negative: the sum is the identity.
+    // Equal points are doubled; the sum of opposite ones is the identity.
     if a.y == b.y { a.y.double() } else { Fq::ZERO }
 }
 
-/// The sum, given the inverse of [`denominator`].
+/// Returns the sum, given the inverse of [`denominator`].
 #[inline]
 fn finish(a: &G1Affine, b: &G1Affine, inverse: &Fq) -> G1Affine {
     if inverse.is_zero() {
@@ -44,7 +44,7 @@ fn finish(a: &G1Affine, b: &G1Affine, inverse: &Fq) -> G1Affine {
     G1Affine::new_unchecked(x, y)
 }
 
-/// Adds `points[k]` to `sums[positions[k]]`, no position twice.
+/// Adds `points[k]` to `sums[positions[k]]`; no position may occur twice.
 pub(crate) fn add_at(sums: &mut [G1Affine], positions: &[u32], points: &[G1Affine]) {
     let mut inverses: Vec<Fq> = positions
         .iter()
@@ -78,13 +78,13 @@ pub(crate) fn double_all(points: &mut [G1Affine]) {
     }
 }
 
-/// Sum and difference of `a[k]` and `b[k]`, in their places: they share the division.
+/// Replaces `a[k]` and `b[k]` by their sum and difference, which share the division.
 pub(crate) fn butterflies(a: &mut [G1Affine], b: &mut [G1Affine]) {
     let mut inverses: Vec<Fq> = a.iter().zip(b.iter()).map(|(a, b)| b.x - a.x).collect();
     batch_inversion(&mut inverses);
     for ((a, b), inverse) in a.iter_mut().zip(b.iter_mut()).zip(&inverses) {
         if inverse.is_zero() || a.is_zero() || b.is_zero() {
-            // Equal or opposite points, or none: too rare to be worth a shared division.
+            // Equal or opposite points, and identities, are too rare to be worth a shared division.
             let (sum, difference) = (*a + *b, *a - *b);
             (*a, *b) = (sum.into(), difference.into());
         } else {

@@ -1,4 +1,4 @@
-//! Commitments computed from nothing: the oracle of every incremental one.
+//! Commitments computed from scratch: the oracle of every incremental one.
 
 use crate::{SLOTS, Setup, Versions, sums::sum_groups};
 use ark_bn254::{G1Affine, G1Projective};
@@ -6,19 +6,19 @@ use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_ff::AdditiveGroup;
 use rayon::prelude::*;
 
-/// Terms that one thread sums at a time.
+/// Number of terms that one thread sums at a time.
 const CHUNK: usize = 4096;
 
 /// An entry of a vector; entries that are not listed are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its index.
+    /// The index of the entry.
     pub index: u32,
-    /// Its version numbers.
+    /// The version numbers of the entry.
     pub versions: Versions,
 }
 
-/// The commitment to a vector, from its entries that are not zero.
+/// Computes the commitment to a vector from its entries that are not zero.
 pub fn commit(setup: &Setup, entries: &[Entry]) -> G1Affine {
     let mut ones = Vec::new();
     let mut terms = Terms::default();
@@ -62,7 +62,7 @@ impl Terms {
     }
 }
 
-/// `scalar · point` by doubling and adding, for small scalars.
+/// Computes `scalar · point` by doubling and adding, for small scalars.
 fn times(point: &G1Affine, scalar: u64) -> G1Projective {
     let mut product = G1Projective::ZERO;
     for bit in (0..u64::BITS - scalar.leading_zeros()).rev() {

@@ -1,4 +1,4 @@
-//! Counting versions up, in many vectors at once.
+//! Incrementing versions in many vectors at once.
 
 use crate::{
     SLOTS, Setup,
@@ -7,22 +7,22 @@ use crate::{
 use ark_bn254::G1Affine;
 use ark_ec::{AffineRepr, CurveGroup};
 
-/// Set in a term whose point is taken away.
+/// The bit of a term whose point is subtracted.
 const NEGATIVE: u32 = 1 << 31;
 
-/// Versions to be counted up by one in any number of vectors, whose commitments follow together.
+/// A batch of version increments in any number of vectors, whose new commitments are computed together.
 #[derive(Debug)]
 pub struct Counting<'a> {
     setup: &'a Setup,
     commitments: Vec<G1Affine>,
-    /// The points to be added, by their place in the table.
+    /// The points to be added, by their index in the table.
     terms: Vec<u32>,
-    /// Where the terms of each vector end.
+    /// The index behind the last term of each vector.
     ends: Vec<u32>,
 }
 
 impl<'a> Counting<'a> {
-    /// Nothing to count yet, and room for this many vectors and versions.
+    /// Creates an empty batch with room for this many vectors and versions.
     pub fn new(setup: &'a Setup, vectors: usize, versions: usize) -> Self {
         Self {
             setup,
@@ -32,7 +32,8 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// The next vector, by its commitment as it is now: these versions are counted up, each by slot and index.
+    /// Adds the next vector, given by its present commitment: each of these versions, given by slot and index, is
+    /// incremented.
     ///
     /// # Panics
     ///
@@ -46,7 +47,7 @@ impl<'a> Counting<'a> {
         let from = self.terms.len();
         self.terms.extend(versions.into_iter().map(|(slot, index)| {
             assert!(slot < SLOTS && index >> height == 0, "no such slot or entry");
-            // At most 6 · 2^20.
+            // The index is at most 6 · 2^20.
             (slot as u32) << height | index
         }));
         self.commitments.push(commitment);
@@ -55,8 +56,8 @@ impl<'a> Counting<'a> {
         self.ends.push(self.terms.len() as u32);
     }
 
-    /// Where most entries count slot 0 up: all of them together are the polynomial 1, whose point is the
-    /// generator, so it takes fewer additions to take those away that do not.
+    /// Shortens the sum if most entries increment slot 0: all entries together are the polynomial 1, whose point is
+    /// the generator, so it takes fewer additions to subtract those that do not.
     fn take_the_shorter_way(&mut self, from: usize) {
         let n = 1usize << self.setup.height();
         let terms = &self.terms[from..];
@@ -65,7 +66,7 @@ impl<'a> Counting<'a> {
         }
         let mut counted = vec![false; n];
         for term in terms {
-            // One that is counted twice takes the long way.
+            // An entry that is counted twice rules this out.
             if std::mem::replace(&mut counted[*term as usize], true) {
                 return;
             }
@@ -78,8 +79,8 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// The commitments as they are then, in the order of the vectors. The work is shared between threads; the
-    /// result is the same whatever their number.
+    /// Returns the new commitments, in the order of the vectors. The work is shared between threads; the result is
+    /// the same whatever their number.
     pub fn finish(self) -> Vec<G1Affine> {
         let Self { setup, commitments, terms, ends } = &self;
         sum_parts(ends, |part: &Part, points| {
@@ -109,7 +110,7 @@ mod tests {
         for round in 0..12usize {
             let mut counting = Counting::new(&setup, 0, 0);
             for (v, vector) in vectors.iter_mut().enumerate() {
-                // Few, half, most and all of them; one slot or several; some twice.
+                // The counts cover few entries, half, most and all of them; one slot or several; some twice.
                 let count = [0, 1, 5, 16, 17, 31, 32, 40, 70][(v + round) % 9];
                 let versions: Vec<(usize, u32)> = (0..count)
                     .map(|k| {

@@ -19,33 +19,33 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 use std::iter;
 
-/// Pairs that share an inversion.
+/// Number of pairs that share an inversion.
 const SHARED: usize = 512;
 
-/// The root of unity of order `2^height`: `5^((r-1)/2^height)`, as everywhere for this field.
+/// Returns the root of unity of order `2^height`: `5^((r-1)/2^height)`, the usual one of this field.
 pub(crate) fn root_of_unity(height: u8) -> Fr {
     // The field has roots of unity up to 2^28.
     Radix2EvaluationDomain::<Fr>::new(1 << height).map_or(Fr::ONE, |domain| domain.group_gen())
 }
 
-/// The first powers of a number, from one on.
+/// Returns the first powers of a number, beginning with one.
 pub(crate) fn powers_of(number: Fr, count: usize) -> Vec<Fr> {
     iter::successors(Some(Fr::ONE), |power| Some(*power * number)).take(count).collect()
 }
 
-/// A transform under way: the powers, scaled, after some of the stages.
+/// A transform in progress: the powers, scaled, after some of the stages.
 #[derive(Debug)]
 pub(crate) struct Transform {
     height: u8,
     points: Vec<G1Affine>,
     /// Number of stages done.
     stage: u8,
-    /// `w^(-t)` for all `t`.
+    /// The scalars `w^(-t)` for all `t`.
     powers: Vec<Recoded>,
 }
 
 impl Transform {
-    /// Begins with `2^height` powers of tau.
+    /// Creates a transform of `2^height` powers of tau.
     pub(crate) fn new(height: u8, powers_of_tau: &[G1Affine]) -> Self {
         let n = 1usize << height;
         let mut points = powers_of_tau[..n].to_vec();
@@ -58,18 +58,18 @@ impl Transform {
         Self { height, points, stage: 0, powers }
     }
 
-    /// One stage further on the way to the basis.
+    /// Does one more stage towards the basis.
     pub(crate) fn advance(&mut self) {
         stage(&mut self.points, self.stage, &self.powers);
         self.stage += 1;
     }
 
-    /// The basis, after all stages.
+    /// Returns the basis, after all stages.
     pub(crate) fn basis(&self) -> Vec<G1Affine> {
         ordered(&self.points, self.height)
     }
 
-    /// The quotients of the depth that follows the stages done: `d = stages + 1`.
+    /// Returns the quotients of the depth that follows the stages done: `d = stages + 1`.
     pub(crate) fn quotients(&self) -> Vec<G1Affine> {
         let n = self.points.len();
         let half = n >> (self.stage + 1);
@@ -82,7 +82,7 @@ impl Transform {
             if r < half {
                 half * class
             } else {
-                // The minus of the difference is half a turn.
+                // The minus sign of the difference is half a turn.
                 half * class + ((r - half) << self.stage) + n / 2
             }
         };
@@ -98,7 +98,7 @@ impl Transform {
     }
 }
 
-/// One stage of decimation in frequency, over all blocks.
+/// Does one stage of decimation in frequency, over all blocks.
 fn stage(points: &mut [G1Affine], stage: u8, powers: &[Recoded]) {
     let n = points.len();
     let half = n >> (stage + 1);
@@ -110,7 +110,7 @@ fn stage(points: &mut [G1Affine], stage: u8, powers: &[Recoded]) {
                 .for_each(|(low, high)| butterflies(low, high));
         }
     } else {
-        // Short blocks: gather many of them, so that they share an inversion too.
+        // The blocks are short, so many of them are gathered to share an inversion.
         let width = (2 * SHARED).min(n);
         points.par_chunks_mut(width).for_each(|chunk| {
             let blocks = chunk.chunks_exact(2 * half);
@@ -126,7 +126,7 @@ fn stage(points: &mut [G1Affine], stage: u8, powers: &[Recoded]) {
     if half == 1 {
         return;
     }
-    // The differences are turned; in the last stage by nothing. Only they are gathered.
+    // The differences are multiplied by roots of unity (by one in the last stage). Only they are gathered.
     let mut turned: Vec<G1Affine> =
         points.chunks_exact(2 * half).flat_map(|block| &block[half..]).copied().collect();
     multiply(&mut turned, |at| &powers[((at % half) << stage) % n]);
@@ -135,12 +135,12 @@ fn stage(points: &mut [G1Affine], stage: u8, powers: &[Recoded]) {
     }
 }
 
-/// The result in natural order: decimation in frequency leaves it with the bits of its index reversed.
+/// Returns the result in natural order: decimation in frequency leaves it with the bits of its index reversed.
 fn ordered(points: &[G1Affine], height: u8) -> Vec<G1Affine> {
     (0..points.len()).map(|at| points[reverse(at, height)]).collect()
 }
 
-/// The lowest `bits` bits of a number in reverse.
+/// Reverses the lowest `bits` bits of a number.
 fn reverse(number: usize, bits: u8) -> usize {
     if bits == 0 { 0 } else { number.reverse_bits() >> (usize::BITS - u32::from(bits)) }
 }

@@ -38,5 +38,5 @@ pub use sums::sum_groups;
 pub use verify::{Claim, VerifyingKey, verify};
 pub use versions::{SLOT_BITS, SLOTS, VERSION_LIMIT, Versions, is_valid};
 
-/// The tallest vector this crate handles: the polynomial's degree must stay below what ceremonies offer.
+/// The largest height of a vector: the polynomial's degree must stay below what ceremonies offer.
 pub const MAX_HEIGHT: u8 = 20;

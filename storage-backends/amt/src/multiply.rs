@@ -1,8 +1,8 @@
-//! Many points times many scalars at once.
+//! Multiplications of many points by many scalars at once.
 //!
-//! A Fourier transform of points is hundreds of thousands of multiplications by roots of unity. Done for many
-//! points in step, every doubling and addition shares its inversion; the endomorphism of the curve (GLV)
-//! halves the number of doublings, and signed windows that of the additions.
+//! A Fourier transform of points consists of hundreds of thousands of multiplications by roots of unity. If they are
+//! done for many points in step, every doubling and addition shares its inversion. The endomorphism of the curve
+//! (GLV) halves the number of doublings, and signed windows that of the additions.
 
 use crate::{
     batch::{add_all, add_at, double_all},
@@ -13,13 +13,13 @@ use ark_ec::scalar_mul::glv::GLVConfig;
 use ark_ff::{BigInteger, PrimeField};
 use rayon::prelude::*;
 
-/// Points multiplied in step by one thread.
+/// Number of points that one thread multiplies in step.
 const CHUNK: usize = 512;
 
-/// Digits of a scalar of at most 128 bits in signed windows.
+/// Number of digits of a scalar of at most 128 bits in signed windows.
 const DIGITS: usize = 130;
 
-/// Odd multiples kept of each point: 1, 3, 5, 7.
+/// Number of odd multiples kept of each point: 1, 3, 5, 7.
 const MULTIPLES: usize = 4;
 
 /// A scalar in two halves: `k = low + λ·high`, both in signed windows of four bits, least digit first.
@@ -36,7 +36,7 @@ impl Recoded {
     }
 }
 
-/// Signed windows: every digit that is not zero is odd and followed by three zeros.
+/// Recodes a number in signed windows: every digit that is not zero is odd and followed by three zeros.
 fn windows((positive, magnitude): (bool, Fr)) -> [i8; DIGITS] {
     let mut rest = magnitude.into_bigint();
     let mut digits = [0; DIGITS];
@@ -56,7 +56,7 @@ fn windows((positive, magnitude): (bool, Fr)) -> [i8; DIGITS] {
     digits
 }
 
-/// `points[k] = scalars(k) · points[k]`, in parallel.
+/// Computes `points[k] = scalars(k) · points[k]`, in parallel.
 pub(crate) fn multiply<'a, S>(points: &mut [G1Affine], scalars: S)
 where
     S: Fn(usize) -> &'a Recoded + Sync,

@@ -1,8 +1,8 @@
-//! The nodes of the proof trees of many vectors, kept current.
+//! The nodes of the proof trees of many vectors, updated incrementally.
 //!
-//! A node has a depth and a class, and stands for the entries of that class. Here it is one sum a slot, of which each
-//! takes the quotients of slot 0: one table serves all slots, and [`Opening::of_nodes`](crate::Opening::of_nodes) puts
-//! the sums together. A version counted is one addition a depth.
+//! A node has a depth and a class, and stands for the entries of that class. Here it is one sum a slot, each of which
+//! uses the quotients of slot 0: one table serves all slots, and [`Opening::of_nodes`](crate::Opening::of_nodes)
+//! combines the sums. The increment of a version is one addition a depth.
 
 use crate::{
     Setup,
@@ -13,35 +13,36 @@ use ark_bn254::{G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup};
 use rayon::prelude::*;
 
-/// Whether versions are counted up, or back.
+/// The direction in which versions are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// By one up.
+    /// Versions are incremented by one.
     Up,
-    /// By one down.
+    /// Versions are decremented by one.
     Back,
 }
 
-/// Versions to be counted by one in any number of nodes, which follow together.
+/// A batch of version steps in any number of nodes, whose new values are computed together.
 #[derive(Debug)]
 pub struct NodeCounting<'a> {
     setup: &'a Setup,
     direction: Direction,
     nodes: Vec<G1Affine>,
-    /// The quotients to be added, by their place in the table.
+    /// The quotients to be added, by their index in the table.
     terms: Vec<u32>,
-    /// Where the terms of each node end.
+    /// The index behind the last term of each node.
     ends: Vec<u32>,
 }
 
 impl<'a> NodeCounting<'a> {
-    /// Nothing to count yet; `None` if the setup has no tables for proofs.
+    /// Creates an empty batch; `None` if the setup has no tables for proofs.
     pub fn new(setup: &'a Setup, direction: Direction) -> Option<Self> {
         let (nodes, terms, ends) = (Vec::new(), Vec::new(), Vec::new());
         setup.can_prove().then_some(Self { setup, direction, nodes, terms, ends })
     }
 
-    /// The next node, as it is now, for one slot: of these entries of its class the version in that slot is counted.
+    /// Adds the next node with its present value, for one slot: for each of these entries of its class, the version
+    /// in that slot is counted.
     ///
     /// # Panics
     ///
@@ -51,7 +52,7 @@ impl<'a> NodeCounting<'a> {
         assert!((1..=height).contains(&depth), "no such depth");
         self.terms.extend(entries.into_iter().map(|index| {
             assert!(index >> height == 0, "no such entry");
-            // At most 20 · 2^20.
+            // The index is at most 20 · 2^20.
             u32::from(depth - 1) << height | index
         }));
         self.nodes.push(before);
@@ -59,7 +60,7 @@ impl<'a> NodeCounting<'a> {
         self.ends.push(self.terms.len() as u32);
     }
 
-    /// The nodes as they are then, in order. The result is the same whatever the number of threads.
+    /// Returns the new nodes, in order. The result is the same whatever the number of threads.
     pub fn finish(self) -> Vec<G1Affine> {
         let Self { setup, direction, nodes, terms, ends } = &self;
         sum_parts(ends, |part: &Part, points| {
@@ -77,16 +78,16 @@ impl<'a> NodeCounting<'a> {
     }
 }
 
-/// What a node amounts to: its depth, and entries of its class with their versions in one slot.
+/// The terms of a node: its depth, and entries of its class with their versions in one slot.
 #[derive(Debug, Clone)]
 pub struct NodeSum {
-    /// From 1 to the height.
+    /// The depth, from 1 to the height.
     pub depth: u8,
-    /// Index and version.
+    /// The index and version of each entry.
     pub versions: Vec<(u32, u64)>,
 }
 
-/// Nodes summed up from nothing: the oracle of those that are kept. `None` if the setup has no tables for proofs.
+/// Sums nodes from scratch: the oracle of incremental ones. `None` if the setup has no tables for proofs.
 pub fn sum_nodes(setup: &Setup, nodes: &[NodeSum]) -> Option<Vec<G1Affine>> {
     let sum = |node: &NodeSum| {
         let mut terms = Terms::default();
@@ -107,7 +108,7 @@ mod tests {
 
     const HEIGHT: u8 = 5;
 
-    /// All nodes of a vector, of one slot each.
+    /// All nodes of a vector, one for each slot.
     type Nodes = Vec<Vec<[G1Affine; SLOTS]>>;
 
     fn count(setup: &Setup, nodes: &mut Nodes, direction: Direction, changes: &[(usize, u32)]) {

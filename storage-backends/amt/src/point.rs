@@ -1,4 +1,4 @@
-//! Points as bytes.
+//! The encodings of points.
 //!
 //! Three forms, each with exactly one encoding a point. Two of them are big-endian:
 //!
@@ -26,12 +26,12 @@ const SMALLER: u8 = 0b1000_0000;
 const LARGER: u8 = 0b1100_0000;
 const IDENTITY: u8 = 0b0100_0000;
 
-/// The identity of G1: the commitment to the vector of zeros.
+/// Returns the identity of G1: the commitment to the vector of zeros.
 pub const fn identity() -> G1Affine {
     G1Affine::identity()
 }
 
-/// A G1 point as `x ‖ y`.
+/// Encodes a G1 point as `x ‖ y`.
 pub fn encode_point(point: &G1Affine) -> [u8; POINT_BYTES] {
     let mut out = [0; POINT_BYTES];
     if let Some((x, y)) = point.xy() {
@@ -41,7 +41,7 @@ pub fn encode_point(point: &G1Affine) -> [u8; POINT_BYTES] {
     out
 }
 
-/// Reads `x ‖ y`; `None` if that is no point of the curve, or not in its only encoding.
+/// Decodes `x ‖ y`; `None` if it is not a point of the curve in its only encoding.
 pub fn decode_point(bytes: &[u8; POINT_BYTES]) -> Option<G1Affine> {
     if *bytes == [0; POINT_BYTES] {
         return Some(identity());
@@ -52,7 +52,7 @@ pub fn decode_point(bytes: &[u8; POINT_BYTES]) -> Option<G1Affine> {
     (!point.is_zero() && point.is_on_curve()).then_some(point)
 }
 
-/// A G1 point in the form in which tables hold it.
+/// Encodes a G1 point in the form in which tables hold it.
 pub fn encode_raw(point: &G1Affine) -> [u8; RAW_BYTES] {
     let mut out = [0; RAW_BYTES];
     if let Some((x, y)) = point.xy() {
@@ -62,17 +62,17 @@ pub fn encode_raw(point: &G1Affine) -> [u8; RAW_BYTES] {
     out
 }
 
-/// Reads [`encode_raw`]'s bytes as they are. Bytes that are no point give none of the curve.
+/// Decodes the bytes of [`encode_raw`] without checks. Other bytes may give a point that is not on the curve.
 #[inline]
 pub fn decode_raw(bytes: &[u8; RAW_BYTES]) -> G1Affine {
     let mut halves = [[0; 32]; 2];
     halves[0].copy_from_slice(&bytes[..32]);
     halves[1].copy_from_slice(&bytes[32..]);
-    // All zeros are the identity, here as there.
+    // All zeros stand for the identity in both forms.
     G1Affine::new_unchecked(from_montgomery(&halves[0]), from_montgomery(&halves[1]))
 }
 
-/// Reads [`encode_raw`]'s bytes; `None` if that is no point of the curve, or not in its only encoding.
+/// Decodes the bytes of [`encode_raw`]; `None` if they are not a point of the curve in its only encoding.
 pub fn check_raw(bytes: &[u8; RAW_BYTES]) -> Option<G1Affine> {
     let point = decode_raw(bytes);
     let known = *bytes == [0; RAW_BYTES]
@@ -80,7 +80,7 @@ pub fn check_raw(bytes: &[u8; RAW_BYTES]) -> Option<G1Affine> {
     known.then_some(point)
 }
 
-/// A G1 point, compressed.
+/// Encodes a G1 point, compressed.
 pub fn compress(point: &G1Affine) -> [u8; COMPRESSED_BYTES] {
     let Some((x, y)) = point.xy() else {
         let mut out = [0; COMPRESSED_BYTES];
@@ -92,7 +92,7 @@ pub fn compress(point: &G1Affine) -> [u8; COMPRESSED_BYTES] {
     out
 }
 
-/// Reads a compressed G1 point; `None` if that is no point of the curve, or not in its only encoding.
+/// Decodes a compressed G1 point; `None` if it is not a point of the curve in its only encoding.
 pub fn decompress(bytes: &[u8; COMPRESSED_BYTES]) -> Option<G1Affine> {
     let flags = bytes[0] & FLAGS;
     let mut x = *bytes;
@@ -102,14 +102,14 @@ pub fn decompress(bytes: &[u8; COMPRESSED_BYTES]) -> Option<G1Affine> {
         SMALLER | LARGER => {
             let x = decode_field(&x)?;
             let (smaller, larger) = G1Affine::get_ys_from_x_unchecked(x)?;
-            // No point has y = 0, the order is odd; so the two always differ.
+            // No point has y = 0, because the order is odd; so the two always differ.
             Some(G1Affine::new_unchecked(x, if flags == LARGER { larger } else { smaller }))
         }
         _ => None,
     }
 }
 
-/// A G2 point other than the identity, compressed: the second coefficient of `x` comes first.
+/// Encodes a G2 point other than the identity, compressed: the second coefficient of `x` comes first.
 pub(crate) fn compress_g2(point: &G2Affine) -> [u8; 64] {
     let mut out = [0; 64];
     if let Some((x, y)) = point.xy() {
@@ -120,7 +120,7 @@ pub(crate) fn compress_g2(point: &G2Affine) -> [u8; 64] {
     out
 }
 
-/// Reads a compressed G2 point; `None` if it is not in the group, is the identity, or is encoded otherwise.
+/// Decodes a compressed G2 point; `None` if it is not in the group, is the identity, or is encoded otherwise.
 pub(crate) fn decompress_g2(bytes: &[u8; 64]) -> Option<G2Affine> {
     let flags = bytes[0] & FLAGS;
     if flags != SMALLER && flags != LARGER {
@@ -135,7 +135,7 @@ pub(crate) fn decompress_g2(bytes: &[u8; 64]) -> Option<G2Affine> {
     point.is_in_correct_subgroup_assuming_on_curve().then_some(point)
 }
 
-/// A coordinate from four little-endian words in Montgomery form, as tables and `.ptau` files hold it.
+/// Decodes a coordinate from four little-endian words in Montgomery form, as tables and `.ptau` files hold it.
 pub(crate) fn from_montgomery(bytes: &[u8; 32]) -> Fq {
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -146,7 +146,7 @@ pub(crate) fn from_montgomery(bytes: &[u8; 32]) -> Fq {
     Fq::new_unchecked(BigInt(words))
 }
 
-/// The inverse of [`from_montgomery`].
+/// Encodes a coordinate; the inverse of [`from_montgomery`].
 pub(crate) fn to_montgomery(coordinate: &Fq) -> [u8; 32] {
     let mut out = [0; 32];
     for (word, bytes) in coordinate.0.0.iter().zip(out.chunks_exact_mut(8)) {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(check_raw(&raw), None, "off the curve");
         assert_eq!(check_raw(&[0xff; RAW_BYTES]), None, "not reduced");
         let mut wide = good;
-        // x + q is the same number, and another encoding of it.
+        // x + q encodes the same number a second time.
         let modulus: [u64; 4] = Fq::MODULUS.0;
         let mut carry = 0u128;
         for (n, word) in modulus.iter().enumerate() {
@@ -225,7 +225,7 @@ mod tests {
         let mut odd_identity = compress(&identity());
         odd_identity[31] = 1;
         assert_eq!(decompress(&odd_identity), None);
-        // x = 4: 67 is no square modulo q.
+        // x = 4 belongs to no point: 67 is not a square modulo q.
         let none = (0..20u8).filter(|x| {
             let mut bytes = [0; 32];
             (bytes[0], bytes[31]) = (SMALLER, *x);

@@ -1,26 +1,26 @@
-//! The proofs of all positions of one large vector.
+//! The nodes that prove all positions of one large vector.
 
 use crate::{Opening, Setup, commit::Terms};
 use ark_bn254::{G1Affine, G1Projective};
 use ark_ec::CurveGroup;
 use rayon::prelude::*;
 
-/// The nodes of a full vector of which only slot 0 is used, brought up to date as they are asked for.
+/// The nodes of a full vector that uses only slot 0, updated when they are needed.
 ///
-/// Every node remembers which versions it has counted. Opening an entry brings its `height` nodes up to the
-/// versions of now, at one small multiple of a point for each entry that changed since that node was last used;
-/// a vector that changes and is not asked for costs nothing.
+/// Every node stores the versions that it has counted. Opening an entry updates its `height` nodes to the present
+/// versions, with one small multiple of a point for each entry that changed since the node was last used. A vector
+/// that changes and is not opened costs nothing.
 #[derive(Debug)]
 pub struct ProofTree {
     height: u8,
-    /// The node of depth `d` and class `c` is at `2^d - 2 + c`.
+    /// The nodes; that of depth `d` and class `c` is at `2^d - 2 + c`.
     nodes: Vec<G1Affine>,
-    /// The version of entry `j` counted by its node of depth `d`, at `(d-1)·2^height + j`.
+    /// The counted versions; that of entry `j` in its node of depth `d` is at `(d-1)·2^height + j`.
     counted: Vec<u64>,
 }
 
 impl ProofTree {
-    /// The tree of the vector of zeros.
+    /// Creates the tree of the vector of zeros.
     pub fn new(height: u8) -> Self {
         let n = 1usize << height;
         Self {
@@ -30,8 +30,8 @@ impl ProofTree {
         }
     }
 
-    /// Opens the entry at `index`; `versions` is slot 0 of every entry. `None` if the setup has no tables for
-    /// proofs, or is for another height.
+    /// Opens the entry at `index`; `versions` is slot 0 of every entry. `None` if the setup has no tables for proofs,
+    /// or is for another height.
     pub fn open(&mut self, setup: &Setup, versions: &[u64], index: u32) -> Option<Opening> {
         let n = 1usize << self.height;
         if setup.height() != self.height || versions.len() != n || !setup.can_prove() {
@@ -59,7 +59,7 @@ impl ProofTree {
         Some(Opening { basis: setup.point(0, index), nodes })
     }
 
-    /// What the node has not counted yet.
+    /// Returns the sum of the version changes that the node has not counted yet.
     fn change(&self, setup: &Setup, versions: &[u64], depth: u8, class: usize) -> G1Projective {
         let n = 1usize << self.height;
         let counted = &self.counted[usize::from(depth - 1) * n..][..n];
@@ -69,7 +69,7 @@ impl ProofTree {
             if now != then
                 && let Some(quotient) = setup.quotient(depth, j as u32)
             {
-                // Versions go back when a block is undone.
+                // Versions decrease when a block is undone.
                 let quotient = if now > then { quotient } else { -quotient };
                 terms.push(quotient, now.abs_diff(then));
             }
@@ -78,7 +78,7 @@ impl ProofTree {
     }
 }
 
-/// The class beside that of `index` at a depth.
+/// Returns the class beside that of `index` at a depth.
 fn sibling(index: u32, depth: u8) -> usize {
     (index as usize % (1 << depth)) ^ (1 << (depth - 1))
 }

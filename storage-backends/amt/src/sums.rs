@@ -1,8 +1,8 @@
-//! Sums of many groups of points: what a block costs in elliptic-curve work.
+//! Sums of many groups of points: the elliptic-curve work of a block.
 //!
 //! All groups are summed together, in rounds that halve each of them: one inversion serves a round of thousands of
-//! groups, however small they are. Within a round the work is done in four lanes that do not depend on one another,
-//! since a chain of multiplications takes twice as long as as many that a processor can overlap.
+//! groups, however small they are. Within a round the work is done in four independent lanes, since a chain of
+//! multiplications takes twice as long as the same number that a processor can overlap.
 
 use crate::point::identity;
 use ark_bn254::{Fq, G1Affine};
@@ -11,17 +11,17 @@ use ark_ff::{Field, Zero};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Chains of multiplications under way at once.
+/// Number of independent chains of multiplications.
 const LANES: usize = 4;
 
-/// Points that are summed at once by one thread, at most: 256 kB of them, which stay in the second-level cache.
+/// Largest number of points that one thread sums at once: 256 kB, which stay in the second-level cache.
 const BATCH: usize = 4096;
 
-/// Fewer than these are not shared between threads.
+/// Number of points below which one thread does all of the work.
 const SMALL: usize = 512;
 
-/// Sums groups of points: `ends[g]` is where group `g` ends in `points`, and the next one begins. An empty group
-/// has the identity for a sum. The result is the same whatever the number of threads.
+/// Sums groups of points: `ends[g]` is the index in `points` behind group `g`, where the next one begins. The sum of
+/// an empty group is the identity. The result is the same whatever the number of threads.
 pub fn sum_groups(points: &[G1Affine], ends: &[u32]) -> Vec<G1Affine> {
     sum_parts(ends, |part, out| out.extend_from_slice(&points[part.range()]))
 }
@@ -31,26 +31,26 @@ pub fn sum_groups(points: &[G1Affine], ends: &[u32]) -> Vec<G1Affine> {
 pub(crate) struct Part {
     /// Number of the group.
     pub(crate) group: u32,
-    /// Whether the group begins here.
+    /// Whether the group begins in this part.
     pub(crate) first: bool,
     from: u32,
     to: u32,
 }
 
 impl Part {
-    /// The terms of the part.
+    /// Returns the terms of the part.
     pub(crate) const fn range(&self) -> Range<usize> {
         self.from as usize..self.to as usize
     }
 }
 
-/// Sums up groups of points. `gather` appends the points of a part of them.
+/// Sums groups of points. `gather` appends the points of a part.
 pub(crate) fn sum_parts(
     ends: &[u32],
     gather: impl Fn(&Part, &mut Vec<G1Affine>) + Sync,
 ) -> Vec<G1Affine> {
     let terms = ends.last().map_or(0, |end| *end as usize) + ends.len();
-    // Two batches a thread at least, so that none waits long for another.
+    // There are at least two batches a thread, so that no thread waits long for another.
     let limit = (terms / (2 * rayon::current_num_threads())).clamp(SMALL, BATCH);
     let mut parts: Vec<Part> = Vec::with_capacity(ends.len() + terms / limit + 1);
     let (mut batches, mut size) = (vec![0], 0);
@@ -58,7 +58,7 @@ pub(crate) fn sum_parts(
     for (group, end) in (0u32..).zip(ends) {
         let mut first = true;
         loop {
-            // A group of points is far below 2^32.
+            // A group has far fewer than 2^32 points.
             let to = (*end).min(from + limit as u32);
             let length = (to - from) as usize + 1;
             if size + length > limit && size > 0 {
@@ -116,21 +116,21 @@ fn sum_batch(
     groups.iter().map(|(from, _)| points[*from as usize]).collect()
 }
 
-/// Two points to be added; the sum replaces the first.
+/// The indices of two points to be added; the sum replaces the first.
 type Pair = (u32, u32);
 
-/// Room for the numbers of a round.
+/// The buffers for the numbers of a round.
 #[derive(Debug, Default)]
 struct Rounds {
     pairs: Vec<Pair>,
-    /// `x` of the second point less that of the first.
+    /// The differences of the pairs: `x` of the second point less that of the first.
     differences: Vec<Fq>,
-    /// The product of the differences before, of the same lane.
+    /// The product of the earlier differences of the same lane.
     products: Vec<Fq>,
 }
 
 impl Rounds {
-    /// Leaves the sum of each group (where it begins, how many points) where it begins.
+    /// Replaces the first point of each group, given by its start and length, by the sum of the group.
     fn sum(&mut self, points: &mut [G1Affine], groups: &[(u32, u32)]) {
         let longest = groups.iter().map(|(_, length)| *length).max().unwrap_or(0);
         let mut step = 1;
@@ -153,7 +153,7 @@ impl Rounds {
         let (a, b) = (points[pair.0 as usize], points[pair.1 as usize]);
         let difference = b.x - a.x;
         if difference.is_zero() || a.is_zero() || b.is_zero() {
-            // Equal points, opposite ones or none: too rare to be worth a shared division.
+            // Equal or opposite points, and identities, are too rare to be worth a shared division.
             points[pair.0 as usize] = (a + b).into_affine();
         } else {
             self.pairs.push(pair);
@@ -194,7 +194,7 @@ impl Rounds {
     }
 }
 
-/// The inverse of each, at the price of one; `None` if one is zero.
+/// Returns the inverse of each number, at the price of one inversion; `None` if one is zero.
 fn inverses(numbers: [Fq; LANES]) -> Option<[Fq; LANES]> {
     let mut products = [Fq::ONE; LANES];
     let mut product = Fq::ONE;
@@ -210,7 +210,7 @@ fn inverses(numbers: [Fq; LANES]) -> Option<[Fq; LANES]> {
     Some(products)
 }
 
-/// Adds pairs of which the difference of the `x` was inverted, step by step in all of them.
+/// Adds pairs whose differences of `x` were inverted, step by step in all of them.
 #[inline]
 fn add_inverted<const N: usize>(points: &mut [G1Affine], pairs: &[Pair; N], inverted: &[Fq; N]) {
     let a: [G1Affine; N] = std::array::from_fn(|n| points[pairs[n].0 as usize]);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_group() {
-        // Equal points, opposite points, identities and empty groups among them.
+        // The groups include equal points, opposite points, identities and empty groups.
         check(&[
             vec![1, 2, 3, 4, 5],
             vec![],

@@ -1,4 +1,4 @@
-//! Verifying openings.
+//! The verification of openings.
 
 use crate::{
     Opening, PowersOfTau, Versions,
@@ -11,35 +11,35 @@ use ark_bn254::{Bn254, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM, pairing::Pairing};
 use ark_ff::{AdditiveGroup, Field, PrimeField, Zero};
 
-/// What a verifier knows of a setup: a few points, whatever the size of the vectors' tables.
+/// The verifying key of a setup: a few points, whatever the size of the tables.
 #[derive(Debug, Clone)]
 pub struct VerifyingKey {
     height: u8,
     insecure: bool,
-    /// `τ^(n-1)·G1`.
+    /// The point `τ^(n-1)·G1`.
     top: G1Affine,
-    /// `τ^(2^k)·G2` for `k` below the height.
+    /// The points `τ^(2^k)·G2` for `k` below the height.
     powers: Vec<G2Affine>,
     id: B256,
-    /// `G2` and `powers`, made ready for pairings.
+    /// `G2` and `powers`, prepared for pairings.
     prepared: Vec<<Bn254 as Pairing>::G2Prepared>,
 }
 
-/// What an opening is to prove: that the entry at `index` of the committed vector holds these versions.
+/// The claim of an opening: the entry at `index` of the committed vector holds these versions.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
     /// The commitment to the vector.
     pub commitment: G1Affine,
-    /// The entry's index.
+    /// The index of the entry.
     pub index: u32,
-    /// Its version numbers.
+    /// The version numbers of the entry.
     pub versions: Versions,
-    /// The proof.
+    /// The proof of the claim.
     pub opening: &'a Opening,
 }
 
 impl VerifyingKey {
-    /// The key of the setup that is derived from these powers.
+    /// Creates the key of the setup that is derived from these powers.
     pub fn new(powers: &PowersOfTau) -> Self {
         let top = powers.g1()[(1 << powers.height()) - 1];
         Self::assemble(powers.height(), powers.is_insecure(), top, powers.g2().to_vec())
@@ -56,8 +56,7 @@ impl VerifyingKey {
         key
     }
 
-    /// The key's bytes: height, 1 if the setup is insecure (else 0), `τ^(n-1)·G1` and the powers in G2,
-    /// compressed.
+    /// Encodes the key: height, 1 if the setup is insecure (else 0), `τ^(n-1)·G1` and the powers in G2, compressed.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.height, u8::from(self.insecure)];
         out.extend_from_slice(&compress(&self.top));
@@ -67,8 +66,8 @@ impl VerifyingKey {
         out
     }
 
-    /// Reads [`Self::encode`]'s bytes; `None` if they are no key. That the points belong together is not
-    /// checked: the key is as good as the place it comes from, or as the [`id`](Self::id) it is held against.
+    /// Decodes the bytes of [`Self::encode`]; `None` if they are not a key. It is not checked that the points belong
+    /// together: the key is as trustworthy as its source, or as the [`id`](Self::id) that it is compared with.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let ([height, insecure], rest) = bytes.split_first_chunk::<2>()?;
         let (top, rest) = rest.split_first_chunk::<32>()?;
@@ -85,17 +84,17 @@ impl VerifyingKey {
         Some(Self::assemble(*height, *insecure == 1, decompress(top)?, powers))
     }
 
-    /// The name of the setup: the hash of this key. Keys are equal when their names are.
+    /// Returns the name of the setup: the hash of this key. Keys are equal if their names are.
     pub const fn id(&self) -> B256 {
         self.id
     }
 
-    /// The height of the vectors.
+    /// Returns the height of the vectors.
     pub const fn height(&self) -> u8 {
         self.height
     }
 
-    /// Whether tau is known, so that anything can be proven.
+    /// Whether tau is known, so that proofs can be forged.
     pub const fn is_insecure(&self) -> bool {
         self.insecure
     }
@@ -111,8 +110,8 @@ impl VerifyingKey {
 /// e(z·B - (z/n)·G1, G2)            = e(B - (z/n)·τ^(n-1)·G1, τ·G2)
 /// ```
 ///
-/// All equations of all claims are added up with weights that no prover can choose: the hash of everything that
-/// is claimed. So `height + 1` pairings decide, whatever the number of claims.
+/// All equations of all claims are added with weights that no prover can choose: the hash of all claims. So
+/// `height + 1` pairings decide, whatever the number of claims.
 pub fn verify(key: &VerifyingKey, claims: &[Claim<'_>]) -> bool {
     let height = usize::from(key.height);
     let n = 1u64 << height;
@@ -140,7 +139,7 @@ pub fn verify(key: &VerifyingKey, claims: &[Claim<'_>]) -> bool {
         constant.add(G1Affine::generator(), -(s * z * inverse));
         let mut power = z;
         for (k, node) in opening.nodes.iter().rev().enumerate() {
-            // Depth `height - k`, where M is `2^k`.
+            // The node has depth `height - k`, where M is `2^k`.
             constant.add(*node, r * power);
             by_power[k].add(*node, -r);
             power.square_in_place();
@@ -176,7 +175,7 @@ impl Sum {
     }
 }
 
-/// The hash of everything that is claimed, and by what key.
+/// Returns the hash of all claims and of the key.
 fn transcript(key: &VerifyingKey, claims: &[Claim<'_>]) -> B256 {
     let mut hasher = Keccak256::new();
     hasher.update(b"polytrie amt verify 1");
@@ -194,7 +193,7 @@ fn transcript(key: &VerifyingKey, claims: &[Claim<'_>]) -> B256 {
     hasher.finalize()
 }
 
-/// 128 bits that follow from the transcript.
+/// Returns 128 bits that are hashed from the transcript.
 fn weight(seed: &B256, number: usize) -> Fr {
     let hash = keccak256([seed.as_slice(), &(number as u64).to_be_bytes()].concat());
     Fr::from_be_bytes_mod_order(&hash[..16])

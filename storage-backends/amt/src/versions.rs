@@ -3,24 +3,24 @@
 use ark_bn254::Fr;
 use ark_ff::{BigInt, PrimeField};
 
-/// Version numbers in an entry.
+/// Number of versions in an entry.
 pub const SLOTS: usize = 6;
 
-/// Bits of a version number.
+/// Number of bits of a version.
 pub const SLOT_BITS: u32 = 40;
 
-/// The first number that is no version: ten a second for three thousand years.
+/// The first number that is not a version: ten increments a second for three thousand years.
 pub const VERSION_LIMIT: u64 = 1 << SLOT_BITS;
 
 /// The version numbers of one entry, slot 0 in the lowest bits. Each is below [`VERSION_LIMIT`].
 pub type Versions = [u64; SLOTS];
 
-/// Whether all of them are versions.
+/// Whether all numbers are versions.
 pub fn is_valid(versions: &Versions) -> bool {
     versions.iter().all(|version| *version < VERSION_LIMIT)
 }
 
-/// The entry as a field element: 240 bits, so it is always below the modulus.
+/// Returns the entry as a field element: 240 bits, so it is always below the modulus.
 pub(crate) fn entry_scalar(versions: &Versions) -> Fr {
     let mut words = [0u64; 4];
     for (slot, version) in versions.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Openings: they hold for what is committed and for nothing else.
+//! Tests of openings: they hold for the committed entries and for nothing else.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ fn setup(height: u8, proofs: bool) -> Setup {
     Setup::derive(&powers, proofs, &mut |_| {})
 }
 
-/// A vector with entries all over, some of them full of large versions.
+/// Returns a vector with entries at all indices, some of them full of large versions.
 fn vector(height: u8, count: u32) -> Vec<Entry> {
     let n = 1u32 << height;
     (0..count.min(n))
@@ -135,7 +135,7 @@ fn what_does_not_hold_is_refused() {
         with(&|o| o.nodes[0] = -o.nodes[0]),
         with(&|o| o.basis = setup.point(0, index ^ 1)),
         with(&|o| o.basis = setup.point(1, index)),
-        // A point off the curve, and the same with a coordinate of the right size.
+        // The point is off the curve, once with a coordinate of the right size.
         with(&|o| o.nodes[2] = G1Affine::new_unchecked(o.nodes[2].x, o.nodes[2].x)),
         with(&|o| o.basis = G1Affine::new_unchecked(o.basis.y, o.basis.x)),
     ];
@@ -145,7 +145,7 @@ fn what_does_not_hold_is_refused() {
     let off = G1Affine::new_unchecked(commitment.y, commitment.x);
     assert!(refused(Claim { commitment: off, ..good }), "a commitment off the curve");
 
-    // Errors of two claims that cancel each other without weights.
+    // The errors of two claims would cancel each other without weights.
     let shift = setup.point(0, 0);
     let plus = with(&|o| o.nodes[0] = (o.nodes[0] + shift).into());
     let minus = with(&|o| o.nodes[0] = (o.nodes[0] - shift).into());

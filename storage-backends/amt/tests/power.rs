@@ -1,4 +1,4 @@
-//! What a loss of power leaves of a setup that is being written: all of it, the old one, or none.
+//! A loss of power while a setup is written leaves all of it, the old one, or none.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -7,17 +7,17 @@ use polytrie_amt::{PowersOfTau, Setup, SetupError};
 use polytrie_kv_testing::{Failure, ForgetfulDisk, Lived, Random, disk_seeds, first_caught};
 use std::path::PathBuf;
 
-/// The places of syncs of a setup.
+/// The names of the syncs of a setup.
 const PLACES: [&str; 4] =
     ["directory: name", "setup: content", "setup: name", "setup: the old one is gone"];
 
-/// Two setups.
+/// Returns two setups.
 fn setups() -> [Setup; 2] {
     ["old", "new"]
         .map(|name| Setup::derive(&PowersOfTau::insecure_dev(3, name).unwrap(), true, &mut |_| {}))
 }
 
-/// Writes one of the two over what is there, again and again.
+/// Writes one of the two setups over the present one, several times.
 fn run(setups: &[Setup; 2], seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
     let mut random = Random::new(seed);
     let disk = ForgetfulDisk::new(random.next());

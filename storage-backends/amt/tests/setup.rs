@@ -1,4 +1,4 @@
-//! Setups: read, checked, derived, written, opened; and whatever is wrong with one is said.
+//! Tests of setups: read, checked, derived, written, opened, and refused with a reason.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -64,7 +64,7 @@ fn damaged_setups_are_refused() {
         fs::write(&path, &good).unwrap();
         Setup::open(dir.path(), true).unwrap();
     }
-    // A whole file of another setup, with a checksum that is right.
+    // A whole file comes from another setup, and its checksum matches.
     let other = tempfile::tempdir().unwrap();
     dev(4, "another", true).write(other.path()).unwrap();
     for name in ["slots", "quotients"] {
@@ -109,7 +109,7 @@ fn powers_are_read_from_both_kinds_of_files() {
             polytrie_amt::Claim { commitment, index: 30, versions: [0; 6], opening: &opening };
         assert!(verify(setup.key(), &[claim]));
     }
-    // A smaller setup from the same files, not a larger one.
+    // A smaller setup can be read from the same files, and a larger one cannot.
     PowersOfTau::read_gnark(4, &g1, &g2).unwrap();
     let found = PowersOfTau::read_gnark(6, &g1, &g2);
     assert!(matches!(found, Err(PowersError::TooFew { .. })), "{found:?}");
@@ -129,7 +129,7 @@ fn wrong_powers_are_refused() {
         let found = read(g1, g2);
         assert!(matches!(found, Err(PowersError::Inconsistent(_))), "{found:?}");
     }
-    // Each power replaced in turn by a good point that is another one.
+    // Each power is replaced by another valid point.
     let good = fs::read(&g1).unwrap();
     for at in 0..32usize {
         let mut bad = good.clone();
@@ -139,7 +139,7 @@ fn wrong_powers_are_refused() {
         let found = read(&g1, &g2);
         assert!(matches!(found, Err(PowersError::Inconsistent(_))), "power {at}: {found:?}");
     }
-    // A point of no curve, or of another one.
+    // A point is on no curve, or on another one.
     let mut bad = good.clone();
     bad[5 * 32] = 0xff;
     fs::write(&g1, &bad).unwrap();
@@ -163,7 +163,7 @@ fn wrong_ptau_files_are_refused() {
     PowersOfTau::read_ptau(4, &path).unwrap();
     let found = PowersOfTau::read_ptau(5, &path);
     assert!(matches!(found, Err(PowersError::TooFew { .. })), "{found:?}");
-    // Magic, version, number of sections, type and length of the first, the modulus, the power.
+    // The offsets hit magic, version, number of sections, type and length of the first, the modulus, and the power.
     for at in [0, 4, 8, 12, 16, 20, 30, 60, 300, 500] {
         let mut bad = good.clone();
         bad[at] ^= 0x21;

@@ -1,4 +1,4 @@
-//! An account's leaves.
+//! The leaves of an account.
 //!
 //! ```text
 //! basic data       version 0 (1 byte) │ 0 (3) │ size of the code (4) │ nonce (8) │ balance, last 16 bytes (16)    big-endian
@@ -6,25 +6,25 @@
 //! rest of balance  0 (16) │ balance, first 16 bytes (16); only where they are not zero
 //! ```
 //!
-//! The EIP has 3 bytes for the size of the code and says that a fourth may be taken. It has no place for balances from
-//! 2^128 on, which no chain has but tests do; a layer keeps whatever it is given.
+//! The EIP has 3 bytes for the size of the code and allows a fourth one to be used. It has no place for balances from
+//! 2^128 on, which no chain has but tests do; a layer stores whatever it gets.
 
 use crate::key::{BALANCE_REST, BASIC_DATA, CODE_HASH};
 use alloy_primitives::{B256, U256};
 use polytrie_state::Account;
 
-/// What becomes of a leaf.
+/// The change of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeafChange {
-    /// It has this value.
+    /// The leaf gets this value.
     Set(B256),
-    /// It is not there.
+    /// The leaf is removed.
     Remove,
-    /// It is basic data, and the size of the code in it stays.
+    /// The leaf is basic data and gets this value, except for the size of the code, which stays.
     KeepCodeSize(B256),
 }
 
-/// The basic data of an account whose code has this size.
+/// Returns the basic data of an account whose code has this size in bytes.
 pub(crate) fn basic_data(account: &Account, code_size: u32) -> B256 {
     let mut leaf = B256::ZERO;
     leaf[4..8].copy_from_slice(&code_size.to_be_bytes());
@@ -33,20 +33,21 @@ pub(crate) fn basic_data(account: &Account, code_size: u32) -> B256 {
     leaf
 }
 
-/// What of a balance has no place in the basic data.
+/// Returns the part of a balance that does not fit into the basic data.
 pub(crate) fn balance_rest(balance: &U256) -> B256 {
     let mut leaf = B256::ZERO;
     leaf[16..].copy_from_slice(&balance.to_be_bytes::<32>()[..16]);
     leaf
 }
 
-/// Basic data with the code's size from other basic data.
+/// Returns basic data with the code's size of other basic data.
 pub(crate) fn with_code_size_of(mut basic_data: B256, other: &B256) -> B256 {
     basic_data[4..8].copy_from_slice(&other[4..8]);
     basic_data
 }
 
-/// The account that leaves tell: [`BASIC_DATA`], [`CODE_HASH`], [`BALANCE_REST`]. `None` if they are of no account.
+/// Decodes an account from its leaves [`BASIC_DATA`], [`CODE_HASH`], [`BALANCE_REST`]; `None` if they are not those
+/// of an account.
 pub(crate) fn account_of(basic: &B256, code_hash: &B256, rest: Option<&B256>) -> Option<Account> {
     let mut nonce = [0; 8];
     nonce.copy_from_slice(&basic[8..16]);
@@ -65,7 +66,7 @@ pub(crate) fn account_of(basic: &B256, code_hash: &B256, rest: Option<&B256>) ->
     Some(Account { nonce: u64::from_be_bytes(nonce), balance, code_hash: *code_hash })
 }
 
-/// All leaves of an account but those of code and slots.
+/// Returns all leaves of an account except those of code and slots.
 pub(crate) fn leaves_of(account: &Account, code_size: u32) -> [(u8, LeafChange); 3] {
     [
         (BASIC_DATA, LeafChange::Set(basic_data(account, code_size))),
@@ -74,7 +75,7 @@ pub(crate) fn leaves_of(account: &Account, code_size: u32) -> [(u8, LeafChange);
     ]
 }
 
-/// What becomes of the rest of a balance.
+/// Returns the change of the leaf for the rest of a balance.
 pub(crate) fn rest_change(balance: &U256) -> LeafChange {
     let rest = balance_rest(balance);
     if rest.is_zero() { LeafChange::Remove } else { LeafChange::Set(rest) }

@@ -1,4 +1,4 @@
-//! Groups in memory: those used last, within a number of bytes.
+//! The cache of groups: the recently used ones, bounded by a number of bytes.
 
 use crate::{
     group::GroupKey,
@@ -6,15 +6,16 @@ use crate::{
 };
 use polytrie_state::ByteCache;
 
-/// What a group takes beside its nodes: its key, its places in list and table, what the allocator adds; about.
+/// Bytes of memory of a group beside its nodes, estimated: its key, its places in list and table, the allocator's
+/// overhead.
 const OVERHEAD: usize = 192;
-/// What an inner node takes, with the counts before it.
+/// Bytes of memory of an inner node, with the reference counts before it.
 const INNER: usize = size_of::<Inner>() + 16;
 
-/// The groups of the head by their places.
+/// The groups of the head by their keys.
 pub(crate) type GroupCache = ByteCache<GroupKey, Node>;
 
-/// Bytes that a group takes.
+/// Bytes of memory of a group.
 pub(crate) fn size(node: &Node) -> usize {
     node.inner_count() * INNER + OVERHEAD
 }

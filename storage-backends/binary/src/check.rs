@@ -1,4 +1,4 @@
-//! Looking for damage: the tree against its leaves, and the leaves against the flat rows.
+//! The search for damage: the tree is compared with its leaves, and the leaves with the flat rows.
 
 use crate::{
     FLAT, GROUPS, GroupDepth, SLOTS, STEMS,
@@ -13,11 +13,11 @@ use polytrie_kv::{KeyRange, Read, Snapshot};
 use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, StateError, count_rows, scan};
 use std::ops::ControlFlow;
 
-/// Slots of one account whose leaves are looked for at once.
+/// Number of slots of one account whose leaves are looked up together.
 const SLOTS_AT_ONCE: usize = 50_000;
 
-/// Checks the rows of a snapshot: each stem that the root leads to has the hash that it should have; each account, slot
-/// and chunk of code has its leaf; and then counts, since as many rows and leaves as that must there be.
+/// Checks the rows of a snapshot: each stem that the root leads to must have the right hash, and each account, slot
+/// and chunk of code must have its leaf. Then it compares the counts, since there must be no other rows and leaves.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// Every address and slot has the hash that it is kept under.
+/// Checks that every preimage is stored under its hash.
 fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
     scan(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
         let found = keccak256(preimage);
@@ -68,7 +68,7 @@ fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<(), Stat
     })
 }
 
-/// What the tree holds.
+/// The counts of the tree's content.
 #[derive(Debug, Default)]
 struct Found {
     groups: u64,
@@ -96,7 +96,7 @@ impl Found {
     }
 }
 
-/// Looks for the leaves of all that is flat, and counts them.
+/// Looks up the leaves of all flat rows, and counts them.
 fn walk_flat(
     rows: &Snapshot,
     report: &mut CheckReport,
@@ -112,7 +112,7 @@ fn walk_flat(
     })
 }
 
-/// Returns how many leaves the account has.
+/// Checks the leaves of an account; returns their number.
 fn check_account(
     rows: &Snapshot,
     report: &mut CheckReport,
@@ -148,7 +148,7 @@ fn check_account(
     }
 }
 
-/// Returns how many leaves there are, if they are as they should be.
+/// Looks up leaves; returns their number, if they are as they should be.
 fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64, StateError> {
     let mut count = 0;
     for (stem, expected) in leaves.into_sorted() {

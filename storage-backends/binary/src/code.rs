@@ -1,25 +1,26 @@
-//! Code as leaves: chunks of 31 bytes, each after a byte that says how many of them begin as the data of a `PUSH`.
+//! The leaves of code: chunks of 31 bytes, each preceded by a byte with the number of its leading bytes that are data
+//! of a `PUSH`.
 
 use alloy_primitives::B256;
 
 /// Bytes of code in a chunk.
 const CHUNK: usize = 31;
-/// `PUSH1` and `PUSH32`.
+/// The opcodes `PUSH1` to `PUSH32`.
 const PUSHES: std::ops::RangeInclusive<u8> = 0x60..=0x7f;
 
-/// How many chunks there are of code of this length.
+/// Returns the number of chunks of code of this length.
 pub(crate) const fn chunk_count(length: usize) -> usize {
     length.div_ceil(CHUNK)
 }
 
-/// The chunks of code, in order (EIP-7864, "Code"). The last one ends in zeros.
+/// Returns the chunks of code, in order (EIP-7864, "Code"). The last one is padded with zeros.
 pub(crate) fn chunks(code: &[u8]) -> impl Iterator<Item = B256> {
-    // Where the data of the last `PUSH` ends.
+    // The offset behind the data of the last `PUSH`.
     let mut data_end = 0_usize;
     code.chunks(CHUNK).enumerate().map(move |(number, part)| {
         let start = number * CHUNK;
         let mut chunk = B256::ZERO;
-        // At most 31.
+        // The number is at most 31.
         chunk[0] = data_end.saturating_sub(start).min(CHUNK) as u8;
         chunk[1..=part.len()].copy_from_slice(part);
         let mut at = start.max(data_end);
@@ -40,7 +41,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// As the EIP writes it down: for each byte, how much data there is from there on.
+    /// Computes chunks as the EIP describes it: for each byte, the number of data bytes from there on.
     fn of_the_eip(code: &[u8]) -> Vec<[u8; 32]> {
         let mut code = code.to_vec();
         code.resize(code.len().div_ceil(31) * 31, 0);

@@ -1,7 +1,7 @@
 //! Groups: the nodes of several levels in one row.
 //!
-//! A group begins at every inner node whose depth is a multiple of the group depth, and at the root. Its row holds what is
-//! at its lower edge; hashes of the nodes in between follow from that.
+//! A group begins at every inner node whose depth is a multiple of the group depth, and at the root. Its row holds
+//! the nodes at its lower edge; the hashes of the nodes between are computed from those.
 //!
 //! ```text
 //! key      depth (1 byte) ‖ the first `depth` bits of the stems below, as many bytes as it takes, the last one filled with zeros
@@ -9,7 +9,7 @@
 //!          0                              nothing
 //!          1 ‖ stem (31) ‖ hash (32)      a stem
 //!          2                              an inner node above the lower edge: its children follow
-//!          3 ‖ hash (32)                  an inner node at the lower edge: it begins a group of its own
+//!          3 ‖ hash (32)                  an inner node at the lower edge: it begins a separate group
 //! ```
 
 use crate::{GroupDepth, Stem, key::STEM_BITS, node::Node};
@@ -21,7 +21,7 @@ const STEM: u8 = 1;
 const INNER: u8 = 2;
 const BELOW: u8 = 3;
 
-/// Where a group begins.
+/// The key of a group: the depth and path of its first node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupKey {
     depth: u8,
@@ -29,16 +29,16 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// The root's group.
+    /// The key of the root's group.
     pub(crate) const ROOT: Self = Self { depth: 0, prefix: Stem([0; 31]) };
 
-    /// The group that begins at this depth on the way to a stem.
+    /// Returns the key of the group that begins at this depth on the path to a stem.
     pub(crate) fn on_way_to(stem: &Stem, depth: usize) -> Self {
-        // At most 247, since what is at 248 is a stem.
+        // The depth is at most 247, since a node at 248 is a stem.
         Self { depth: depth as u8, prefix: stem.prefix(depth) }
     }
 
-    /// The bytes of the row's key.
+    /// Encodes the row's key; returns the bytes and their number.
     pub(crate) fn bytes(&self) -> ([u8; 32], usize) {
         let mut bytes = [0; 32];
         bytes[0] = self.depth;
@@ -47,7 +47,7 @@ impl GroupKey {
     }
 }
 
-/// The row of a group.
+/// Appends the encoded row of a group.
 pub(crate) fn encode(node: &Node, out: &mut Vec<u8>) {
     match node {
         Node::Empty => out.push(EMPTY),
@@ -68,11 +68,11 @@ pub(crate) fn encode(node: &Node, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the row of a group.
+/// Decodes the row of a group.
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if it is not exactly what [`encode`] writes for a group at this place.
+/// [`StateError::Corrupt`] if it is not exactly what [`encode`] writes for a group with this key.
 pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<Node, StateError> {
     let mut parser = Parser { row, levels, first: usize::from(key.depth) };
     let node = parser.node(parser.first, key.prefix).filter(|node| {
@@ -92,10 +92,10 @@ pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<N
 }
 
 struct Parser<'a> {
-    /// What is left of the row.
+    /// The rest of the row.
     row: &'a [u8],
     levels: GroupDepth,
-    /// Where the group begins.
+    /// The depth at which the group begins.
     first: usize,
 }
 
@@ -106,7 +106,8 @@ impl Parser<'_> {
         Some(*taken)
     }
 
-    /// The node at this depth, where all stems begin with the first bits of `path`; the others of it are zero.
+    /// Decodes the node at this depth; all stems below begin with the first bits of `path`, whose other bits are
+    /// zero.
     fn node(&mut self, depth: usize, path: Stem) -> Option<Node> {
         let is_edge = depth == self.first + usize::from(self.levels.levels());
         let [kind] = self.take()?;
@@ -119,7 +120,7 @@ impl Parser<'_> {
             INNER if !is_edge && depth < STEM_BITS => {
                 let left = self.node(depth + 1, path)?;
                 let right = self.node(depth + 1, path.turned(depth))?;
-                // A stem that is alone would stand here itself.
+                // A stem without a sibling would be here itself.
                 let node = Node::above(left, right);
                 matches!(node, Node::Inner(_)).then_some(node)
             }
@@ -165,9 +166,9 @@ mod tests {
         {
             assert!(decode(&GroupKey::ROOT, two, wrong).is_err());
         }
-        // At another depth the edge is elsewhere.
+        // With another group depth, the edge has another depth.
         assert!(decode(&GroupKey::ROOT, GroupDepth::new(3).unwrap(), &row).is_err());
-        // Two stems that should be one level up, and one that should not be in a row by itself.
+        // Two stems should be one level further up, and one should not be in a row by itself.
         let mut alone = vec![INNER, EMPTY];
         encode(&stem(0xc0), &mut alone);
         assert!(decode(&GroupKey::ROOT, two, &alone).is_err());

@@ -1,4 +1,4 @@
-//! Where in the tree something is: the EIP's "Tree embedding".
+//! The positions in the tree: the EIP's "Tree embedding".
 //!
 //! ```text
 //! key     stem (31 bytes) ‖ sub-index (1 byte)
@@ -17,15 +17,15 @@ use std::fmt;
 pub(crate) const BASIC_DATA: u8 = 0;
 /// Sub-index of the code's hash.
 pub(crate) const CODE_HASH: u8 = 1;
-/// Sub-index of what of a balance has no place in the basic data; one of those that the EIP reserves.
+/// Sub-index of the part of a balance that does not fit into the basic data; one of those that the EIP reserves.
 pub(crate) const BALANCE_REST: u8 = 2;
 /// Sub-index of the first slot in the account's own stem.
 const HEADER_STORAGE: u8 = 64;
 /// Sub-index of the first chunk of code in the account's own stem.
 const CODE: u8 = 128;
-/// Slots in the account's own stem.
+/// Number of slots in the account's own stem.
 const HEADER_SLOTS: u64 = (CODE - HEADER_STORAGE) as u64;
-/// Bits of a stem.
+/// Number of bits of a stem.
 pub(crate) const STEM_BITS: usize = 248;
 
 /// The first 31 bytes of a key: the path to 256 leaves.
@@ -33,12 +33,12 @@ pub(crate) const STEM_BITS: usize = 248;
 pub struct Stem(pub [u8; 31]);
 
 impl Stem {
-    /// The bit that decides at this depth: whether the way goes to the right.
+    /// Returns the bit that decides at this depth: whether the path goes to the right.
     pub(crate) const fn bit(&self, depth: usize) -> bool {
         self.0[depth / 8] & (0x80 >> (depth % 8)) != 0
     }
 
-    /// The first `depth` bits, and zeros.
+    /// Returns the first `depth` bits, followed by zeros.
     pub(crate) fn prefix(&self, depth: usize) -> Self {
         let mut prefix = [0; 31];
         let whole = depth / 8;
@@ -49,7 +49,7 @@ impl Stem {
         Self(prefix)
     }
 
-    /// The same but for the bit that decides at this depth.
+    /// Returns this stem with the bit that decides at this depth flipped.
     pub(crate) fn turned(mut self, depth: usize) -> Self {
         self.0[depth / 8] ^= 0x80 >> (depth % 8);
         self
@@ -76,9 +76,9 @@ impl fmt::Display for Stem {
 /// A key of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreeKey {
-    /// Which 256 leaves.
+    /// The stem, which selects 256 leaves.
     pub stem: Stem,
-    /// Which of them.
+    /// The sub-index, which selects one of them.
     pub sub: u8,
 }
 
@@ -100,23 +100,23 @@ impl AccountKeys {
         self.address.is_zero()
     }
 
-    /// A key in the account's own stem.
+    /// Returns a key in the account's own stem.
     pub(crate) const fn in_header(&self, sub: u8) -> TreeKey {
         TreeKey { stem: self.header, sub }
     }
 
-    /// The key of a slot.
+    /// Returns the key of a slot.
     pub(crate) fn slot(&self, slot: &U256) -> TreeKey {
         if *slot < U256::from(HEADER_SLOTS) {
-            // At most 127.
+            // The sub-index is at most 127.
             return self.in_header(HEADER_STORAGE + slot.to::<u8>());
         }
-        // (256³¹ + slot) / 256; no slot is so large that it would not fit.
+        // The tree index is (256³¹ + slot) / 256; every slot fits.
         let tree_index = (U256::ONE << 240) + (*slot >> 8);
         TreeKey { stem: stem(&self.address, &tree_index), sub: slot.byte(0) }
     }
 
-    /// The keys of so many chunks of code, in order.
+    /// Returns the keys of `count` chunks of code, in order.
     pub(crate) fn chunks(&self, count: usize) -> impl Iterator<Item = TreeKey> {
         let mut current = (0, self.header);
         (0..count as u64).map(move |chunk| {
@@ -125,7 +125,7 @@ impl AccountKeys {
             if tree_index != current.0 {
                 current = (tree_index, stem(&self.address, &U256::from(tree_index)));
             }
-            // What is left after a division by 256.
+            // The sub-index is the remainder of the division by 256.
             TreeKey { stem: current.1, sub: (position % 256) as u8 }
         })
     }
@@ -146,7 +146,7 @@ mod tests {
 
     const ADDRESS: Address = Address::repeat_byte(0x42);
 
-    /// By hand: the hash of the address and a tree index.
+    /// Computes a key by hand: the hash of the address and a tree index.
     fn by_hand(tree_index: [u8; 32], sub: u8) -> TreeKey {
         let bytes = [&[0; 12][..], ADDRESS.as_slice(), &tree_index].concat();
         let mut stem = [0; 31];
@@ -170,7 +170,7 @@ mod tests {
         let slot = |slot: U256| keys.slot(&slot);
         assert_eq!(slot(U256::ZERO), by_hand([0; 32], 64));
         assert_eq!(slot(U256::from(63)), by_hand([0; 32], 127));
-        // 256³¹ is a one before 31 bytes; divided by 256, before 30.
+        // 256³¹ is a one followed by 31 zero bytes; divided by 256, by 30.
         assert_eq!(slot(U256::from(64)), by_hand(index(&[(1, 1)]), 64));
         assert_eq!(slot(U256::from(0x1234)), by_hand(index(&[(1, 1), (31, 0x12)]), 0x34));
         let high = U256::from(0xff) << 248;

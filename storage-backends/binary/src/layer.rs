@@ -1,4 +1,4 @@
-//! The layer: the seam implemented.
+//! The layer: the implementation of the seam.
 
 use crate::{
     ACCOUNTS, BinaryOptions, FLAT, GROUPS, SLOTS, STEMS,
@@ -23,7 +23,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 /// The layer's name.
 pub(crate) const NAME: &str = "binary";
 
-/// The unified binary tree of EIP-7864, with flat rows beside it.
+/// The layer of the unified binary tree of EIP-7864, with flat rows beside it.
 #[derive(Debug)]
 pub struct BinaryLayer {
     store: Store,
@@ -36,10 +36,11 @@ impl BinaryLayer {
     /// The layer's name.
     pub const NAME: &'static str = NAME;
 
-    /// The tables it needs in its store, beside [`PREIMAGE_TABLE`](polytrie_state::PREIMAGE_TABLE), which is the chain's.
+    /// The tables that the layer needs in its store, beside [`PREIMAGE_TABLE`](polytrie_state::PREIMAGE_TABLE), which
+    /// is the chain's.
     pub const TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, GROUPS, STEMS, CODE_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl BinaryLayer {
         Move { memory: self.memory.clone(), to: None }
     }
 
-    /// Reads at the head as of now.
+    /// Returns a reader of the present head.
     fn now(&self) -> Result<BinaryReader, StateError> {
         self.lifecycle.ready()?;
         BinaryReader::new(self.store.snapshot(), self.options.group_depth, self.options.reads)

@@ -1,4 +1,4 @@
-//! A write set as changes of leaves.
+//! The conversion of a write set to changes of leaves.
 
 use crate::{
     FLAT, Stem,
@@ -18,7 +18,7 @@ use polytrie_state::{
 };
 use std::ops::ControlFlow;
 
-/// Changes of leaves, gathered in the order in which they act.
+/// Changes of leaves, by stem, in the order in which they apply.
 #[derive(Debug, Default)]
 pub(crate) struct LeafChanges {
     stems: HashMap<Stem, Vec<(u8, LeafChange)>>,
@@ -26,7 +26,8 @@ pub(crate) struct LeafChanges {
 }
 
 impl LeafChanges {
-    /// What a write set changes. `rows` are those of the state before it: of a wiped account they list the slots.
+    /// Returns the changes that a write set makes. `rows` are those of the state before it, which list the slots of a
+    /// wiped account.
     ///
     /// # Errors
     ///
@@ -89,11 +90,11 @@ impl LeafChanges {
         Ok(())
     }
 
-    /// An account that was not there, or had other code, with its code.
+    /// Adds an account that is new or has new code, with its code.
     ///
     /// # Errors
     ///
-    /// [`StateError::Unsupported`] if no leaf can say how long the code is.
+    /// [`StateError::Unsupported`] if the code is too long for the leaf with its size.
     pub(crate) fn set_account(
         &mut self,
         keys: &AccountKeys,
@@ -135,7 +136,7 @@ impl LeafChanges {
         Ok(())
     }
 
-    /// A slot and its value; zero removes its leaf.
+    /// Adds a slot and its value; zero removes its leaf.
     pub(crate) fn set_slot(&mut self, keys: &AccountKeys, slot: &U256, value: &U256) {
         let change = match value.is_zero() {
             true => LeafChange::Remove,
@@ -149,12 +150,12 @@ impl LeafChanges {
         self.count += 1;
     }
 
-    /// How many there are.
+    /// Returns the number of changes.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    /// By stem, in order.
+    /// Returns the changes sorted by stem.
     pub(crate) fn into_sorted(self) -> StemChanges {
         let mut stems: StemChanges = self.stems.into_iter().collect();
         stems.sort_unstable_by_key(|(stem, _)| *stem);
@@ -162,20 +163,20 @@ impl LeafChanges {
     }
 }
 
-/// Code that an account has.
+/// Reads the code of an existing account.
 pub(crate) fn stored_code(rows: &dyn Read, hash: &B256) -> Result<Bytes, StateError> {
     let missing = || StateError::Corrupt(format!("the code {hash} is not there"));
     read_code(rows, hash)?.ok_or_else(missing)
 }
 
-/// The address of an account that is there.
+/// Reads the address of an existing account.
 pub(crate) fn address_of(rows: &dyn Read, hash: &B256) -> Result<Address, StateError> {
     let address = read_address(rows, hash)?.ok_or_else(|| missing(hash))?;
     let found = hash_address(&address);
     if found == *hash { Ok(address) } else { Err(wrong(hash, &found)) }
 }
 
-/// The slot with this hash, which is there.
+/// Reads the slot with this hash, which must exist.
 pub(crate) fn slot_of(rows: &dyn Read, hash: &B256) -> Result<U256, StateError> {
     let slot = read_slot(rows, hash)?.ok_or_else(|| missing(hash))?;
     let found = hash_slot(&slot);

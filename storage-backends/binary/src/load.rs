@@ -1,7 +1,8 @@
-//! Filling an empty layer from sorted accounts, in bounded memory.
+//! The filling of an empty layer from sorted accounts, in bounded memory.
 //!
-//! Accounts come in the order of one hash and stand in the tree in that of another. So their leaves are first written by
-//! stem, in portions, and the engine sorts them; then all stems are read in order, and the tree is built from left to right.
+//! Accounts come in the order of one hash, and the tree has the order of another. So their leaves are first written
+//! by stem, in portions, and the engine sorts them. Then all stems are read in order, and the tree is built from left
+//! to right.
 
 use crate::{
     ACCOUNTS, FLAT, GROUPS, GroupDepth, SLOTS, STEMS, Stem,
@@ -20,20 +21,20 @@ use polytrie_state::{
 };
 use std::{mem, ops::ControlFlow};
 
-/// Leaves that are gathered before they are written.
+/// Number of leaves that are gathered before they are written.
 const LEAVES: usize = 100_000;
 /// Bytes of flat rows that are gathered before they are written.
 const BYTES: usize = 16 << 20;
-/// Stems that go into the tree at once.
+/// Number of stems that are added to the tree at once.
 const STEMS_AT_ONCE: usize = 100_000;
 
-/// Loads the accounts; returns the node at the root. The first write empties the tables, where an earlier attempt may have
-/// left rows. The addresses and slots must be among the preimages.
+/// Loads the accounts; returns the node at the root. The first write empties the tables, where an earlier attempt may
+/// have left rows. The addresses and slots must be among the preimages.
 ///
 /// # Errors
 ///
-/// If the accounts come with an error or out of order, or the store fails; [`StateError::Unsupported`] if an address or a slot
-/// is known by its hash only.
+/// If the accounts come with an error or out of order, or the store fails; [`StateError::Unsupported`] if the
+/// preimage of an address or a slot is missing.
 pub(crate) fn load(
     store: &Store,
     group_depth: GroupDepth,
@@ -50,7 +51,7 @@ pub(crate) fn load(
 
 struct Loader<'a> {
     store: &'a Store,
-    /// Flat rows and code.
+    /// The flat rows and code that are not written yet.
     batch: Batch,
     leaves: LeafChanges,
 }
@@ -68,7 +69,7 @@ impl Loader<'_> {
                 code
             }
             None if account.has_code() => {
-                // It came with another account, perhaps just now.
+                // The code came with another account, perhaps in this portion.
                 self.write()?;
                 stored_code(self.store, &account.code_hash)?
             }
@@ -92,7 +93,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Writes what was gathered. Stems that earlier portions began are read again.
+    /// Writes the gathered leaves and rows. Stems of earlier portions are read again.
     fn write(&mut self) -> Result<(), StateError> {
         let mut batch = mem::take(&mut self.batch);
         let changes = mem::take(&mut self.leaves).into_sorted();
@@ -124,7 +125,7 @@ fn expect_known(rows: &dyn Read, what: &str, hash: &B256) -> Result<(), StateErr
     })
 }
 
-/// Builds the tree over all stems that are stored.
+/// Builds the tree over all stored stems.
 fn build(store: &Store, group_depth: GroupDepth) -> Result<Node, StateError> {
     let tree = Tree { rows: store, cache: None, group_depth };
     let mut root = Node::Empty;
@@ -147,11 +148,11 @@ fn build(store: &Store, group_depth: GroupDepth) -> Result<Node, StateError> {
     }
 }
 
-/// The stem whose row has this key.
+/// Decodes the key of a stem's row.
 ///
 /// # Errors
 ///
-/// If it is no stem.
+/// If it is not a stem.
 pub(crate) fn stem_of(key: &[u8]) -> Result<Stem, StateError> {
     key.try_into().map(Stem).map_err(|_| {
         StateError::Corrupt(format!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))

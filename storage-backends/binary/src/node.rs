@@ -1,20 +1,20 @@
-//! Nodes of the tree above the stems.
+//! The nodes of the tree above the stems.
 
 use crate::{Stem, hash::hash_pair};
 use alloy_primitives::B256;
 use std::sync::Arc;
 
-/// What stands at one place of the tree.
+/// The node at one position of the tree.
 #[derive(Debug, Default, Clone)]
 pub(crate) enum Node {
-    /// Nothing.
+    /// No node.
     #[default]
     Empty,
-    /// A stem, as far up as no other one is below, with the hash of its node.
+    /// A stem with the hash of its node, at the highest position that has no other stem below.
     Stem(Stem, B256),
     /// A node with two children.
     Inner(Arc<Inner>),
-    /// An inner node with this hash, in a row of its own.
+    /// An inner node with this hash that has a separate row.
     Below(B256),
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Inner {
 }
 
 impl Node {
-    /// Its hash; zero if it is empty.
+    /// Returns the node's hash; zero if it is empty.
     pub(crate) fn hash(&self) -> B256 {
         match self {
             Self::Empty => B256::ZERO,
@@ -40,7 +40,7 @@ impl Node {
         matches!(self, Self::Empty)
     }
 
-    /// What stands above two nodes: a stem that is alone moves up, since the tree is as low as it can be.
+    /// Returns the node above two nodes: a stem without a sibling moves up, since the tree is as low as possible.
     pub(crate) fn above(left: Self, right: Self) -> Self {
         match (left, right) {
             (Self::Empty, Self::Empty) => Self::Empty,
@@ -54,7 +54,7 @@ impl Node {
         Self::Inner(Arc::new(Inner { left, right, hash }))
     }
 
-    /// How many inner nodes it holds itself.
+    /// Returns the number of inner nodes in this row.
     pub(crate) fn inner_count(&self) -> usize {
         match self {
             Self::Inner(inner) => 1 + inner.left.inner_count() + inner.right.inner_count(),

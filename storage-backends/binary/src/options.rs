@@ -1,44 +1,44 @@
-//! What a user can set.
+//! The settings of the layer.
 
 use std::fmt;
 
-/// What the layer lets a user set.
+/// The user's settings of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinaryOptions {
-    /// Levels of the tree in one row. The rows depend on it.
+    /// Number of levels of the tree in one row. The rows depend on it.
     pub group_depth: GroupDepth,
     /// Bytes of groups to keep in memory.
     pub cache_bytes: usize,
-    /// What reads of accounts and slots go through.
+    /// The rows from which accounts and slots are read.
     pub reads: Reads,
 }
 
 impl Default for BinaryOptions {
-    /// Groups of 5 levels, 256 MiB of them in memory, reads of flat rows.
+    /// Returns groups of 5 levels, 256 MiB of them in memory, and reads of flat rows.
     fn default() -> Self {
         Self { group_depth: GroupDepth::DEFAULT, cache_bytes: 256 << 20, reads: Reads::Flat }
     }
 }
 
-/// What reads of accounts and slots go through. Rows and results are the same.
+/// The rows from which accounts and slots are read. Stored rows and results are the same with both.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// The flat rows: one read of the store each.
     #[default]
     Flat,
-    /// The tree, group by group, as a client would read that keeps nothing else.
+    /// The tree, group by group, like in a client without flat rows.
     Tree,
 }
 
-/// Levels of the tree in one row: 1 to 8.
+/// The number of levels of the tree in one row: 1 to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupDepth(u8);
 
 impl GroupDepth {
-    /// 5: rows of 1 to 2 KiB, and the default of go-ethereum's groups.
+    /// The default of 5 levels: rows of 1 to 2 KiB, and the default of go-ethereum's groups.
     pub const DEFAULT: Self = Self(5);
 
-    /// This many levels; `None` if they are not 1 to 8.
+    /// Creates a group depth; `None` if it is not 1 to 8.
     pub const fn new(levels: u8) -> Option<Self> {
         match levels {
             1..=8 => Some(Self(levels)),
@@ -46,7 +46,7 @@ impl GroupDepth {
         }
     }
 
-    /// How many levels.
+    /// Returns the number of levels.
     pub const fn levels(self) -> u8 {
         self.0
     }

@@ -1,11 +1,11 @@
-//! Reads at one block, whatever happens later.
+//! Reads at one block, unaffected by later blocks.
 
 use crate::{FLAT, GroupDepth, Reads, node::Node, state::View, tree::Tree};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
 
-/// Reads at the block at which it was made.
+/// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
 pub(crate) struct BinaryReader {
     pub(crate) rows: Snapshot,
@@ -16,7 +16,7 @@ pub(crate) struct BinaryReader {
 }
 
 impl BinaryReader {
-    /// A reader of what a snapshot holds.
+    /// Creates a reader of a snapshot.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl BinaryReader {
         Ok(Self { rows, root, group_depth, reads })
     }
 
-    /// The tree in these rows.
+    /// Returns the tree in these rows.
     pub(crate) const fn tree(&self) -> Tree<'_> {
         Tree { rows: &self.rows, cache: None, group_depth: self.group_depth }
     }

@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use crate::{
     BinaryOptions, FLAT, cache::GroupCache, leaves::LeafChanges, node::Node, state::View,
@@ -16,28 +16,28 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Rows that blocks have changed.
+/// Counts of the rows that blocks have changed.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) groups: AtomicU64,
     pub(crate) stems: AtomicU64,
 }
 
-/// What of the layer is in memory, and moves with the head.
+/// The part of the layer that is in memory and moves with the head.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
-    /// The node at the root, at the head.
+    /// The node at the root of the head.
     pub(crate) head: Arc<RwLock<Node>>,
-    /// Groups of the head.
+    /// The cached groups of the head.
     pub(crate) cache: Arc<GroupCache>,
     pub(crate) written: Arc<Written>,
 }
 
-/// What becomes of memory with a block. It changes nothing before the block is accepted.
+/// The change of the memory by a block. Nothing changes before the block is accepted.
 #[derive(Debug)]
 pub(crate) struct Move {
     pub(crate) memory: Memory,
-    /// What is to be at the head, when it is known.
+    /// The update that leads to the new head, once it is computed.
     pub(crate) to: Option<Update>,
 }
 
@@ -55,7 +55,7 @@ impl HeadChange for Move {
     }
 }
 
-/// One block under way. It reads from the store, whose head is the parent until the block is written.
+/// One block in progress. It reads from the store, whose head is the parent until the block is written.
 #[derive(Debug)]
 pub(crate) struct BinarySession {
     store: Store,
@@ -81,7 +81,8 @@ impl BinarySession {
     }
 }
 
-/// What a write set makes of the tree of a store, and what to write; flat rows are in it.
+/// Applies a write set to the tree of a store; returns the update, and adds the changed rows, flat ones included, to
+/// a batch.
 ///
 /// # Errors
 ///
@@ -99,7 +100,7 @@ pub(crate) fn applied(
     Ok(update)
 }
 
-/// The commitment of a tree with this node at its root.
+/// Returns the commitment of a tree with this node at its root.
 pub(crate) fn commitment(root: &Node) -> Commitment {
     let root = root.hash();
     Commitment::own(root, Bytes::copy_from_slice(root.as_slice()))
@@ -149,7 +150,7 @@ impl LayerSession for BinarySession {
     }
 }
 
-/// The state before a block.
+/// Returns the state before a block.
 fn view<'a>(
     store: &'a Store,
     options: &BinaryOptions,

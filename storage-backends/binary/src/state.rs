@@ -1,4 +1,4 @@
-//! A state that is read: through flat rows, or through the tree.
+//! Reads of a state: through flat rows, or through the tree.
 
 use crate::{
     FLAT, Reads,
@@ -11,7 +11,7 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_state::{Account, StateError};
 
-/// The rows of a state, and what leads to them.
+/// The rows of a state, with the root and the way of reading.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) tree: Tree<'a>,
@@ -21,11 +21,11 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// An account; `buffer` is for the bytes of its row.
+    /// Reads an account; `buffer` is for the bytes of its row.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, here as in what follows.
+    /// If the store fails or is damaged.
     pub(crate) fn account(
         &self,
         address: &Address,
@@ -42,7 +42,7 @@ impl View<'_> {
         }
     }
 
-    /// A slot; zero where there is none.
+    /// Reads a slot; zero if it is not set.
     pub(crate) fn slot(
         &self,
         (address, account): (&Address, &B256),
@@ -60,7 +60,7 @@ impl View<'_> {
     }
 }
 
-/// The account that the leaves of its own stem tell; none if there are no leaves.
+/// Decodes the account in the leaves of its own stem; `None` if there are no leaves.
 pub(crate) fn account_in(
     leaves: &Leaves,
     address: &Address,

@@ -12,21 +12,21 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_state::StateError;
 
-/// Levels of the tree above the leaves.
+/// Number of levels of the tree above the leaves.
 pub(crate) const LEVELS: u32 = 8;
 
-/// The leaves that are there, by sub-index.
+/// The existing leaves of a stem, by sub-index.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Leaves(Vec<(u8, B256)>);
 
 impl Leaves {
-    /// The value of a leaf, if it is there.
+    /// Returns the value of a leaf; `None` if it is missing.
     pub(crate) fn get(&self, sub: u8) -> Option<&B256> {
         let at = self.0.binary_search_by_key(&sub, |(sub, _)| *sub).ok()?;
         Some(&self.0[at].1)
     }
 
-    /// All of them, in order.
+    /// Returns all leaves, in order.
     pub(crate) fn all(&self) -> &[(u8, B256)] {
         &self.0
     }
@@ -35,7 +35,7 @@ impl Leaves {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if something of it is to stay, and it is not there.
+    /// [`StateError::Corrupt`] if a part of the leaf should stay and the leaf is missing.
     pub(crate) fn change(
         &mut self,
         stem: &Stem,
@@ -60,23 +60,23 @@ impl Leaves {
         Ok(())
     }
 
-    /// The hash of the stem's node; `None` if there are no leaves, and so no node.
+    /// Returns the hash of the stem's node; `None` if there are no leaves, and so no node.
     pub(crate) fn hash(&self, stem: &Stem) -> Option<B256> {
         (!self.0.is_empty()).then(|| hash_stem(stem, &root_of(&self.0, LEVELS)))
     }
 
-    /// Appends the row.
+    /// Appends the encoded row.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (sub, value) in &self.0 {
             let zeros = value.iter().take_while(|byte| **byte == 0).count();
             let value = &value[zeros..];
-            // At most 32 bytes.
+            // The value has at most 32 bytes.
             out.extend_from_slice(&[*sub, value.len() as u8]);
             out.extend_from_slice(value);
         }
     }
 
-    /// Reads a row.
+    /// Decodes a row.
     ///
     /// # Errors
     ///
@@ -87,11 +87,11 @@ impl Leaves {
         })
     }
 
-    /// Those in a row; none, if there is no row.
+    /// Decodes an optional row; without a row there are no leaves.
     ///
     /// # Errors
     ///
-    /// As [`Self::decode`].
+    /// Those of [`Self::decode`].
     pub(crate) fn of_row(stem: &Stem, row: Option<Vec<u8>>) -> Result<Self, StateError> {
         row.map_or_else(|| Ok(Self::default()), |row| Self::decode(stem, &row))
     }
@@ -111,7 +111,7 @@ fn parse(mut row: &[u8]) -> Option<Vec<(u8, B256)>> {
     (row.is_empty() && !leaves.is_empty()).then_some(leaves)
 }
 
-/// Root of the tree of so many levels above these leaves.
+/// Returns the root of the tree of `levels` levels above these leaves.
 pub(crate) fn root_of(leaves: &[(u8, B256)], levels: u32) -> B256 {
     match (leaves, levels) {
         ([], _) => B256::ZERO,
@@ -123,7 +123,7 @@ pub(crate) fn root_of(leaves: &[(u8, B256)], levels: u32) -> B256 {
     }
 }
 
-/// The leaves of a tree of so many levels that are in its left half, and in its right one.
+/// Splits the leaves of a tree of `levels` levels into those in its left half and those in its right one.
 pub(crate) fn split<T>(leaves: &[(u8, T)], levels: u32) -> [&[(u8, T)]; 2] {
     let (left, right) =
         leaves.split_at(leaves.partition_point(|(sub, _)| sub & (1 << (levels - 1)) == 0));
@@ -157,7 +157,7 @@ mod tests {
         assert!(leaves.change(&STEM, 3, LeafChange::KeepCodeSize(B256::ZERO)).is_err());
     }
 
-    /// Each level by itself, as the EIP has it.
+    /// The test computes each level by itself, as the EIP describes it.
     #[test]
     fn the_root_is_that_of_256_leaves() {
         let leaves: Vec<_> = [0u8, 1, 2, 64, 127, 128, 200, 255]

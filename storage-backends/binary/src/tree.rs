@@ -1,4 +1,4 @@
-//! The tree in its rows: finding a stem, and walking through all of them.
+//! The tree in its rows: finding a stem, and walking through all stems.
 
 use crate::{
     GROUPS, GroupDepth, STEMS, Stem,
@@ -12,38 +12,38 @@ use polytrie_kv::Read;
 use polytrie_state::StateError;
 use std::ops::ControlFlow;
 
-/// The tree as a store or a snapshot holds it.
+/// The tree in the rows of a store or a snapshot.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) rows: &'a dyn Read,
-    /// Groups of the head, if that is what `rows` are at.
+    /// The cached groups of the head, if `rows` are at the head.
     pub(crate) cache: Option<&'a GroupCache>,
     pub(crate) group_depth: GroupDepth,
 }
 
-/// Receives stems with the hashes that they should have.
+/// A callback for stems with the hashes that they should have.
 pub(crate) type StemVisit<'a> = dyn FnMut(&Stem, &B256) -> Result<ControlFlow<()>, StateError> + 'a;
 
-/// The way to where a stem is or would be.
+/// The path to the position where a stem is or would be.
 #[derive(Debug)]
 pub(crate) struct Way {
-    /// Hashes of the nodes that it passes by, from the root on.
+    /// The hashes of the nodes beside the path, from the root on.
     pub(crate) siblings: Vec<B256>,
-    /// What is at its end: the stem, another one, or nothing.
+    /// The stem at the end of the path with its hash, which may be another one; `None` if there is no node.
     pub(crate) end: Option<(Stem, B256)>,
 }
 
 impl Tree<'_> {
-    /// The node at the root.
+    /// Reads the node at the root.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, here as in what follows.
+    /// If the store fails or is damaged, as in the methods below.
     pub(crate) fn root(&self) -> Result<Node, StateError> {
         Ok(self.read(&GroupKey::ROOT)?.unwrap_or_default())
     }
 
-    /// The inner node with this hash, which begins a group.
+    /// Reads the inner node with this hash, which begins a group.
     pub(crate) fn group(&self, key: GroupKey, hash: &B256) -> Result<Node, StateError> {
         if let Some(node) = self.cache.and_then(|cache| cache.get(&key))
             && node.hash() == *hash
@@ -66,7 +66,7 @@ impl Tree<'_> {
         row.map(|row| group::decode(key, self.group_depth, &row)).transpose()
     }
 
-    /// The way from `root` to a stem.
+    /// Returns the path from `root` to a stem.
     pub(crate) fn way(&self, root: &Node, stem: &Stem) -> Result<Way, StateError> {
         let mut siblings = Vec::new();
         let mut node = root.clone();
@@ -89,7 +89,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The leaves of a stem, found from `root` on; none if it is not there.
+    /// Reads the leaves of a stem, found from `root` on; none if the stem does not exist.
     pub(crate) fn leaves(&self, root: &Node, stem: &Stem) -> Result<Leaves, StateError> {
         match self.way(root, stem)?.end {
             Some((found, _)) if found == *stem => self.row(stem),
@@ -97,7 +97,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The leaves in the row of a stem that is there.
+    /// Reads the leaves in the row of an existing stem.
     pub(crate) fn row(&self, stem: &Stem) -> Result<Leaves, StateError> {
         match self.rows.get(STEMS, &stem.0)? {
             Some(row) => Leaves::decode(stem, &row),
@@ -107,7 +107,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Visits all stems in order, with the hashes that they should have. Returns how many groups hold them.
+    /// Visits all stems in order, with the hashes that they should have. Returns the number of groups that hold them.
     pub(crate) fn stems(&self, root: &Node, visit: &mut StemVisit<'_>) -> Result<u64, StateError> {
         let mut groups = u64::from(!root.is_empty());
         let _ended_early = self.stems_below(root, Stem([0; 31]), 0, &mut groups, visit)?;

@@ -1,5 +1,5 @@
-//! From changed leaves to a new root: one pass from the root down, which reads and makes anew only the groups that lie on the
-//! way to a changed stem.
+//! The update of the tree: changed leaves lead to a new root in one pass from the root down, which reads and rewrites
+//! only the groups on the path to a changed stem.
 
 use crate::{
     GROUPS, STEMS, Stem,
@@ -15,19 +15,19 @@ use polytrie_kv::Batch;
 use polytrie_state::StateError;
 use rayon::prelude::*;
 
-/// What becomes of leaves: stems in order, each once, with its changes in the order in which they act.
+/// The changes of leaves: stems in order, each once, with its changes in the order in which they apply.
 pub(crate) type StemChanges = Vec<StemChange>;
 
-/// What becomes of the leaves of a stem.
+/// The changes of the leaves of a stem.
 pub(crate) type StemChange = (Stem, Vec<(u8, LeafChange)>);
 
-/// From how many stems on two threads go on.
+/// Number of stems from which on two threads work.
 const PARALLEL: usize = 64;
 
-/// A stem that changed, with the hash of its node; none if it is gone.
+/// A changed stem with the hash of its node; `None` if the stem was removed.
 type Changed = (Stem, Option<B256>);
 
-/// What becomes of rows, and the root.
+/// The changed rows, and the new root.
 #[derive(Debug)]
 pub(crate) struct Update {
     /// The node at the root.
@@ -69,11 +69,11 @@ impl Update {
         Ok(Self { root, groups, stems })
     }
 
-    /// Puts stems into the tree below `root`, or takes them out; their rows are the caller's.
+    /// Adds stems to the tree below `root`, or removes them; the caller writes their rows.
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Those of [`Self::of`].
     pub(crate) fn of_hashes(
         tree: Tree<'_>,
         root: &Node,
@@ -88,7 +88,7 @@ impl Update {
         Ok(Self { root, groups, stems: Vec::new() })
     }
 
-    /// Adds the rows to a batch.
+    /// Adds the changed rows to a batch.
     pub(crate) fn write(&self, batch: &mut Batch) {
         let mut row = Vec::new();
         for (stem, leaves) in &self.stems {
@@ -112,7 +112,7 @@ impl Update {
         }
     }
 
-    /// The rows are written: what changed is likely to be read.
+    /// Caches the changed groups after their rows were written: they are likely to be read.
     pub(crate) fn settle(&self, cache: &GroupCache) {
         for (key, node) in &self.groups {
             match node {
@@ -123,13 +123,13 @@ impl Update {
         }
     }
 
-    /// How many rows of groups and of stems are written or deleted.
+    /// Returns the numbers of written or deleted rows of groups and of stems.
     pub(crate) fn row_counts(&self) -> (u64, u64) {
         (self.groups.len() as u64, self.stems.len() as u64)
     }
 }
 
-/// The node at a depth after changes; what begins a group there goes into a row of its own.
+/// Returns the node at a depth after changes. If a group begins there, its node goes into a separate row.
 fn at(
     tree: Tree<'_>,
     node: Node,
@@ -163,7 +163,7 @@ fn at(
     }
 }
 
-/// The node after changes, in the group that it is in.
+/// Returns the node after changes, within its group.
 fn within(
     tree: Tree<'_>,
     node: Node,
@@ -178,7 +178,7 @@ fn within(
         Node::Inner(inner) => (inner.left.clone(), inner.right.clone()),
         Node::Below(_) => return Err(StateError::Corrupt("a group lies within another".into())),
         Node::Empty | Node::Stem(..) => {
-            // A stem that changes is among the changes.
+            // A changed stem is among the changes.
             let stays = match node {
                 Node::Stem(stem, hash) => {
                     let is_changed = changed.binary_search_by_key(&stem, |(stem, _)| *stem).is_ok();

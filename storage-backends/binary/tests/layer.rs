@@ -1,4 +1,4 @@
-//! The commitment against a tree that `ubt` grows from leaves made by hand, and proofs that are made up.
+//! Tests of the commitment against a tree that `ubt` builds from hand-made leaves, and of forged proofs.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use std::{collections::BTreeMap, sync::Arc};
 use ubt::{BasicDataLeaf, Blake3Hasher, TreeKey, UnifiedBinaryTree, chunkify_code};
 
-/// An empty layer and its store.
+/// Opens an empty layer; returns its store and the layer.
 fn empty(levels: u8) -> (Store, Arc<BinaryLayer>) {
     let store = Store::memory(&[BinaryLayer::TABLES, &[PREIMAGE_TABLE]].concat()).unwrap();
     let group_depth = GroupDepth::new(levels).unwrap();
@@ -31,7 +31,7 @@ fn run(store: &Store, layer: &dyn StateLayer, number: u64, accounts: Vec<Account
     session.finish().unwrap().outcome.write(store).unwrap().digest()
 }
 
-/// A contract with this code, if there is any.
+/// Returns a contract with this code, if it is not empty.
 fn contract(address: Address, code: &[u8], slots: Vec<(U256, U256)>) -> AccountChange {
     let code_hash = keccak256(code);
     let account = Account { nonce: 1, balance: U256::from(7), code_hash };
@@ -39,7 +39,7 @@ fn contract(address: Address, code: &[u8], slots: Vec<(U256, U256)>) -> AccountC
     AccountChange { address, account: Some(account), wiped: false, code, slots }
 }
 
-/// A key as the EIP writes it down: of a place, 256 of which share a stem.
+/// Computes a key as the EIP describes it, from a position; 256 positions share a stem.
 fn key(address: &Address, place: U256, carry: bool) -> B256 {
     let (index, sub): (U256, u8) = (place >> 8, place.byte(0));
     // 256³¹ + slot may have one bit more than 256.
@@ -50,7 +50,7 @@ fn key(address: &Address, place: U256, carry: bool) -> B256 {
     key
 }
 
-/// The leaves of a state.
+/// Returns the leaves of a state.
 fn leaves(state: &BTreeMap<Address, AccountChange>) -> BTreeMap<B256, B256> {
     let mut leaves = BTreeMap::new();
     for (address, change) in state {
@@ -73,8 +73,8 @@ fn leaves(state: &BTreeMap<Address, AccountChange>) -> BTreeMap<B256, B256> {
     leaves
 }
 
-/// Accounts with code and slots come, change and go; after each block the root is that of a new tree of `ubt` with the
-/// leaves of the state.
+/// Accounts with code and slots are added, changed and removed; after each block the root is that of a new tree of
+/// `ubt` with the leaves of the state.
 #[test]
 fn the_commitment_is_the_root_of_the_leaves() {
     let seed = Seed::or(31);
@@ -141,7 +141,8 @@ fn pair(left: B256, right: B256) -> B256 {
     B256::new(*blake3::hash(&[left.0, right.0].concat()).as_bytes())
 }
 
-/// Through the stem of an account into its leaves, where there is nothing, as if that were the place of the stem.
+/// The forged path goes through the stem of an account to its leaves, where one is missing, as if that were the
+/// position of the stem.
 #[test]
 fn a_stem_is_not_passed_as_an_inner_node() {
     let (store, layer) = empty(5);
@@ -155,7 +156,7 @@ fn a_stem_is_not_passed_as_an_inner_node() {
     let [basic_data, code_hash] =
         [0, 1].map(|at: usize| B256::new(*blake3::hash(values[at].unwrap().as_slice()).as_bytes()));
     let half = (0..6).fold(pair(basic_data, code_hash), |hash, _| pair(hash, B256::ZERO));
-    // The key of basic data is the stem and a zero.
+    // The key of basic data is the stem followed by a zero.
     assert_eq!(pair(stem, pair(half, B256::ZERO)), root);
     let way =
         Hashes { count: 2, mask: Bytes::from_static(&[0b1100_0000]), hashes: vec![stem, half] };
@@ -169,12 +170,13 @@ fn a_stem_is_not_passed_as_an_inner_node() {
         ..honest
     };
     assert!(!verifies(root, &forged));
-    // Nor with something that shows nothing.
+    // A forged proof about the inner node fails, too.
     forged.stems[0].inner = vec![InnerProof { turns: 0, siblings: no_hashes, hash: root }];
     assert!(!verifies(root, &forged));
 }
 
-/// An inner node with a left child whose hash could be a stem at this place is passed, if it is shown to be none.
+/// An inner node whose left child's hash could be a stem at this position may be passed, if it is proven not to be a
+/// stem.
 #[test]
 fn an_inner_node_that_looks_like_a_stem_is_passed() {
     let (store, layer) = empty(5);
@@ -213,7 +215,7 @@ fn an_inner_node_that_looks_like_a_stem_is_passed() {
     assert!(!verifies(root, &other));
 }
 
-/// The account at address zero, whose keys could be hashes of nodes: all leaves of its slots' stems are opened.
+/// The keys of the account at address zero could be hashes of nodes: all leaves of its slots' stems are opened.
 #[test]
 fn slots_of_address_zero_are_proven() {
     let (store, layer) = empty(5);

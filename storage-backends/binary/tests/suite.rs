@@ -1,5 +1,5 @@
-//! The suite that every layer passes: with groups of the default depth, and what of it touches rows with the smallest and
-//! the largest ones.
+//! The suite that every layer passes: with groups of the default depth, and the parts of it that touch rows with the
+//! smallest and the largest ones.
 
 use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, Reads, verify};
 use polytrie_kv::{Store, Table};
@@ -35,7 +35,7 @@ impl LayerFactory for Binary {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // Nothing kept in memory; a little; everything.
+        // The budgets keep nothing in memory, a little, and everything.
         let budgets = [0, 20_000, usize::MAX].into_iter();
         let options = budgets.flat_map(|cache_bytes| {
             [Reads::Flat, Reads::Tree].map(|reads| BinaryOptions { cache_bytes, reads, ..self.0 })

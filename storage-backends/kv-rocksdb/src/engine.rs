@@ -1,4 +1,4 @@
-//! The engine.
+//! The implementation of the engine.
 
 use crate::{
     RocksOptions,
@@ -34,7 +34,7 @@ impl Database {
         convert(action, &self.options.path, error)
     }
 
-    /// The column family of a table. `None` if a database that was opened read-only has none.
+    /// Returns the column family of a table; `None` if a database that was opened read-only has none.
     pub(crate) fn family(&self, table: Table) -> Result<Option<&ColumnFamily>, KvError> {
         match self.db.cf_handle(table.name) {
             Some(family) => Ok(Some(family)),

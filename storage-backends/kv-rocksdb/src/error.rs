@@ -1,4 +1,4 @@
-//! What RocksDB reports, in the words of [`KvError`].
+//! The conversion of RocksDB's errors to [`KvError`].
 
 use polytrie_kv::KvError;
 use rocksdb::ErrorKind;
@@ -7,7 +7,7 @@ use std::{io, path::Path};
 /// Name of the engine on the command line and in errors.
 pub(crate) const NAME: &str = "rocksdb";
 
-/// RocksDB hands on errors of the operating system as text only.
+/// Converts an error. RocksDB reports errors of the operating system only as text.
 pub(crate) fn convert(action: &'static str, path: &Path, error: rocksdb::Error) -> KvError {
     let kind = error.kind();
     let reason = error.into_string();

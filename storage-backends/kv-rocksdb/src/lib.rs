@@ -1,8 +1,8 @@
 //! RocksDB behind the key-value seam of polytrie.
 //!
-//! A log-structured merge tree: writes cost little whatever the size of the state, reads cost more than those of
-//! a B+tree that fits in memory. It is a crate of its own because it drags a C++ build of several minutes
-//! along, which needs libclang; only the feature `rocksdb` of the client compiles it.
+//! A log-structured merge tree: writes cost little whatever the size of the state, reads cost more than those of a
+//! B+tree that fits in memory. It is a separate crate because it needs libclang and a C++ build of several minutes;
+//! only the feature `rocksdb` of the client compiles it.
 
 mod engine;
 mod error;

@@ -1,4 +1,4 @@
-//! Opening a database.
+//! The opening of a database.
 
 use crate::{RocksEngine, engine::Database, error::convert};
 use polytrie_kv::{KvError, Table, create_dir};
@@ -7,33 +7,34 @@ use std::{path::PathBuf, sync::Arc};
 
 /// The file that names the newest state; RocksDB creates it with the database.
 const CURRENT_FILE: &str = "CURRENT";
-/// Bits of the filter that tells which keys a file does not have: one of a hundred is told wrongly.
+/// Bits a key of the filter that shows which keys a file does not have. About one answer in a hundred is wrong.
 const FILTER_BITS: f64 = 10.0;
-/// Largest size of one of RocksDB's own log files.
+/// Largest size in bytes of RocksDB's own log file.
 const LOG_BYTES: usize = 1 << 20;
 
-/// How a RocksDB database is opened.
+/// The options for opening a RocksDB database.
 #[derive(Debug, Clone)]
 pub struct RocksOptions {
     /// Directory of the database, created with its parents when missing.
     pub path: PathBuf,
-    /// All tables that will be used.
+    /// All tables that the caller will use.
     pub tables: Vec<Table>,
-    /// Open without the right to write. The database must exist; tables it lacks read as empty.
+    /// Whether the database is opened without the right to write. It must exist; tables that it lacks read as empty.
     pub read_only: bool,
     /// Whether a write is on disk when it returns. `false` is for throw-away data only.
     pub durable: bool,
-    /// Go past the cache of the operating system, so that the caches here are all the memory that reads
-    /// have. Not every file system can do this.
+    /// Whether reads and writes bypass the cache of the operating system, so that the caches here are all the memory
+    /// that reads have. Not every file system supports this.
     pub direct_io: bool,
-    /// Bytes of caches: a quarter for rows that were read lately, the rest for blocks, indexes and filters.
+    /// Bytes of caches: a quarter for recently read rows, the rest for blocks, indexes and filters.
     pub cache_bytes: usize,
-    /// Bytes of writes that are gathered in memory, all tables together, before they go to a sorted file.
+    /// Bytes of writes that are kept in memory, all tables together, before they go to a sorted file.
     pub write_buffer_bytes: usize,
 }
 
 impl RocksOptions {
-    /// Writable, durable, 256 MiB of caches, 64 MiB of write buffers, no direct I/O.
+    /// Returns options for a database that is writable and durable, with 256 MiB of caches, 64 MiB of write buffers
+    /// and no direct I/O.
     pub fn new(path: impl Into<PathBuf>, tables: &[Table]) -> Self {
         Self {
             path: path.into(),
@@ -46,8 +47,8 @@ impl RocksOptions {
         }
     }
 
-    /// What the store keeps of rows. One that is read ahead of its turn takes a tenth of the place of its block, so that
-    /// many times as many are still there when their turn comes.
+    /// Bytes of rows that the store caches. A row that is read ahead takes a tenth of the memory of its block, so
+    /// that many times as many rows are still cached when they are needed.
     pub(crate) const fn row_cache_bytes(&self) -> usize {
         self.cache_bytes / 4
     }
@@ -68,7 +69,7 @@ impl RocksEngine {
             // RocksDB would report a missing file without its name.
             std::fs::metadata(&current).map_err(|e| KvError::io("open", &current, e))?;
         } else {
-            // RocksDB makes its files durable, and not the name of the directory that they are in.
+            // RocksDB makes its files durable, but not the name of their directory.
             create_dir(path).map_err(|e| KvError::io("create", path, e))?;
         }
         let db = open(&options, current.exists()).map_err(|e| convert("opening", path, e))?;
@@ -79,7 +80,7 @@ impl RocksEngine {
 fn open(options: &RocksOptions, exists: bool) -> Result<DB, rocksdb::Error> {
     let path = &options.path;
     let general = general_options(options);
-    // A database is opened with all its column families, also those of tables we do not know.
+    // A database must be opened with all its column families, even those of tables that this program does not know.
     let mut names = if exists { DB::list_cf(&general, path)? } else { Vec::new() };
     if !options.read_only {
         for table in &options.tables {
@@ -97,7 +98,7 @@ fn open(options: &RocksOptions, exists: bool) -> Result<DB, rocksdb::Error> {
     }
 }
 
-/// Options of the database as a whole.
+/// Returns the options of the database as a whole.
 fn general_options(options: &RocksOptions) -> Options {
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     let mut general = Options::default();
@@ -107,24 +108,24 @@ fn general_options(options: &RocksOptions) -> Options {
     general.set_db_write_buffer_size(options.write_buffer_bytes);
     general.set_use_direct_reads(options.direct_io);
     general.set_use_direct_io_for_flush_and_compaction(options.direct_io);
-    // Its own log is for those who develop it.
+    // RocksDB's own log is of use only to its developers.
     general.set_max_log_file_size(LOG_BYTES);
     general.set_keep_log_file_num(2);
     general.set_stats_dump_period_sec(0);
     general
 }
 
-/// Options of each table.
+/// Returns the options of each table.
 fn table_options(options: &RocksOptions) -> Options {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_cache(&Cache::new_lru_cache(options.cache_bytes - options.row_cache_bytes()));
     blocks.set_bloom_filter(FILTER_BITS, false);
-    // In the cache, where they are bounded, rather than beside it.
+    // Indexes and filters count as part of the cache, where they are bounded.
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    // In parts: as a whole, those of a large file are half a megabyte, and a cache that cannot hold them all would read
-    // that much for one row.
+    // Indexes and filters are split into parts: those of a large file are half a megabyte, and a cache that cannot
+    // hold them all would read that much for one row.
     blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     blocks.set_partition_filters(true);
     blocks.set_pin_top_level_index_and_filter(true);

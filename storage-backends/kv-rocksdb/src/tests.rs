@@ -1,4 +1,4 @@
-//! RocksDB passes the suites, and fails as it should.
+//! RocksDB passes the suites, and fails as specified.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
-/// Synced to disk only where that is what is tested.
+/// Returns options without syncs, which only some tests need.
 fn options(path: &Path) -> RocksOptions {
     RocksOptions { durable: false, ..RocksOptions::new(path, &TABLES) }
 }
@@ -32,7 +32,7 @@ fn passes_the_engine_suite_with_little_memory_and_direct_io() {
         write_buffer_bytes: 256 << 10,
         ..options(dir.path())
     };
-    // Closed again at once: a directory is opened by one engine at a time.
+    // The engine is dropped at once: a directory is opened by one engine at a time.
     if let Err(error) = RocksEngine::open(options.clone()).map(drop) {
         skipped(format_args!("no direct I/O in the temporary directory: {error}"));
         return;
@@ -72,7 +72,7 @@ fn a_full_disk_loses_nothing() {
     }
     let _mounted = Mounted(dir.path());
     let path = dir.path().join("db");
-    // What the user will delete to make room again.
+    // A file that the test deletes, as a user would, to free space.
     let reserve = dir.path().join("reserve");
     std::fs::write(&reserve, vec![1; 24 << 20]).unwrap();
 
@@ -142,7 +142,7 @@ fn refuses_what_it_cannot_use() {
     assert!(matches!(result, Err(KvError::DuplicateTable("first", "first"))));
 }
 
-/// A view holds the database open until it goes.
+/// A view holds the database open until it is dropped.
 #[test]
 fn views_outlive_the_engine() {
     let dir = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! A consistent view.
+//! A consistent view of a database.
 
 use crate::engine::Database;
 use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
@@ -7,7 +7,8 @@ use std::{fmt, sync::Arc};
 
 /// A snapshot together with the database it belongs to.
 pub(crate) struct RocksView {
-    /// Reads of single keys, at the snapshot. Refers to it without a lifetime that would tell.
+    /// The options for reads of single keys at the snapshot. They refer to the snapshot, although no lifetime shows
+    /// it.
     at_snapshot: ReadOptions,
     /// Borrows the database in `db`. Fields are dropped in order, so it is released before that may close.
     snapshot: Snapshot<'static>,
@@ -97,7 +98,7 @@ impl Read for RocksView {
                 entries.next();
             }
         }
-        // It also ends at an error.
+        // The iteration also ends at an error.
         entries.status().map_err(|e| self.db.error("reading", e))
     }
 }

@@ -16,8 +16,8 @@ type Test = (&'static str, fn(&dyn Engine));
 
 /// Runs every test of an engine's contract.
 ///
-/// `open` opens an engine on the same storage each time; it is called again only after all handles of the
-/// engine before are gone. The storage is empty at first, and is used by one test after the other.
+/// `open` opens an engine on the same storage each time; it is called again only after all handles of the engine
+/// before are dropped. The storage is empty at first, and each test uses it in sequence.
 ///
 /// # Panics
 ///
@@ -70,7 +70,7 @@ fn clear(engine: &dyn Engine) {
     for table in TABLES {
         assert_eq!(entries(&*reader, table, KeyRange::ALL), [], "a table was cleared");
         let stats = engine.table_stats(table).expect("stats");
-        // RocksDB only estimates.
+        // RocksDB only estimates the number.
         assert!(stats.entries == 0 || engine.name() == "rocksdb", "no entries are left");
     }
 }
@@ -106,7 +106,7 @@ fn points(engine: &dyn Engine) {
     assert!(engine.table_stats(first).is_ok());
 }
 
-/// Keys with shared prefixes, 0x00 and 0xff bytes, and one that is the prefix of another.
+/// Returns keys with shared prefixes and with bytes 0x00 and 0xff, one of which is the prefix of another.
 fn sample() -> Vec<Entry> {
     let mut keys: Vec<Vec<u8>> = vec![vec![0], vec![0, 0], vec![0xff], vec![0xff; 32], vec![0x7f]];
     for high in 0..60_u8 {
@@ -132,7 +132,8 @@ fn many_points(engine: &dyn Engine) {
     });
     let before = view(engine);
     write(engine, |batch| batch.delete(table, b"empty"));
-    // Sorted, as they are most of the time; then in no order, with some twice. Every third one is not there.
+    // The keys are sorted first, as they mostly are, and then shuffled with some repeated. Every third one does not
+    // exist.
     let mut keys: Vec<Vec<u8>> = sample.iter().map(|(key, _)| key.clone()).collect();
     keys.extend(sample.iter().step_by(3).map(|(key, _)| [key, &b"?"[..]].concat()));
     keys.push(b"empty".to_vec());
@@ -180,7 +181,7 @@ fn ranges(engine: &dyn Engine) {
     }
     assert_eq!(entries(&*reader, TABLES[1], KeyRange::ALL), [], "another table is empty");
 
-    // A visitor's error ends the scan and is handed on.
+    // A visitor's error ends the scan, and the scan returns it.
     let mut seen = 0;
     let result = reader.scan(table, KeyRange::ALL, &mut |_, _| {
         seen += 1;
@@ -293,7 +294,7 @@ fn views(engine: &dyn Engine) {
     drop(before);
     assert_eq!(entries(&*between, table, KeyRange::ALL), new, "nor when an older one goes");
 
-    // More views at once than an engine can be expected to hold cheaply.
+    // These are more views at once than an engine can be expected to hold cheaply.
     let many: Vec<Box<dyn View>> = (0..200).map(|_| view(engine)).collect();
     write(engine, |batch| batch.delete_range(table, &[], None));
     for reader in many {
@@ -335,7 +336,7 @@ fn keys_of_every_length(engine: &dyn Engine) {
     write(engine, |batch| keys.iter().for_each(|key| batch.delete(table, key)));
     assert_eq!(entries(&*view(engine), table, KeyRange::ALL), []);
 
-    // One byte too many is refused everywhere, and the batch with it.
+    // A key that is one byte too long is refused by every engine, and the batch with it.
     let table = TABLES[2];
     let long = vec![1; usize::from(table.max_key) + 1];
     let mut batch = Batch::new();
@@ -380,7 +381,7 @@ fn values_of_every_length(engine: &dyn Engine) {
     }
 }
 
-/// A visitor reads the view it is called from.
+/// Checks that a visitor can read the view that calls it.
 fn nested_reads(engine: &dyn Engine) {
     let [first, second, _] = TABLES;
     write(engine, |batch| {
@@ -393,7 +394,7 @@ fn nested_reads(engine: &dyn Engine) {
     let mut seen = 0;
     std::thread::scope(|scope| {
         for _ in 0..40 {
-            // Many scans at once, each waiting in the middle for gets and scans of its own.
+            // Many scans run at once, and each of them waits in the middle for other gets and scans.
             scope.spawn(|| {
                 let result = reader.scan(first, KeyRange::ALL, &mut |_, value| {
                     assert_eq!(get(&*reader, second, value).as_deref(), Some(&b"value"[..]));
@@ -405,7 +406,7 @@ fn nested_reads(engine: &dyn Engine) {
             });
         }
         let result = reader.scan(first, KeyRange::ALL, &mut |_, _| {
-            // Writing while a scan goes on does not disturb it either.
+            // Writing while a scan runs does not disturb the scan either.
             if seen % 100 == 50 {
                 write(engine, |batch| batch.delete_range(first, &[], None));
             }
@@ -417,7 +418,7 @@ fn nested_reads(engine: &dyn Engine) {
     assert_eq!(seen, 300);
 }
 
-/// Readers in several threads see whole batches, one after the other.
+/// Checks that readers in several threads see whole batches, one after the other.
 fn threads(engine: &dyn Engine) {
     const KEYS: u32 = 50;
     const BATCHES: u32 = 60;

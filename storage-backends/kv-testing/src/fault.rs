@@ -1,4 +1,4 @@
-//! Engines that fail when they are told to, take their time, or have their rows kept.
+//! Engines that fail on request, are slow, or have their rows cached by the store.
 
 use crate::Wrapped;
 use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, View, Visit};
@@ -10,18 +10,18 @@ use std::{
     time::Duration,
 };
 
-/// How a write fails.
+/// The way in which a write fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing of it is applied.
+    /// Nothing of the batch is applied.
     Before,
-    /// All of it is applied, and then failure is reported: the process was killed between the two.
+    /// All of the batch is applied, and then an error is returned, as if the process were killed between the two.
     After,
-    /// Nothing of it is applied, and the engine panics.
+    /// Nothing of the batch is applied, and the engine panics.
     Panic,
 }
 
-/// An engine whose writes take a few milliseconds, so that there is time to meet them half way.
+/// An engine whose writes take a few milliseconds, so that other threads can act while one runs.
 #[derive(Debug)]
 pub struct SlowEngine(pub Arc<dyn Engine>);
 
@@ -38,7 +38,7 @@ impl Wrapped for SlowEngine {
     }
 }
 
-/// An engine whose reads of single keys take longer than memory ever does, as those of a disk.
+/// An engine whose reads of single keys take longer than memory ever does, like those of a disk.
 #[derive(Debug)]
 pub struct SlowReads<T>(pub T);
 
@@ -70,7 +70,7 @@ impl Read for SlowReads<Box<dyn View>> {
     }
 }
 
-/// An engine of whose rows the store keeps so many bytes.
+/// An engine whose rows the store caches, up to this many bytes.
 #[derive(Debug)]
 pub struct KeepsRows<T>(pub T, pub usize);
 
@@ -86,9 +86,9 @@ impl<T: Engine> Wrapped for KeepsRows<T> {
     }
 }
 
-/// An engine that hands everything on to another, until the write of a given number; that one and all later
-/// ones fail. Run a test with the number 1, 2, 3, … until [`fired`](Self::fired) says no, and it has crashed
-/// at every write there is.
+/// An engine that passes everything on to another one, until the write of a given number; that write and all later
+/// ones fail. A test that runs with the numbers 1, 2, 3, … until [`fired`](Self::fired) is false has crashed at every
+/// write.
 #[derive(Debug)]
 pub struct FaultEngine {
     inner: Arc<dyn Engine>,
@@ -98,12 +98,12 @@ pub struct FaultEngine {
 }
 
 impl FaultEngine {
-    /// Fails at write number `at`, counted from 1; 0 never fails.
+    /// Creates an engine that fails at write number `at`, counted from 1; 0 never fails.
     pub const fn new(inner: Arc<dyn Engine>, fault: Fault, at: u64) -> Self {
         Self { inner, fault, at, writes: AtomicU64::new(0) }
     }
 
-    /// Number of writes tried.
+    /// Returns the number of attempted writes.
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::SeqCst)
     }

@@ -1,8 +1,8 @@
-//! What the tests of engines, of stores, and of all that is built on them share.
+//! Shared parts of the tests of engines, of stores, and of everything built on them.
 //!
-//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`], those of
-//! a loss of power on a [`ForgetfulDisk`]; a test that lacks what it
-//! needs says so with [`skipped`]. Nothing here is for production.
+//! An engine passes [`engine_suite`] and [`store_suite`]. Crash tests run on a [`FaultEngine`], tests of a loss of
+//! power on a [`ForgetfulDisk`]. A test that lacks what it needs reports that with [`skipped`]. Nothing here is for
+//! production.
 
 mod disk;
 mod engine;
@@ -28,7 +28,7 @@ pub use polytrie_kv as kv;
 use polytrie_kv::{Entry, KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
-/// All entries of a range, in its order.
+/// Reads all entries of a range, in its order.
 ///
 /// # Panics
 ///

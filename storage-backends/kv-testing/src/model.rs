@@ -1,4 +1,4 @@
-//! A store compared with a sorted map, at random and after crashes.
+//! The suite that compares a store with a sorted map, at random and after crashes.
 
 use crate::{Fault, FaultEngine, KeepsRows, Random, SlowEngine, engine::TABLES, entries};
 use polytrie_kv::{
@@ -7,12 +7,12 @@ use polytrie_kv::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The slow, obvious store: all tables in one sorted map.
+/// A slow, obvious model of a store: all tables in one sorted map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model(BTreeMap<(u8, Vec<u8>), Vec<u8>>);
 
 impl Model {
-    /// Makes the changes of a batch.
+    /// Applies the changes of a batch.
     pub fn apply(&mut self, batch: &Batch) {
         for (table, op) in batch.ops() {
             if let Op::DeleteRange { from, to } = op {
@@ -33,12 +33,12 @@ impl Model {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, table: Table, key: &[u8]) -> Option<&Vec<u8>> {
         self.0.get(&(table.id, key.to_vec()))
     }
 
-    /// The entries of a range, in its order.
+    /// Returns the entries of a range, in its order.
     pub fn entries(&self, table: Table, range: KeyRange<'_>) -> Vec<Entry> {
         let within =
             |((id, key), _): &(&(u8, Vec<u8>), &Vec<u8>)| *id == table.id && range.contains(key);
@@ -51,7 +51,7 @@ impl Model {
         found
     }
 
-    /// Everything that a reader holds of [`TABLES`].
+    /// Reads all rows of [`TABLES`] from a reader.
     ///
     /// # Panics
     ///
@@ -67,7 +67,7 @@ impl Model {
     }
 }
 
-/// Batches and bytes after which a flush starts.
+/// The numbers of batches and bytes after which a flush starts, one pair a run.
 const SIZES: [(u64, usize); 4] = [(1, 1 << 20), (4, 1 << 20), (20, 1 << 20), (1_000, 100_000)];
 
 /// Runs every test of a store on an engine: random histories of writes, flushes, snapshots and reopening,
@@ -95,7 +95,7 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
     }
     // While a slow flush runs there are two generations above the engine.
     let slow = || -> Arc<dyn Engine> { Arc::new(SlowEngine(open())) };
-    // So few bytes that rows are forgotten, too.
+    // The cache has so few bytes that rows are dropped from it, too.
     let keeping = || -> Arc<dyn Engine> { Arc::new(KeepsRows(SlowEngine(open()), 16 << 10)) };
     for (flush_every, overlay_bytes) in SIZES {
         let options = StoreOptions { flush_every, overlay_bytes, ..StoreOptions::default() };
@@ -120,7 +120,7 @@ fn open_store(engine: Arc<dyn Engine>, options: &StoreOptions) -> Store {
     Store::open(engine, &TABLES, options.clone()).expect("open")
 }
 
-/// A key out of few, with shared prefixes and extreme bytes.
+/// Returns one of a small set of keys, with shared prefixes and extreme bytes.
 fn key(random: &mut Random) -> Vec<u8> {
     const BYTES: [u8; 5] = [0, 1, 0x80, 0xfe, 0xff];
     let len = random.below(5);
@@ -151,15 +151,15 @@ pub(crate) fn batch(random: &mut Random) -> Batch {
     batch
 }
 
-/// One random history.
+/// A run of one random history.
 struct Run<'a, O> {
     open: &'a O,
     options: StoreOptions,
     random: &'a mut Random,
     store: Option<Store>,
-    /// What the store must hold.
+    /// The content that the store must have.
     model: Model,
-    /// What it held after each write since the last one known to be durable, that one first.
+    /// The contents after each write since the last one known to be durable, starting with that one.
     history: Vec<Model>,
     snapshots: Vec<(Snapshot, Model)>,
 }
@@ -217,7 +217,7 @@ impl<'a, O: Fn() -> Arc<dyn Engine>> Run<'a, O> {
         self.durable();
     }
 
-    /// Everything is durable now.
+    /// Notes that everything is durable now.
     fn durable(&mut self) {
         self.history = vec![self.model.clone()];
     }
@@ -265,7 +265,7 @@ impl<'a, O: Fn() -> Arc<dyn Engine>> Run<'a, O> {
     }
 }
 
-/// Some reads of every kind.
+/// Compares some reads of every kind.
 fn check(reader: &impl Read, model: &Model, random: &mut Random) {
     for _ in 0..20 {
         let (table, key) = (table(random), key(random));
@@ -305,7 +305,7 @@ fn crash_at_every_write(
         let engine = Arc::new(FaultEngine::new(open(), fault, at));
         let store = open_store(engine.clone(), &options);
         store_is_like_new(&store);
-        // Clearing was the first write; only what follows is compared.
+        // Clearing the tables was the first write; only later ones are compared.
         let mut history = vec![Model::read(&store)];
         let mut durable = 0;
         let crashed = (0..30).try_for_each(|_| {
@@ -350,7 +350,7 @@ fn crash_at_every_write(
     }
 }
 
-/// Continues whatever state the run before has left; there is nothing to clear.
+/// Continues on the state that the run before has left; there is nothing to clear.
 fn store_is_like_new(store: &Store) {
     assert_eq!(store.pending().batches, 0);
     assert!(store.poisoned().is_none());

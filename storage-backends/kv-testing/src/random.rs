@@ -1,6 +1,6 @@
-//! Reproducible randomness.
+//! A reproducible random number generator.
 
-/// The environment variable with the seed of random tests.
+/// The environment variable that sets the seed of random tests.
 const SEED: &str = "POLYTRIE_TEST_SEED";
 
 /// A small random number generator (SplitMix64). The same seed gives the same numbers everywhere.
@@ -8,12 +8,12 @@ const SEED: &str = "POLYTRIE_TEST_SEED";
 pub struct Random(u64);
 
 impl Random {
-    /// A generator with this seed.
+    /// Creates a generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The seed in `POLYTRIE_TEST_SEED`, or one that is different every time.
+    /// Returns the seed in `POLYTRIE_TEST_SEED`, or one that is different every time.
     ///
     /// # Panics
     ///
@@ -28,7 +28,7 @@ impl Random {
         }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[expect(clippy::should_implement_trait, reason = "an endless iterator invites endless loops")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -38,17 +38,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0. (Large ends are a little uneven, which no test minds.)
+    /// Returns a number below `end`, which must not be 0. Large ends are slightly uneven, which no test minds.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Whether something happens that happens once in `n` times.
+    /// Returns true with a probability of one in `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// Random bytes.
+    /// Returns `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }

@@ -1,4 +1,4 @@
-//! Tests that cannot look at what they are there for.
+//! The report of tests that cannot run here.
 
 use std::{
     fmt::Display,
@@ -6,13 +6,13 @@ use std::{
     thread,
 };
 
-/// Says in one line of the standard error stream which test is skipped, and why.
+/// Prints one line to the standard error stream: which test is skipped, and why.
 ///
-/// The harness shows nothing that a passed test prints, and a skipped one counts as passed. This line goes past the
-/// harness, so that it is seen; `.ci/run` counts them.
+/// The harness hides what a passed test prints, and a skipped test counts as passed. This line bypasses the harness;
+/// `.ci/run` counts such lines.
 pub fn skipped(reason: impl Display) {
     let thread = thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread of a test"));
-    // Whoever has closed the stream does not want to know.
+    // If the stream is closed, no reader wants the line.
     _ = io::stderr().write_all(line.as_bytes());
 }

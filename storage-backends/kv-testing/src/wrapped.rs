@@ -1,42 +1,43 @@
-//! Engines around another one.
+//! Engines that wrap another engine.
 
 use polytrie_kv::{Changes, Engine, KvError, View};
 use std::{fmt::Debug, path::PathBuf};
 
-/// An engine that does one thing in its own way and hands the rest on to another: with [`wrapped!`](crate::wrapped).
+/// An engine that changes some operations of another one and passes the rest on, by means of
+/// [`wrapped!`](crate::wrapped).
 pub trait Wrapped: Debug + Send + Sync + 'static {
-    /// The other one.
+    /// Returns the wrapped engine.
     fn inner(&self) -> &dyn Engine;
 
-    /// What [`Engine::view`] does.
+    /// Implements [`Engine::view`].
     ///
     /// # Errors
     ///
-    /// As that.
+    /// Those of [`Engine::view`].
     fn on_view(&self) -> Result<Box<dyn View>, KvError> {
         self.inner().view()
     }
 
-    /// What [`Engine::write`] does.
+    /// Implements [`Engine::write`].
     ///
     /// # Errors
     ///
-    /// As that.
+    /// Those of [`Engine::write`].
     fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         self.inner().write(changes)
     }
 
-    /// What [`Engine::row_cache_bytes`] says.
+    /// Implements [`Engine::row_cache_bytes`].
     fn kept_rows(&self) -> usize {
         self.inner().row_cache_bytes()
     }
 
-    /// What [`Engine::is_read_only`] says.
+    /// Implements [`Engine::is_read_only`].
     fn takes_nothing(&self) -> bool {
         self.inner().is_read_only()
     }
 
-    /// What [`Engine::journal_dir`] says.
+    /// Implements [`Engine::journal_dir`].
     fn journal(&self) -> Option<PathBuf> {
         None
     }

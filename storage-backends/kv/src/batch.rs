@@ -1,4 +1,4 @@
-//! What one atomic write contains.
+//! The changes of one atomic write.
 
 use crate::{KeyRange, Table};
 
@@ -27,7 +27,7 @@ pub enum Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// The key that is changed; of a range, the first.
+    /// The changed key; the first key of a deleted range.
     pub const fn key(&self) -> &'a [u8] {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
@@ -36,12 +36,13 @@ impl<'a> Op<'a> {
     }
 }
 
-/// Changes that an engine makes all at once, wherever they are kept. The rules of order are those of [`Batch`].
+/// A set of changes that an engine applies at once, wherever the changes are kept. The rules of order are those of
+/// [`Batch`].
 pub trait Changes {
-    /// One after the other.
+    /// Returns the changes one after the other.
     fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_>;
 
-    /// The range deletions alone, which take effect first.
+    /// Returns the range deletions alone, which take effect first.
     fn deleted_ranges(&self) -> Box<dyn Iterator<Item = (Table, KeyRange<'_>)> + '_> {
         Box::new(self.ops().filter_map(|(table, op)| match op {
             Op::DeleteRange { from, to } => Some((table, KeyRange { from, to, reverse: false })),
@@ -49,7 +50,7 @@ pub trait Changes {
         }))
     }
 
-    /// Their number, and the bytes of all keys and values: about so many, to make room for them.
+    /// The number of changes and the bytes of all keys and values: an estimate, for reserving memory.
     fn size_hint(&self) -> (usize, usize);
 }
 
@@ -92,18 +93,18 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
     }
 
-    /// Forgets the changes and keeps the memory.
+    /// Removes all changes and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.records.clear();
     }
 
-    /// Bytes of memory it takes, room for more included.
+    /// Bytes of memory that the batch has allocated, unused capacity included.
     pub const fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.records.capacity() * size_of::<Record>()
     }
 
-    /// Makes room for that much more.
+    /// Reserves memory for `changes` more changes and `bytes` more bytes of keys and values.
     pub fn reserve(&mut self, changes: usize, bytes: usize) {
         self.records.reserve(changes);
         self.bytes.reserve(bytes);
@@ -134,7 +135,8 @@ impl Batch {
         self.records.extend(other.records.iter().map(|r| Record { start: r.start + base, ..*r }));
     }
 
-    /// Appends all changes of `other`, without copying them if there is neither anything before nor more room than there.
+    /// Appends all changes of `other`. Nothing is copied if this batch is empty and has allocated no more memory than
+    /// `other`.
     pub fn absorb(&mut self, other: Self) {
         if self.is_empty() && self.memory_bytes() <= other.memory_bytes() {
             *self = other;
@@ -143,7 +145,7 @@ impl Batch {
         }
     }
 
-    /// Whether nothing would change.
+    /// Whether the batch holds no change.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -173,7 +175,7 @@ impl Batch {
         })
     }
 
-    /// These changes as an engine wants them: range deletions first, then at most one put or delete a key,
+    /// Returns the changes as an engine takes them: range deletions first, then at most one put or delete a key,
     /// sorted by table number and key.
     pub fn to_sorted(&self) -> Self {
         let is_range = |op: &Op<'_>| matches!(op, Op::DeleteRange { .. });

@@ -1,40 +1,41 @@
 //! The checksum of rows and files: CRC-32C, four bytes, big-endian. Processors have an instruction for it.
 //!
-//! A row that a layer or the journal checks by itself bears that of its key and its value; a row of MDBX, that of the table's
-//! name before them. So a row is found that was damaged, or that stands under another key.
+//! A row that a layer or the journal checks by itself carries the checksum of its key and value. A row of MDBX
+//! carries the checksum of the table's name, the key and the value. So a damaged row is found, and so is a row that
+//! stands under another key.
 
 /// Bytes of a checksum.
 const BYTES: usize = 4;
 
-/// The checksum of bytes that come one after the other; at first of none.
+/// A running checksum of bytes that are fed one after the other. The initial value is that of no bytes.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Checksum(u32);
 
 impl Checksum {
-    /// That of these bytes.
+    /// Computes the checksum of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self::default().and(bytes)
     }
 
-    /// That of these bytes too.
+    /// Returns the checksum of the earlier bytes followed by `bytes`.
     #[inline]
     pub(crate) fn and(self, bytes: &[u8]) -> Self {
         Self(crc32c::crc32c_append(self.0, bytes))
     }
 
-    /// As a number.
+    /// Returns the checksum as a number.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
 
-    /// Appends to a row what this becomes with the row.
+    /// Appends to `row` the checksum of the earlier bytes followed by the row.
     #[inline]
     pub(crate) fn seal(self, row: &mut Vec<u8>) {
         let sum = self.and(row).0.to_be_bytes();
         row.extend_from_slice(&sum);
     }
 
-    /// A row without what [`Self::seal`] has appended; `None` if that is wrong.
+    /// Returns the row without the checksum that [`Self::seal`] has appended; `None` if the checksum does not match.
     #[inline]
     pub(crate) fn open(self, row: &[u8]) -> Option<&[u8]> {
         let (content, sum) = row.split_last_chunk::<BYTES>()?;
@@ -47,7 +48,7 @@ pub fn append_checksum(key: &[u8], row: &mut Vec<u8>) {
     Checksum::of(key).seal(row);
 }
 
-/// A row without its checksum; `None` if that is wrong.
+/// Returns a row without its checksum; `None` if the checksum does not match the key and the row.
 pub fn strip_checksum<'a>(key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
     Checksum::of(key).open(row)
 }
@@ -73,7 +74,7 @@ mod tests {
         }
     }
 
-    /// The value of these bytes in RFC 3720.
+    /// The test value of these bytes in RFC 3720.
     #[test]
     fn it_is_the_checksum_of_the_standard() {
         assert_eq!(Checksum::of(b"123456789").number(), 0xe306_9283);

@@ -14,13 +14,13 @@ const BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Chunk {
     bytes: Vec<u8>,
-    /// Ends of key and value of each entry.
+    /// The end of the key and the end of the value of each entry, as offsets into `bytes`.
     ends: Vec<(usize, usize)>,
     limit: usize,
 }
 
 impl Chunk {
-    /// Takes one more entry and says whether there is room for another.
+    /// Appends an entry. Returns whether there is room for another one.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
@@ -43,15 +43,15 @@ impl Chunk {
 
 /// Visits a range chunk by chunk.
 ///
-/// `fill` pushes the first entries of the range it is given, in the order of that range, until the range
-/// ends or [`Chunk::push`] returns `false`.
+/// `fill` pushes the first entries of the range that it gets, in the order of that range, until the range ends or
+/// [`Chunk::push`] returns `false`.
 pub(crate) fn scan_in_chunks(
     range: KeyRange<'_>,
     visit: &mut Visit<'_>,
     mut fill: impl FnMut(KeyRange<'_>, &mut Chunk) -> Result<(), KvError>,
 ) -> Result<(), KvError> {
     let mut chunk = Chunk { bytes: Vec::new(), ends: Vec::new(), limit: FIRST };
-    // The last key seen, from which the next chunk goes on.
+    // The last key of the last chunk; the next chunk begins behind it.
     let mut resume: Option<Vec<u8>> = None;
     loop {
         let rest = match &resume {

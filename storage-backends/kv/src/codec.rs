@@ -1,4 +1,4 @@
-//! A batch as bytes.
+//! The encoding of a batch as bytes.
 //!
 //! ```text
 //! change   kind (1), table (1), length of the key (2), length of the value (4), key, value      integers big-endian
@@ -17,7 +17,8 @@ impl Batch {
         self.byte_len() + HEAD * self.len()
     }
 
-    /// Appends the changes as bytes. They must be of these tables, and no key or value longer than a store takes.
+    /// Appends the changes as bytes. Each change must belong to one of `tables`, and no key or value may be longer
+    /// than a store accepts.
     pub fn encode(&self, tables: &[Table], out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
         for (table, op) in self.ops() {
@@ -37,7 +38,7 @@ impl Batch {
         }
     }
 
-    /// The changes that these bytes are; `None` if they are none, or of another table.
+    /// Decodes the changes; `None` if the bytes do not decode, or name a table that is not in `tables`.
     pub fn decode(mut bytes: &[u8], tables: &[Table]) -> Option<Self> {
         let mut batch = Self::with_capacity(bytes.len() / 64, bytes.len());
         while !bytes.is_empty() {
@@ -60,7 +61,7 @@ impl Batch {
     }
 }
 
-/// Takes the next bytes off; `None` if there are not so many.
+/// Takes the next `N` bytes off `rest`; `None` if fewer are left.
 pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk()?;
     *rest = after;
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(bytes.len(), batch.encoded_len());
         assert!(Batch::decode(&bytes, &tables).unwrap().ops().eq(batch.ops()));
         for cut in 1..bytes.len() {
-            // What ends between two changes is a shorter batch.
+            // A prefix that ends between two changes decodes to a shorter batch.
             if let Some(part) = Batch::decode(&bytes[..cut], &tables) {
                 assert!(part.len() < batch.len());
             }

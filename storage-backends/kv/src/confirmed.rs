@@ -1,16 +1,17 @@
-//! What was confirmed to be durable, in a small file of its own beside the engine's.
+//! The number of the last durable record and commit, in a small file beside those of the engine.
 //!
-//! Neither an engine nor a journal can tell by itself that its end is missing: MDBX falls back to an older state when the
-//! page that names the newest is damaged, and the last record of a journal looks the same whether a crash or a bad disk
-//! cut it. So each time something has become durable, this file says what it was, and every opening compares.
+//! Neither an engine nor a journal can detect by itself that its end is missing. MDBX falls back to an older state
+//! when the page that names the newest is damaged, and the last record of a journal looks the same whether a crash or
+//! a bad disk cut it off. So this file is written each time a record or a commit has become durable, and every
+//! opening compares.
 //!
 //! ```text
 //! confirmed   two slots of 512 bytes, written in turn, so that one is whole at any moment
 //!   slot      magic (8), sequence (8), record + 1 (8), its CRC-32C (4), commit (8), its CRC-32C (4), CRC-32C of all that (4)
 //! ```
 //!
-//! The file is written after what it speaks of was synced, and is not synced itself: a power failure may leave an older
-//! one, never one that knows of more than there is. Without it nothing is lost but the comparison.
+//! The file is written after the record or commit was synced, and is not synced itself. A power failure may leave an
+//! older version of it, never one that names more than there is. Without the file nothing is lost but the comparison.
 
 use crate::{
     KvError, append_checksum,
@@ -30,34 +31,35 @@ pub(crate) const CONFIRMED_FILE: &str = "confirmed";
 const MAGIC: &[u8; 8] = b"ptconf 2";
 /// A slot has a sector for itself, so that writing one cannot tear the other.
 const SLOT: usize = 512;
-/// Bytes of a slot that mean something.
+/// Bytes of a slot that hold data; the rest is padding.
 const USED: usize = 44;
 
-/// Something that was made durable: its number, and a checksum of what bears it.
+/// A record or a commit that is durable: its number, and a checksum of the bytes that hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Durable {
-    /// Grows with each.
+    /// The number, which grows with each record or commit.
     pub number: u64,
-    /// CRC-32C.
+    /// The CRC-32C of the bytes that hold it.
     pub checksum: u32,
 }
 
-/// Whether anything was ever confirmed of the engine in `dir`: at least that its own files are durable.
+/// Whether the file of confirmations exists for the engine in `dir`. Then at least the engine's own files are
+/// durable.
 pub fn is_confirmed(dir: &Path) -> bool {
     dir.join(CONFIRMED_FILE).exists()
 }
 
-/// The last of each kind that was confirmed.
+/// The last confirmed record and the last confirmed commit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Confirmed {
-    /// The record of the journal; `None` if the engine had them all.
+    /// The last record of the journal; `None` if the engine had all records.
     pub(crate) record: Option<Durable>,
-    /// The engine's commit, where it tells.
+    /// The engine's last commit; `None` if the engine does not report commits.
     pub(crate) commit: Option<Durable>,
 }
 
 impl Confirmed {
-    /// What the file in `dir` says; `None` if there is no file, or none that reads.
+    /// Reads the file in `dir`; `None` if there is no file, or neither slot of it is valid.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
         let path = dir.join(CONFIRMED_FILE);
         match fs::read(&path) {
@@ -100,7 +102,7 @@ fn newest(bytes: &[u8]) -> Option<(u64, Confirmed)> {
     bytes.chunks(SLOT).take(2).filter_map(Confirmed::decode).max_by_key(|(sequence, _)| *sequence)
 }
 
-/// The file of the one process that writes.
+/// The open file of the one process that writes.
 #[derive(Debug)]
 pub(crate) struct ConfirmedFile {
     path: PathBuf,
@@ -110,7 +112,7 @@ pub(crate) struct ConfirmedFile {
 }
 
 impl ConfirmedFile {
-    /// Opens the file in `dir`, or makes it, and has it say `confirmed`, all of which must be durable.
+    /// Opens the file in `dir`, or creates it, and writes `confirmed` to it, all of which must be durable.
     pub(crate) fn open(dir: &Path, confirmed: Confirmed) -> Result<Self, KvError> {
         let path = dir.join(CONFIRMED_FILE);
         let failed = |action| {
@@ -129,7 +131,7 @@ impl ConfirmedFile {
         let file = File::open(&path, Access::Edit).map_err(failed("open"))?;
         let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
         opened.write()?;
-        // Numbers that were given up may come again, for something else.
+        // Numbers that were given up may be used again for other records.
         opened
             .file
             .sync("confirmed: at opening")
@@ -137,13 +139,13 @@ impl ConfirmedFile {
         Ok(opened)
     }
 
-    /// A record of the journal has become durable.
+    /// Notes that a record of the journal has become durable.
     pub(crate) fn record(&mut self, record: Durable) -> Result<(), KvError> {
         self.confirmed.record = Some(record);
         self.write()
     }
 
-    /// A commit of the engine has become durable.
+    /// Notes that a commit of the engine has become durable.
     pub(crate) fn commit(&mut self, commit: Option<Durable>) -> Result<(), KvError> {
         self.confirmed.commit = commit;
         self.write()
@@ -208,7 +210,7 @@ mod tests {
         }
         fs::write(&path, [0; 2 * SLOT]).unwrap();
         assert_eq!(read(), None);
-        // It is made again.
+        // The file is created again.
         ConfirmedFile::open(dir.path(), Confirmed::default()).unwrap();
         assert_eq!(read(), Some(None));
     }

@@ -1,4 +1,4 @@
-//! Counters at the seam: what was asked of the store, and what reached the engine.
+//! Counters of the seam: reads and writes requested of the store, and those that reached the engine.
 
 use crate::{Batch, Changes, KeyRange, Op, Table, shard::thread_number};
 use crossbeam_utils::CachePadded;
@@ -10,22 +10,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Reading threads counted apart, so that they do not fight for a cache line.
+/// Number of counter groups that reading threads are spread over, so that they do not fight for a cache line.
 const SHARDS: usize = 8;
-/// One of so many engine reads is timed: reading the clock twice costs a good part of what a cached read does. A prime,
-/// so that it keeps no step with reads that come in the same order again and again.
+/// One of this many engine reads is timed: reading the clock twice costs a good part of what a cached read costs. The
+/// number is a prime, so that it keeps no step with reads that repeat in the same order.
 const SAMPLE: u64 = 61;
-/// An engine read that takes longer is slow: it has waited for a disk. From memory it takes a few microseconds at most.
+/// Time above which an engine read counts as slow: it has waited for a disk. From memory it takes a few microseconds
+/// at most.
 const SLOW: Duration = Duration::from_micros(20);
 
-/// Counters of one store. Relaxed: a snapshot taken while others work may be off by what they do.
+/// The counters of one store. They are relaxed atomics: a snapshot taken while other threads work may be off by the
+/// work in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     reads: [CachePadded<Reads>; SHARDS],
     writes: Writes,
 }
 
-/// Makes counters of a list of them: where reads and writes are counted, and what they are at one moment.
+/// Generates, from one list of counters, the structs that count reads and writes and the snapshot of both.
 macro_rules! counters {
     (
         reads { $($(#[$of_read:meta])* $read:ident,)* }
@@ -53,8 +55,8 @@ macro_rules! counters {
             }
         }
 
-        /// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what
-        /// happened in between.
+        /// The counters of a store at one moment; zeros if the store does not count. Subtract an earlier snapshot to
+        /// get the counts of the time between.
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         pub struct CountersSnapshot {
             $(
@@ -70,7 +72,7 @@ macro_rules! counters {
         impl Sub for CountersSnapshot {
             type Output = Self;
 
-            /// What was counted from `earlier` to `self`.
+            /// Returns the counts between `earlier` and `self`.
             fn sub(self, earlier: Self) -> Self {
                 Self {
                     $($read: self.$read.saturating_sub(earlier.$read),)*
@@ -83,21 +85,22 @@ macro_rules! counters {
 
 counters! {
     reads {
-        /// Single keys asked of the store and its snapshots.
+        /// Single keys requested of the store and its snapshots.
         gets,
-        /// Of these, answered by what is not flushed yet (a value, or that there is none).
+        /// Of these gets, those that the overlay of unflushed changes answered, with a value or with the key's
+        /// absence.
         overlay_gets,
-        /// Of these, answered by what the engine answered lately.
+        /// Of these gets, those that the cache of recent engine answers answered.
         #[serde(default)]
         recent_gets,
-        /// Of these, asked of the engine.
+        /// Of these gets, those that went to the engine.
         engine_gets,
         /// Nanoseconds of all threads in these engine reads, estimated from one in 61.
         engine_get_ns,
         /// Of these engine reads, those that took longer than 20 microseconds, estimated from one in 61.
         #[serde(default)]
         slow_engine_gets,
-        /// Scans asked of the store and its snapshots.
+        /// Scans requested of the store and its snapshots.
         scans,
         /// Entries these scans visited.
         scanned,
@@ -121,17 +124,17 @@ counters! {
         engine_deletes,
         /// Range deletions that reached the engine.
         engine_ranges,
-        /// Bytes of keys and values that reached the engine, and those that reached its journal.
+        /// Bytes of keys and values that reached the engine, plus those that reached its journal.
         engine_write_bytes,
         /// Writes to the engine.
         flushes,
-        /// Nanoseconds in these, preparing them included.
+        /// Nanoseconds in these writes, preparing them included.
         flush_ns,
         /// Batches appended to the journal.
         journal_batches,
-        /// Nanoseconds in this.
+        /// Nanoseconds of appending them.
         journal_ns,
-        /// Times a write to the store had to wait for a flush that others had caused.
+        /// Number of times that a write to the store had to wait for a flush of earlier writes.
         stalls,
         /// Nanoseconds of this waiting.
         stall_ns,
@@ -152,21 +155,21 @@ impl Counters {
         &self.reads[thread_number() % SHARDS]
     }
 
-    /// A get that the overlay answered.
+    /// Counts a get that the overlay answered.
     pub(crate) fn overlay_get(&self) {
         let reads = self.reads();
         add(&reads.gets, 1);
         add(&reads.overlay_gets, 1);
     }
 
-    /// A get that was answered by what the engine had answered before.
+    /// Counts a get that the cache of recent engine answers answered.
     pub(crate) fn recent_get(&self) {
         let reads = self.reads();
         add(&reads.gets, 1);
         add(&reads.recent_gets, 1);
     }
 
-    /// A get that goes to the engine. Returns the time if this one is to be timed.
+    /// Counts a get that goes to the engine. Returns the current time if this get is to be timed.
     pub(crate) fn engine_get(&self) -> Option<Instant> {
         let reads = self.reads();
         add(&reads.gets, 1);
@@ -174,7 +177,7 @@ impl Counters {
         number.is_multiple_of(SAMPLE).then(Instant::now)
     }
 
-    /// The get that began with [`Self::engine_get`] brought this many bytes.
+    /// Counts the bytes that the get brought which began with [`Self::engine_get`], and its time if it was timed.
     pub(crate) fn engine_got(&self, started: Option<Instant>, bytes: usize) {
         let reads = self.reads();
         add(&reads.read_bytes, bytes);
@@ -187,7 +190,7 @@ impl Counters {
         }
     }
 
-    /// So many gets asked of the engine at once, which brought this many bytes.
+    /// Counts `gets` gets that went to the engine in one call and brought `bytes` bytes.
     pub(crate) fn engine_got_many(&self, gets: usize, time: Duration, bytes: usize) {
         let reads = self.reads();
         add(&reads.gets, gets);
@@ -199,7 +202,7 @@ impl Counters {
         }
     }
 
-    /// A scan that visited this many entries.
+    /// Counts a scan that visited `entries` entries with `bytes` bytes of keys and values.
     pub(crate) fn scan(&self, entries: usize, bytes: usize) {
         let reads = self.reads();
         add(&reads.scans, 1);
@@ -207,7 +210,7 @@ impl Counters {
         add(&reads.read_bytes, bytes);
     }
 
-    /// A batch was given to the store.
+    /// Counts a batch that was written to the store.
     pub(crate) fn batch(&self, batch: &Batch) {
         let writes = &self.writes;
         let Sizes { puts, deletes, ranges, bytes } = Sizes::of(batch);
@@ -218,7 +221,7 @@ impl Counters {
         add(&writes.write_bytes, bytes);
     }
 
-    /// Changes were given to the engine, which took this long.
+    /// Counts changes that were written to the engine, and the time that this took.
     pub(crate) fn flush(&self, changes: &Counted<'_>, time: Duration) {
         let writes = &self.writes;
         let Sizes { puts, deletes, ranges, bytes } = changes.sizes.get();
@@ -230,24 +233,25 @@ impl Counters {
         add_time(&writes.flush_ns, time);
     }
 
-    /// A batch was appended to the journal, which took this long.
+    /// Counts a batch that was appended to the journal, and the time that this took.
     pub(crate) fn journal(&self, batch: &Batch, time: Duration) {
         add(&self.writes.engine_write_bytes, batch.byte_len());
         add(&self.writes.journal_batches, 1);
         add_time(&self.writes.journal_ns, time);
     }
 
-    /// A write waited this long for a flush.
+    /// Counts a write that waited this long for a flush.
     pub(crate) fn stall(&self, time: Duration) {
         add(&self.writes.stalls, 1);
         add_time(&self.writes.stall_ns, time);
     }
 }
 
-/// Changes that are counted as an engine goes through them, which for those of a generation means to find each row.
+/// Changes that are counted while an engine goes through them. Counting the changes of a generation beforehand would
+/// cost a lookup of each row.
 pub(crate) struct Counted<'a> {
     changes: &'a dyn Changes,
-    /// The most that the engine has seen in one go.
+    /// The largest totals of the passes that the engine has made.
     sizes: Cell<Sizes>,
 }
 
@@ -275,13 +279,13 @@ impl Changes for Counted<'_> {
     }
 }
 
-/// What some changes come to.
+/// Totals of a set of changes.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sizes {
     puts: usize,
     deletes: usize,
     ranges: usize,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     bytes: usize,
 }
 

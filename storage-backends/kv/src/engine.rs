@@ -1,4 +1,4 @@
-//! What a key-value engine is.
+//! The interface of a key-value engine.
 
 use crate::{Changes, KvError, Read, Table, confirmed::Durable};
 use std::{fmt::Debug, path::PathBuf};
@@ -11,42 +11,43 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// The engine's name as on the command line: `mdbx`, `rocksdb`, `cassandra`, `memory`.
     fn name(&self) -> &'static str;
 
-    /// A view of what is durable now; later writes do not change it.
+    /// Returns a view of the durable content; later writes do not change it.
     ///
     /// # Errors
     ///
     /// If the engine fails.
     fn view(&self) -> Result<Box<dyn View>, KvError>;
 
-    /// Applies the changes atomically and durably: after `Ok` they survive a power cut, after `Err` (or a crash
-    /// within the call) either all or nothing of them is there. The rules of order are those of
-    /// [`Batch`](crate::Batch); what the store hands over holds at most one put or delete a key, sorted by table
-    /// and key.
+    /// Applies the changes atomically and durably. After `Ok` they survive a power cut; after `Err`, or a crash
+    /// within the call, either all or none of them are there. The rules of order are those of
+    /// [`Batch`](crate::Batch). The changes that the store passes hold at most one put or delete a key, sorted by
+    /// table and key.
     ///
     /// # Errors
     ///
-    /// If the engine fails or takes no changes; [`KvError::DiskFull`] where that is the reason.
+    /// If the engine fails or is read-only; [`KvError::DiskFull`] if the disk is full.
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError>;
 
-    /// Whether it takes no changes. Another process may make some meanwhile.
+    /// Whether the engine takes no changes. Another process may still write to it meanwhile.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// Directory in which the store keeps a journal for the engine: worth it where a write of a few changes costs
-    /// much more than their bytes. The engine has the table of the journal besides those of its user.
+    /// Returns the directory in which the store keeps a journal for the engine: worth it where a write of a few
+    /// changes costs much more than their bytes. The engine then has the table of the journal besides those of its
+    /// user.
     fn journal_dir(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Directory beside its files for what does not fit into memory, see [`Scratch`](crate::Scratch); `None` if nothing is
-    /// to be written there, or there is no such place.
+    /// Returns the directory for data that does not fit into memory, see [`Scratch`](crate::Scratch); `None` if
+    /// nothing may be written there, or the engine has no directory.
     fn scratch_dir(&self) -> Option<PathBuf> {
         None
     }
 
-    /// The last write that is there, where the engine can tell it from any other: the store remembers elsewhere that it was
-    /// confirmed. Opening an engine with a journal checks that nothing confirmed is missing.
+    /// Returns the last commit in the engine's files, if the engine can identify it. The store keeps the last
+    /// confirmed one elsewhere, and opening an engine with a journal checks that no confirmed commit is missing.
     ///
     /// # Errors
     ///
@@ -55,21 +56,21 @@ pub trait Engine: Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Bytes of rows that the store keeps of those it read lately: worth it where reading a row that is in the engine's
-    /// memory still takes long.
+    /// Bytes of recently read rows that the store caches: worth it where reading a row takes long even from the
+    /// engine's memory.
     fn row_cache_bytes(&self) -> usize {
         0
     }
 
-    /// Bytes the engine occupies on disk; 0 where it has none.
+    /// Bytes that the engine occupies on disk; 0 for an engine in memory.
     ///
     /// # Errors
     ///
-    /// If the engine fails, or its files cannot be looked at.
+    /// If the engine fails, or the size of its files cannot be read.
     fn disk_bytes(&self) -> Result<u64, KvError>;
 
-    /// Number of entries and bytes of keys and values (estimated where exact figures would cost a scan) of
-    /// one table.
+    /// Returns the number of entries of one table and the bytes of its keys and values, estimated where exact figures
+    /// would cost a scan.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ pub struct TableStats {
     pub bytes: u64,
 }
 
-/// A consistent view of an engine, which is whatever [reads](Read). Views are shared between threads.
+/// A consistent view of an engine: anything that implements [`Read`]. Views are shared between threads.
 pub trait View: Read + Debug {}
 
 impl<T: Read + Debug> View for T {}

@@ -1,4 +1,4 @@
-//! Why a store failed. None of these is ever the fault of a block.
+//! The errors of a store. None of them is ever the fault of a block.
 
 use std::{
     io::ErrorKind,
@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-/// A key-value store failed. Cloneable, because a failed flush is reported by every later call.
+/// The error of a key-value store. It can be cloned, because a failed flush is reported by every later call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KvError {
     /// The engine reported an error.
@@ -14,29 +14,29 @@ pub enum KvError {
     Engine {
         /// Engine name.
         engine: &'static str,
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
-        /// The engine's words.
+        /// The engine's message.
         reason: String,
     },
-    /// There is no room left on the disk.
+    /// The disk is full.
     #[error("the disk is full: {action} {} failed ({reason}); free some space and run the same command again, nothing already stored is lost", path.display())]
     DiskFull {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The store's directory.
         path: PathBuf,
-        /// The engine's words.
+        /// The engine's message.
         reason: String,
     },
-    /// A file may not grow.
+    /// A file has reached the size limit of the process or the file system.
     #[error("a file has reached the size that it may have: {action} {} failed ({reason}); raise the limit of this process (`ulimit -f`), or move the directory to a file system that takes larger files, and run the same command again, nothing already stored is lost", path.display())]
     FileLimit {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The store's directory.
         path: PathBuf,
-        /// The engine's words.
+        /// The engine's message.
         reason: String,
     },
     /// A thread could not be started.
@@ -44,35 +44,35 @@ pub enum KvError {
         "cannot start a thread: {source}; raise the limit of processes and threads (`ulimit -u`, or that of the container) and run the same command again, nothing already stored is lost"
     )]
     Thread {
-        /// The operating system's words.
+        /// The operating system's error.
         source: Arc<std::io::Error>,
     },
-    /// A thread of this process panicked, which is a mistake in this program.
+    /// A thread of this process panicked, which is a bug in this program.
     #[error(
         "{thread} panicked: {said}; run the same command again, nothing already stored is lost"
     )]
     Panicked {
-        /// Which thread.
+        /// The name of the thread.
         thread: &'static str,
-        /// What the panic said.
+        /// The message of the panic.
         said: String,
     },
     /// A file of the store could not be read, written or created.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
-        /// What was being done: `create`, `open`, `lock`, …
+        /// The action that failed: `create`, `open`, `lock`, …
         action: &'static str,
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's error.
         source: Arc<std::io::Error>,
     },
-    /// Another process works in this directory.
+    /// Another process has locked this directory.
     #[error("{} is in use by another process{holder}; stop it, or choose another --datadir", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// ` (process 1234)` where it is known.
+        /// ` (process 1234)` if the number of the process is known, else empty.
         holder: String,
     },
     /// A key is longer than its table allows.
@@ -85,35 +85,36 @@ pub enum KvError {
         /// Longest key of the table.
         expected: u16,
     },
-    /// Two tables of one store share a name or a number.
+    /// Two tables of one store have the same name or the same number.
     #[error("tables {0} and {1} share a name or a number")]
     DuplicateTable(&'static str, &'static str),
-    /// A table was used that was not named when the store was opened.
+    /// A table was used that was not declared when the store was opened.
     #[error("table {0} was not declared when the store was opened")]
     UnknownTable(&'static str),
-    /// What is stored does not decode.
+    /// The stored bytes do not decode.
     #[error(
         "the store is damaged: {0}; restore a copy of the whole data directory, or import again into an empty --datadir"
     )]
     Corrupt(String),
-    /// Something is missing that was confirmed to be durable, or what bears it is damaged. What is left is an older state.
+    /// A record or commit that was confirmed to be durable is missing, or the bytes that hold it are damaged. The
+    /// rest is an older state.
     #[error(
         "the store is damaged, and blocks that were confirmed may be missing: {what}; restore a copy of the whole data directory, or go back to the last state that is whole with `polytrie db repair` and import again what came after it"
     )]
     Lost {
         /// The engine's directory.
         path: PathBuf,
-        /// Which file, what was found in it and what was expected.
+        /// The name of the file, what was found in it and what was expected.
         what: String,
     },
-    /// An earlier write failed; the store takes no more until it is opened again.
+    /// An earlier write failed; the store takes no more writes until it is opened again.
     #[error("the store takes no more writes after an earlier failure: {0}")]
     Poisoned(Box<Self>),
 }
 
 impl KvError {
-    /// The error of the operating system that a library names in its text by number, `(os error 28)`, or as a panic does,
-    /// `Os { code: 28, …`; `None` if it names none.
+    /// Finds the number of an operating system's error in the text of a library, as in `(os error 28)`, or in that of
+    /// a panic, as in `Os { code: 28, …`; `None` if the text holds none.
     pub fn of_text(action: &'static str, path: &Path, text: &str) -> Option<Self> {
         let number = |before: &str, after: char| -> Option<i32> {
             let (_, rest) = text.rsplit_once(before)?;
@@ -123,7 +124,7 @@ impl KvError {
         Some(Self::io(action, path, std::io::Error::from_raw_os_error(number)))
     }
 
-    /// What the operating system reported when something was done to a file: [`DiskFull`](Self::DiskFull) or
+    /// Converts an error that the operating system reported for a file: [`DiskFull`](Self::DiskFull) or
     /// [`FileLimit`](Self::FileLimit) where that is the reason, else [`Io`](Self::Io).
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::no_room(action, path, &source).unwrap_or_else(|| Self::Io {
@@ -133,19 +134,19 @@ impl KvError {
         })
     }
 
-    /// Something was to be written to an engine that is open for reading only.
+    /// Returns the error of a write to an engine that is open for reading only.
     pub fn read_only(path: &Path) -> Self {
         let source =
             std::io::Error::new(ErrorKind::PermissionDenied, "the store is open read-only");
         Self::io("write to", path, source)
     }
 
-    /// What the operating system reported when a thread was to be started.
+    /// Converts the error that the operating system reported when a thread was started.
     pub fn thread(source: std::io::Error) -> Self {
         Self::Thread { source: Arc::new(source) }
     }
 
-    /// The error of a file or a disk that takes no more, if the operating system's error means that.
+    /// Converts the operating system's error if it means that a file or a disk takes no more bytes; else `None`.
     pub(crate) fn no_room(
         action: &'static str,
         path: &Path,

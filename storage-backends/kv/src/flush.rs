@@ -1,4 +1,4 @@
-//! Writing generations to the engine: in the background, or by the thread that fills them.
+//! The writing of generations to the engine: in the background, or by the thread that fills them.
 
 use crate::{
     Batch, Changes, Engine, KvError, LiveSet, Worker, caught,
@@ -14,12 +14,12 @@ use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
 use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
-/// Batches the memory of which is kept, and the most bytes that one of them may take: what an ordinary block writes, several
-/// times over.
+/// Number of batches whose memory is kept for reuse, and the most bytes that one of them may take: several times what
+/// an ordinary block writes.
 const SPARE_BATCHES: usize = 4;
 pub(crate) const SPARE_BATCH_BYTES: usize = 4 << 20;
 
-/// What the handles of a store share with its flush thread.
+/// The state that the handles of a store share with its flush thread.
 pub(crate) struct StoreState {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tables: TableSet,
@@ -29,19 +29,19 @@ pub(crate) struct StoreState {
     pub(crate) head: Sharded<Unflushed>,
     /// Directory of the journal, if there is one.
     pub(crate) journal: Option<PathBuf>,
-    /// What says what was confirmed, if there is a journal.
+    /// The file of confirmed records and commits, if there is a journal.
     pub(crate) confirmed: Mutex<Option<ConfirmedFile>>,
-    /// The memory of a generation that the engine has.
+    /// The memory of a generation that was flushed, for reuse.
     pub(crate) spare: Mutex<Option<Generation>>,
-    /// The memory of batches that the overlay has.
+    /// The memory of batches that the overlay has taken in, for reuse.
     pub(crate) batches: Mutex<Vec<Batch>>,
-    /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
-    /// does; changed only when a flush has ended, before its layer is dropped.
+    /// The engine's content below the layers. The lock is held while the engine reads, which may take as long as a
+    /// disk does. The view changes only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<EngineView>>,
     pub(crate) control: Mutex<Control>,
     /// Signals the flush thread that there is something to do.
     pub(crate) work: Condvar,
-    /// Signals those who wait that a flush has ended.
+    /// Signals waiting threads that a flush has ended.
     pub(crate) ended: Condvar,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for StoreState {
     }
 }
 
-/// What is written and not in the engine, and how far it goes.
+/// The written changes that are not in the engine, and the number of the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Unflushed {
     pub(crate) layers: Layers,
@@ -63,18 +63,18 @@ pub(crate) struct Unflushed {
 pub(crate) struct Control {
     /// A frozen generation waits for the flush thread.
     pub(crate) waiting: bool,
-    /// What the engine has of the journal once it has the frozen generation.
+    /// The position in the journal that the engine has reached once it has the frozen generation.
     pub(crate) journaled: Option<Applied>,
     /// Number of the last write that is durable.
     pub(crate) durable: u64,
     /// The first failure.
     pub(crate) poison: Option<KvError>,
-    /// The last handle is gone.
+    /// The last handle was dropped.
     pub(crate) shutdown: bool,
 }
 
 impl StoreState {
-    /// Counts, if the store was opened with counters.
+    /// Counts an event, if the store was opened with counters.
     pub(crate) fn count(&self, event: impl FnOnce(&Counters)) {
         if let Some(counters) = &self.counters {
             event(counters);
@@ -91,18 +91,19 @@ impl StoreState {
         }
     }
 
-    /// Freezes the active generation, with which a file of the journal ends. There must be one, and no frozen one.
+    /// Freezes the active generation; the current file of the journal ends with it. There must be an active
+    /// generation, and no frozen one.
     pub(crate) fn freeze(&self, journaled: Option<Applied>) {
         self.control.lock().journaled = journaled;
         let mut head = self.head.write();
         head.layers.frozen = head.layers.active.take();
     }
 
-    /// Writes the frozen generation, if there is one, to the engine, and says so in [`Control`].
+    /// Writes the frozen generation, if there is one, to the engine, and records the result in [`Control`].
     ///
     /// # Errors
     ///
-    /// The engine's; the store is poisoned then. A panic counts as an error.
+    /// The engine's error; the store is poisoned then. A panic counts as an error.
     pub(crate) fn flush_frozen(&self) -> Result<(), KvError> {
         let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
         let journaled = self.control.lock().journaled;
@@ -123,17 +124,17 @@ impl StoreState {
         Ok(())
     }
 
-    /// An empty generation.
+    /// Returns an empty generation, with reused memory if there is some.
     pub(crate) fn generation(&self) -> Generation {
         self.spare.lock().take().unwrap_or_else(|| Generation::new(&self.tables))
     }
 
-    /// An empty batch.
+    /// Returns an empty batch, with reused memory if there is some.
     pub(crate) fn batch(&self) -> Batch {
         self.batches.lock().pop().unwrap_or_default()
     }
 
-    /// Keeps the memory of a batch, unless there is enough of it.
+    /// Keeps the memory of a batch for reuse, unless enough batches are kept or this one is too large.
     pub(crate) fn recycle(&self, mut batch: Batch) {
         let mut batches = self.batches.lock();
         if batches.len() < SPARE_BATCHES && batch.memory_bytes() <= SPARE_BATCH_BYTES {
@@ -142,7 +143,7 @@ impl StoreState {
         }
     }
 
-    /// Writes changes to the engine; returns a view that has them.
+    /// Writes changes to the engine; returns a view that includes them.
     pub(crate) fn write_engine(
         &self,
         changes: &dyn Changes,
@@ -157,7 +158,7 @@ impl StoreState {
         Ok(Arc::new(EngineView::of(&*self.engine)?))
     }
 
-    /// Appends a batch to the journal, counting.
+    /// Appends a batch to the journal, and counts it.
     pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<(), KvError> {
         let started = Instant::now();
         let record = journal.append(batch)?;
@@ -168,14 +169,14 @@ impl StoreState {
         Ok(())
     }
 
-    /// Reads of the engine see this from now on.
+    /// Replaces the view that reads of the engine use from now on.
     pub(crate) fn set_view(&self, view: Arc<EngineView>) {
         let old = std::mem::replace(&mut *self.view.write(), view);
         // Not under the lock: closing it may take a while.
         drop(old);
     }
 
-    /// Runs what may panic within an engine.
+    /// Runs code of an engine, and turns a panic in it into an error.
     pub(crate) fn guarded<T>(
         &self,
         action: impl FnOnce() -> Result<T, KvError>,
@@ -187,12 +188,12 @@ impl StoreState {
         })
     }
 
-    /// Records how a flush ended: with a view that has it, or with a failure. `settle` says to the head that it is in the
-    /// engine, and returns up to which write everything is.
+    /// Records how a flush ended: with a view that includes it, or with a failure. `settle` removes the flushed
+    /// changes from the head and returns the number of the last durable write.
     ///
     /// # Errors
     ///
-    /// That failure.
+    /// The failure of the flush.
     pub(crate) fn end_flush(
         &self,
         outcome: Result<Arc<EngineView>, KvError>,
@@ -225,7 +226,7 @@ impl StoreState {
         })
     }
 
-    /// The work of the flush thread.
+    /// Runs the flush thread until the store shuts down or is poisoned.
     fn run(&self) {
         loop {
             {

@@ -1,4 +1,4 @@
-//! A store that begins with what another one holds, and goes its own way in memory.
+//! Forks: stores that begin with the content of another store and then change in memory only.
 
 use crate::{
     Batch, Changes, Durability, Engine, KeyRange, KvError, Read, Scratch, Snapshot, Store,
@@ -8,20 +8,20 @@ use parking_lot::Mutex;
 use std::{ops::ControlFlow, sync::Arc};
 
 impl Store {
-    /// A store of its own that holds what this one holds now. Whatever is written to it stays in memory and goes with
-    /// it, flushed or not; neither of the two sees what happens to the other from now on.
+    /// Returns a separate store with the content that this one has now. Writes to the fork stay in memory, flushed or
+    /// not, and are lost when it is dropped. Neither store sees later changes of the other.
     ///
-    /// It keeps what a [`snapshot`](Self::snapshot) keeps, so let it go soon.
+    /// A fork keeps alive whatever a [`snapshot`](Self::snapshot) keeps alive, so drop it soon.
     ///
     /// # Errors
     ///
-    /// None that is known of: nothing is read or written yet.
+    /// None at present: nothing is read or written yet.
     pub fn fork(&self) -> Result<Self, KvError> {
         on(self.snapshot(), self.engine_name(), self.tables(), self.scratch())
     }
 }
 
-/// A store that begins with what a snapshot sees.
+/// Builds a store that begins with the content of a snapshot.
 fn on(
     snapshot: Snapshot,
     name: &'static str,
@@ -38,7 +38,7 @@ fn on(
     Store::recover(Arc::new(engine), tables, options, scratch.clone(), Damage::Refuse)
 }
 
-/// What a fork began with, and what was flushed to it since.
+/// The engine of a fork: the snapshot that it began with, plus the changes flushed since.
 #[derive(Debug)]
 struct ForkEngine {
     head: Mutex<Snapshot>,
@@ -61,7 +61,7 @@ impl Engine for ForkEngine {
             batch.push_op(table, op);
         }
         let mut head = self.head.lock();
-        // Unflushed changes above what there was: the overlay of a store is all that it takes.
+        // The changes go into the overlay of another store above the old snapshot; no engine is needed to hold them.
         let next = on(head.clone(), self.name, &self.tables, &Scratch::default())?;
         next.write(batch)?;
         *head = next.snapshot();

@@ -1,4 +1,4 @@
-//! One process a directory.
+//! The lock that keeps a directory to one process.
 
 use crate::KvError;
 use std::{
@@ -7,14 +7,14 @@ use std::{
     path::Path,
 };
 
-/// Name of the file that is locked.
+/// Name of the locked file.
 const LOCK_FILE: &str = "LOCK";
 
-/// Keeps a directory to one process for as long as it lives.
+/// A lock that keeps a directory to one process until it is dropped.
 ///
-/// The lock is the operating system's: it goes with the process, however that ends. The file stays, because
-/// removing it would let two processes hold locks on two files of the same name. In it is the number of the
-/// process, for the message that the next one shows.
+/// The lock is the operating system's, so it ends with the process, however that ends. The file stays, because
+/// removing it would let two processes hold locks on two files of the same name. It holds the number of the process,
+/// for the error message of the next one.
 #[derive(Debug)]
 pub struct DirLock {
     /// Closing it ends the lock.
@@ -51,8 +51,8 @@ impl DirLock {
     }
 }
 
-/// Who holds the lock, in the words of the error message; nothing if the file does not say. It may be read
-/// just before its holder writes it, or not be readable at all where locks are mandatory.
+/// Returns the process that holds the lock, in the words of the error message; empty if the file does not name it.
+/// The file may be read just before its holder writes it, or be unreadable where locks are mandatory.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.read_to_string(&mut text);

@@ -13,14 +13,14 @@ use std::{
     sync::Arc,
 };
 
-/// Changes made under one hold of the lock, so that readers wait microseconds for a large batch.
+/// Number of changes made before the lock is released, so that readers wait microseconds for a large batch.
 const STEP: usize = 512;
 
-/// An engine that keeps everything in memory and nothing on disk; its content goes with its last handle.
+/// An engine that keeps everything in memory and nothing on disk; its content is freed with its last handle.
 ///
-/// Ordered maps of values that carry the number of the write that made them, so a view costs nothing and a
-/// batch becomes visible at one moment. Old versions go with the first write after the last view that
-/// needed them.
+/// It has ordered maps of values that carry the number of the write that made them. So a view costs nothing, and a
+/// batch becomes visible at one moment. Old versions are removed by the first write after the last view that needed
+/// them is dropped.
 #[derive(Default)]
 pub struct MemoryEngine {
     inner: Arc<Inner>,
@@ -28,7 +28,7 @@ pub struct MemoryEngine {
 
 impl fmt::Debug for MemoryEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the content, which may be gigabytes.
+        // The content is left out, because it may be gigabytes.
         f.debug_struct("MemoryEngine").finish_non_exhaustive()
     }
 }
@@ -42,11 +42,11 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A version is `None` if its write removed the key.
+    /// The versions of each key, by table. A version is `None` if its write removed the key.
     tables: BTreeMap<u8, BTreeMap<Box<[u8]>, Versions<Value>>>,
     /// Number of the last complete write.
     head: u64,
-    /// Keys with something to remove once no view is older than the write of this number.
+    /// Keys with versions to remove once no view is older than the write of this number.
     stale: VecDeque<(u64, u8, Box<[u8]>)>,
 }
 
@@ -56,7 +56,7 @@ impl MemoryEngine {
     /// The engine's name.
     pub const NAME: &'static str = "memory";
 
-    /// An empty engine.
+    /// Creates an empty engine.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,7 +68,7 @@ impl Engine for MemoryEngine {
     }
 
     fn view(&self) -> Result<Box<dyn View>, KvError> {
-        // Under the lock, so that no write discards what this view needs before it is registered.
+        // The lock is held, so that no write discards a version that this view needs before the view is registered.
         let state = self.inner.state.read();
         let ticket = self.inner.live.enter(state.head);
         Ok(Box::new(MemoryView { inner: self.inner.clone(), ticket }))
@@ -83,7 +83,7 @@ impl Engine for MemoryEngine {
         }
         let inner = &*self.inner;
         let _writing = inner.writing.lock();
-        // What is there now stays until the batch is complete, as for any view.
+        // The current versions stay until the batch is complete, as for any view.
         let head = inner.state.read().head;
         let before = inner.live.enter(head);
         let seq = head + 1;
@@ -131,7 +131,7 @@ impl State {
     fn set(&mut self, table: u8, key: &[u8], value: Option<&[u8]>, seq: u64, live: &Live<'_>) {
         let entries = self.tables.entry(table).or_default();
         let value: Value = value.map(Into::into);
-        // One search of the map for keys that are new and for those that are not; the latter cost an allocation for it.
+        // The map is searched once for new keys and for old ones; an old key costs an allocation for this.
         match entries.entry(key.into()) {
             Entry::Vacant(new) if value.is_some() => {
                 new.insert(Versions::new(value, seq));
@@ -158,7 +158,8 @@ impl State {
         }
     }
 
-    /// Removes some of what no view sees when the oldest view is number `oldest`; whether there may be more.
+    /// Removes up to [`STEP`] keys' versions that no view sees when the oldest view is number `oldest`. Returns
+    /// whether there may be more.
     fn collect(&mut self, oldest: u64, live: &Live<'_>) -> bool {
         for _ in 0..STEP {
             let Some((_, table, key)) = self.stale.pop_front_if(|(seq, ..)| *seq <= oldest) else {
@@ -175,7 +176,7 @@ impl State {
     }
 }
 
-/// The value that is seen after write `seq`.
+/// Returns the value that is seen after write `seq`.
 fn seen(versions: &Versions<Value>, seq: u64) -> Option<&[u8]> {
     versions.at(seq)?.1.as_deref()
 }
@@ -205,7 +206,7 @@ impl Read for MemoryView {
         })
     }
 
-    /// Under one hold of the lock.
+    /// Reads all keys under one lock.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         let state = self.inner.state.read();
         let entries = state.tables.get(&table.id);
@@ -253,7 +254,7 @@ fn fill<'a>(
     }
 }
 
-/// The bounds of a range that is not empty (`BTreeMap` panics at those that are).
+/// Converts a range that is not empty to bounds. `BTreeMap` panics at empty ranges.
 fn bounds(range: KeyRange<'_>) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (Bound::Included(range.from), range.to.map_or(Bound::Unbounded, Bound::Excluded))
 }

@@ -1,9 +1,10 @@
-//! Reading, the same for a store's head, a snapshot and an engine.
+//! The interface for reading, common to a store's head, a snapshot and an engine.
 
 use crate::{KvError, Table};
 use std::ops::ControlFlow;
 
-/// Receives the entries of a scan; breaks to end it early. An error ends the scan and is returned by it.
+/// A callback for the entries of a scan. It breaks to end the scan early. An error ends the scan, and the scan
+/// returns it.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, KvError> + 'a;
 
 /// A key with its value.
@@ -24,17 +25,17 @@ impl<'a> KeyRange<'a> {
     /// The whole table.
     pub const ALL: KeyRange<'static> = KeyRange { from: &[], to: None, reverse: false };
 
-    /// From `from` on, to the end of the table.
+    /// The range from `from` on, to the end of the table.
     pub const fn from(from: &'a [u8]) -> Self {
         Self { from, to: None, reverse: false }
     }
 
-    /// `from..to`.
+    /// The range `from..to`.
     pub const fn between(from: &'a [u8], to: &'a [u8]) -> Self {
         Self { from, to: Some(to), reverse: false }
     }
 
-    /// This range, visited from its end.
+    /// Returns this range with `reverse` set: visited from the last entry to the first.
     pub const fn rev(self) -> Self {
         Self { reverse: true, ..self }
     }
@@ -50,7 +51,7 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// The first key after all keys that begin with `prefix`; `None` if there is none (a prefix of 0xff bytes).
+/// Returns the first key after all keys that begin with `prefix`; `None` if there is none (a prefix of 0xff bytes).
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|b| *b != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -60,8 +61,8 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 
 /// Read access to ordered tables.
 pub trait Read: Send + Sync {
-    /// Appends the value of `key` to `out` and returns whether it was there. The buffer is the caller's so
-    /// that reading in a loop allocates nothing.
+    /// Appends the value of `key` to `out` and returns whether the key was there. The buffer belongs to the caller,
+    /// so that reading in a loop allocates nothing.
     ///
     /// # Errors
     ///
@@ -72,35 +73,35 @@ pub trait Read: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::get_into`], or as `visit`.
+    /// Those of [`Self::get_into`], and those that `visit` returns.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
 
-    /// The values of many keys, in the order of the keys; `None` where there is none. The keys need not be sorted, and one
-    /// may be there twice; an engine mostly reads them sooner than one by one, above all where they are sorted.
+    /// Reads the values of many keys, in the order of the keys; `None` for a key that is not there. The keys need not
+    /// be sorted and may repeat. Engines mostly read them faster than one by one, above all if they are sorted.
     ///
     /// # Errors
     ///
-    /// As [`Self::get_into`].
+    /// Those of [`Self::get_into`].
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
-    /// The value of `key`.
+    /// Reads the value of `key`.
     ///
     /// # Errors
     ///
-    /// As [`Self::get_into`].
+    /// Those of [`Self::get_into`].
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         let mut out = Vec::new();
         Ok(self.get_into(table, key, &mut out)?.then_some(out))
     }
 
-    /// The first entry of a range.
+    /// Reads the first entry of a range, in the order of the range.
     ///
     /// # Errors
     ///
-    /// As [`Self::get_into`].
+    /// Those of [`Self::get_into`].
     fn first(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Entry>, KvError> {
         let mut found = None;
         self.scan(table, range, &mut |key, value| {

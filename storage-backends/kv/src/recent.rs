@@ -1,23 +1,23 @@
-//! What a view of the engine answered lately.
+//! A cache of the recent answers of an engine's view.
 //!
-//! This is a cache, and reads nothing ahead: it is for engines in which a row that is in memory still takes long, since the
-//! engine has to find the file, the block in it, and the row in that. Where reads wait for a disk, a block's rows are read
-//! by one thread when the block is run ahead, and again when it is executed. What a view answered once it answers for ever,
-//! so answers are kept beside the view, and go with it.
+//! It reads nothing ahead. It is for engines in which even a row in memory takes long to read, since the engine has
+//! to find the file, the block in it, and the row in that. Where reads wait for a disk, a block's rows are read by
+//! one thread when the block is run ahead, and again when it is executed. A view never changes its answers, so the
+//! cache belongs to the view, and is dropped with it.
 
 use crate::{Engine, KvError, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
 use std::fmt;
 
-/// Parts with a lock each.
+/// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
-/// Rows that are longer are not kept.
+/// Bytes above which a row is not cached.
 const LONGEST: usize = 4096;
-/// What a row takes beside its bytes, about.
+/// Bytes of memory of a cached row beside its key and value, estimated.
 const OVERHEAD: usize = 64;
 
-/// A view of the engine, with what it answered lately if that is worth keeping.
+/// A view of the engine, with a cache of its answers if the engine wants one.
 #[derive(Debug)]
 pub(crate) struct EngineView {
     pub(crate) view: Box<dyn View>,
@@ -25,21 +25,22 @@ pub(crate) struct EngineView {
 }
 
 impl EngineView {
-    /// The newest of the engine.
+    /// Opens the engine's newest view.
     pub(crate) fn of(engine: &dyn Engine) -> Result<Self, KvError> {
         let bytes = engine.row_cache_bytes();
         Ok(Self { view: engine.view()?, recent: (bytes > 0).then(|| Recent::new(bytes)) })
     }
 }
 
-/// Answers of one view: rows, and that there is none.
+/// The cached answers of one view: rows, and keys that have no row.
 pub(crate) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
-    /// Bytes after which the young of a shard become the old.
+    /// Bytes of a shard's young answers after which they replace the old ones.
     limit: usize,
 }
 
-/// What became known since the old were young, and what did before. What is older is forgotten all at once.
+/// One part of the cache. Answers enter the young table; when that is full, it becomes the old one, and the answers
+/// of the old one are dropped.
 #[derive(Default)]
 struct Shard {
     young: HashTable<Answer>,
@@ -48,12 +49,12 @@ struct Shard {
 }
 
 struct Answer {
-    /// Of the key.
+    /// The hash of the key.
     hash: u64,
     table: u8,
     key_len: u16,
     found: bool,
-    /// The key, then the row.
+    /// The key, followed by the row.
     bytes: Box<[u8]>,
 }
 
@@ -81,7 +82,7 @@ impl Recent {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Appends the row to `out` and returns whether there is one; `None` if that is not known.
+    /// Appends the row to `out` and returns whether there is one; `None` if the answer is not cached.
     pub(crate) fn get(&self, table: Table, key: (&[u8], u64), out: &mut Vec<u8>) -> Option<bool> {
         let shard = self.shard(key.1).lock();
         let is_it = |answer: &Answer| answer.is_of(table, key.0);
@@ -90,7 +91,7 @@ impl Recent {
         Some(answer.found)
     }
 
-    /// Keeps what the view answered.
+    /// Caches an answer of the view; `None` stands for a key without a row.
     pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
         if row.is_some_and(|row| row.len() > LONGEST) {
             return;
@@ -105,7 +106,7 @@ impl Recent {
             shard.bytes = 0;
         }
         let is_it = |answer: &Answer| answer.is_of(table, key.0);
-        // Perhaps another thread has asked meanwhile.
+        // Another thread may have cached the same key meanwhile.
         if let Entry::Vacant(place) = shard.young.entry(key.1, is_it, |answer| answer.hash) {
             place.insert(answer);
             shard.bytes += bytes;

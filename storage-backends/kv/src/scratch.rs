@@ -1,13 +1,14 @@
-//! What does not fit into memory and goes with the process: one store on disk for all of it.
+//! Scratch data: one store on disk for all that does not fit into memory and is deleted when the process ends.
 //!
 //! ```text
 //! ENGINE/scratch-…/      beside the files of an engine that is written to disk; the next opening removes what a crash left
-//! TMPDIR/polytrie-…/     where there is no such place: rows in memory, or an engine that takes no changes
+//! TMPDIR/polytrie-…/     where there is no such directory: an engine in memory, or one that takes no changes
 //!   Scratch0 … Scratch7  number of the part ‖ number of the table ‖ key ► value
 //! ```
 //!
-//! A caller that needs room gets a [`Part`]: rows of its own, which go when it is dropped. Many of them are one store with one
-//! map of memory, because a map takes terabytes of address space, of which there is room for a few dozen.
+//! A caller that needs space gets a [`Part`]: a separate set of rows, which are deleted when it is dropped. All parts
+//! share one store with one memory map, because a map takes terabytes of address space, enough for only a few dozen
+//! maps.
 
 use crate::{
     Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Store, StoreOptions, Table,
@@ -23,7 +24,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A part mostly has a table for itself, which is emptied at once. Where there are more parts, they share tables.
+/// The tables of the store. A part mostly has a table for itself, which is emptied at once. Where there are more
+/// parts, they share tables.
 const TABLES: [Table; 8] = [
     Table::new(0, "Scratch0", Table::KEY_LIMIT),
     Table::new(1, "Scratch1", Table::KEY_LIMIT),
@@ -35,26 +37,26 @@ const TABLES: [Table; 8] = [
     Table::new(7, "Scratch7", Table::KEY_LIMIT),
 ];
 
-/// How the names of directories beside an engine's files begin.
+/// The prefix of the directory names beside an engine's files.
 const PREFIX: &str = "scratch-";
 /// Bytes before each key: the numbers of part and table.
 const HEAD: usize = 9;
-/// Bytes of rows that are written at once.
+/// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
-/// Rows that are read at once.
+/// Number of rows that are read at once.
 const PAGE: usize = 256;
-/// Most bytes of the store: much less address space than a store of blocks takes.
+/// Largest size of the store in bytes: much less address space than a store of blocks takes.
 const MOST_BYTES: u64 = 1 << 40;
 
-/// Where parts are made. Nothing is on disk as long as there is none.
+/// A source of parts. Nothing is on disk as long as there is no part.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch(Arc<Place>);
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Where its directory is made; the system's directory for temporary files without.
+    /// The directory in which the store's directory is created; the system's directory for temporary files if `None`.
     within: Option<PathBuf>,
-    /// Goes with the last part.
+    /// The open store, which is closed with the last part.
     opened: Mutex<Weak<Opened>>,
 }
 
@@ -64,22 +66,23 @@ struct Opened {
     store: Store,
     _dir: TempDir,
     parts: Mutex<Parts>,
-    /// Held by the one write at a time.
+    /// The lock that the one running write holds.
     writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Parts {
-    /// Number of the next one.
+    /// Number of the next part.
     next: u64,
-    /// How many have rows in each table.
+    /// Number of parts that have rows in each table.
     sharing: [usize; TABLES.len()],
-    /// Those that were dropped while their rows are still there, with their tables.
+    /// Numbers of dropped parts whose rows are still in the store, with their tables.
     dropped: Vec<(u64, usize)>,
 }
 
 impl Scratch {
-    /// In this directory, from which what a crash left there is removed; without one, in that for temporary files.
+    /// Returns scratch space in `within`, and removes what a crash left there; in the directory for temporary files
+    /// if `None`.
     pub(crate) fn new(within: Option<PathBuf>) -> Result<Self, KvError> {
         if let Some(dir) = &within {
             remove_left_over(dir)?;
@@ -87,11 +90,11 @@ impl Scratch {
         Ok(Self(Arc::new(Place { within, opened: Mutex::default() })))
     }
 
-    /// An empty part.
+    /// Creates an empty part.
     ///
     /// # Errors
     ///
-    /// If there is no store yet and none can be made.
+    /// If there is no store yet and none can be created.
     pub fn part(&self) -> Result<Part, KvError> {
         let mut known = self.0.opened.lock();
         let opened = match known.upgrade() {
@@ -129,7 +132,7 @@ impl Opened {
             max_bytes: Some(MOST_BYTES),
             ..MdbxOptions::new(dir.path(), &TABLES)
         };
-        // What goes here is to leave memory.
+        // Scratch data goes directly to the engine, to free memory, so no thread has to flush.
         let options =
             StoreOptions { background: false, counters: false, ..StoreOptions::default() };
         let store = Store::open(Arc::new(MdbxEngine::open(engine)?), &TABLES, options)?;
@@ -137,7 +140,7 @@ impl Opened {
         Ok(Self { store, _dir: dir, parts, writing })
     }
 
-    /// What removes the rows of parts that were dropped.
+    /// Returns a batch that removes the rows of dropped parts.
     fn remove_dropped(&self) -> Batch {
         let mut batch = Batch::new();
         let mut parts = self.parts.lock();
@@ -157,8 +160,8 @@ impl Opened {
     }
 }
 
-/// Rows of their own in a store that they share with other parts. Handles are cheap to clone; the rows go with the last.
-/// It may be used with any tables, which are not declared.
+/// A separate set of rows in a store that it shares with other parts. Handles are cheap to clone; the rows are
+/// deleted with the last one. A part may be used with any tables, which need not be declared.
 #[derive(Debug, Clone)]
 pub struct Part(Arc<Owned>);
 
@@ -166,12 +169,12 @@ pub struct Part(Arc<Owned>);
 struct Owned {
     opened: Arc<Opened>,
     number: u64,
-    /// In which of the tables it is.
+    /// The index in [`TABLES`] of the part's table.
     table: usize,
 }
 
 impl Part {
-    /// Writes; not durably, and in portions, so that after a failure some of it may be there.
+    /// Writes a batch; not durably, and in portions, so that after a failure a part of the batch may be there.
     ///
     /// # Errors
     ///
@@ -200,7 +203,7 @@ impl Part {
         opened.store.engine_write(&rows)
     }
 
-    /// The rows of a range in order, a page of them in memory.
+    /// Returns the rows of a range in order; one page of them is in memory at a time.
     pub fn rows(
         &self,
         table: Table,
@@ -223,7 +226,7 @@ impl Part {
                     page.clear();
                     return Some(Err(error));
                 }
-                // One more than a page, to know where the next one begins.
+                // One row beyond the page shows where the next page begins.
                 if page.len() > PAGE {
                     next = page.pop_back().map(|(key, _)| key);
                 }
@@ -232,7 +235,7 @@ impl Part {
         })
     }
 
-    /// The error for rows that are not what was written: nothing that is kept is damaged.
+    /// Returns the error for rows that do not decode. Only scratch data is affected; nothing that is kept is damaged.
     pub fn unreadable(what: &str) -> KvError {
         KvError::Engine {
             engine: "scratch",
@@ -277,7 +280,7 @@ impl Read for Part {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // The next write removes its rows: any thread may let go of them last.
+        // The next write removes the rows: any thread may drop the part last.
         self.opened.parts.lock().dropped.push((self.number, self.table));
     }
 }
@@ -317,7 +320,7 @@ mod tests {
         part.write(&batch).unwrap();
     }
 
-    /// Entries in the store of a part, those of other parts too.
+    /// Counts the entries in the store of a part, including those of other parts.
     fn stored(part: &Part) -> usize {
         let store = &part.0.opened.store;
         TABLES.iter().map(|table| entries(store, *table, KeyRange::ALL).len()).sum()
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn parts_do_not_see_each_other() {
         let scratch = Scratch::default();
-        // More than there are tables.
+        // There are more parts than tables.
         let parts: Vec<Part> = (0..20).map(|_| scratch.part().unwrap()).collect();
         for (n, part) in (0u8..).zip(&parts) {
             put(part, ROWS, &[(b"a", &[n]), (b"b", &[n, n]), (&[0xff; 8], b"last")]);
@@ -368,7 +371,7 @@ mod tests {
         }
         let last = parts.pop().unwrap();
         assert_eq!(stored(&last), 40);
-        // One half of a table, and all of another one.
+        // Half of the parts of one table are dropped, and all parts of another.
         parts.retain(|part| part.0.number % 3 == 0 || part.0.table == 0);
         let left = parts.len() + 1;
         put(&last, ROWS, &[]);
@@ -407,7 +410,7 @@ mod tests {
         };
         Scratch::new(Some(dir.path().to_owned())).unwrap();
         assert!(!left.exists() && dir.path().join("journal.1").exists());
-        // Through a store, beside the files of its engine.
+        // The part comes through a store, and lies beside the files of its engine.
         let store = Store::open(engine(), &[ROWS], StoreOptions::default()).unwrap();
         let part = store.fork().unwrap().scratch().part().unwrap();
         put(&part, ROWS, &[(b"a", b"1")]);

@@ -1,4 +1,4 @@
-//! Spreading what many threads touch over several cache lines.
+//! Locks and numbers that spread the accesses of many threads over several cache lines.
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
@@ -9,25 +9,24 @@ use std::{
     },
 };
 
-/// A small number of this thread: 0 for the first thread that asks, 1 for the second, and so on. Reduced
-/// modulo a number of shards it gives every thread a shard of its own as long as there are enough.
+/// Returns a small number for this thread: 0 for the first thread that calls this, 1 for the second, and so on.
+/// Modulo a number of shards, it gives every thread a separate shard as long as there are enough.
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    // During the destruction of a thread's locals any shard does.
+    // While a thread's locals are destroyed, any shard serves.
     NUMBER.try_with(|number| *number).unwrap_or_default()
 }
 
-/// A readers-writer lock for what is read all the time and written seldom.
+/// A readers-writer lock for data that is read all the time and written seldom.
 ///
-/// An ordinary one is a counter that all readers change: two threads that read in a loop spend more time on
-/// handing its cache line to each other than on reading. Here every thread locks a shard of its own, and a
-/// writer locks all of them.
+/// An ordinary lock is a counter that all readers change: two threads that read in a loop spend more time on moving
+/// its cache line than on reading. Here every thread locks a separate shard, and a writer locks all of them.
 ///
-/// A thread that holds a read guard must not ask for a second one: a writer may wait in between. A panic under a
-/// guard does not poison it; those who may leave something half done see to that themselves.
+/// A thread that holds a read guard must not request a second one: a writer may wait in between. A panic under a
+/// guard does not poison the lock; callers that may leave a half-done change handle that themselves.
 pub(crate) struct Sharded<T>(ShardedLock<T>);
 
 impl<T> Sharded<T> {
@@ -43,7 +42,7 @@ impl<T> Sharded<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, when no other thread has the lock.
+    /// Returns the value without locking; the exclusive reference shows that no other thread has the lock.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,7 +50,7 @@ impl<T> Sharded<T> {
 
 impl<T> fmt::Debug for Sharded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the value: the caller may hold a guard.
+        // The value is left out, because the caller may hold a guard.
         f.debug_struct("Sharded").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! A store at one moment.
+//! Snapshots: a store at one moment.
 
 use crate::{
     KeyRange, KvError, Read, Table, Ticket, Visit,
@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Instant};
 
 /// A consistent view of a store at one moment, unflushed writes included. Clones share it.
 ///
-/// It stays valid, and readable, after the store is gone.
+/// It stays valid, and readable, after the store is dropped.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     inner: Arc<Inner>,
@@ -22,17 +22,17 @@ struct Inner {
     shared: Arc<StoreState>,
     layers: Layers,
     view: Arc<EngineView>,
-    /// Keeps the versions that are seen here.
+    /// The ticket that keeps the versions which this snapshot sees.
     ticket: Ticket,
 }
 
 impl Snapshot {
     pub(crate) fn take(shared: &Arc<StoreState>) -> Self {
-        // Under the lock, so that no write discards a version before the ticket is there to keep it.
+        // The lock is held, so that no write discards a version before the ticket keeps it.
         let head = shared.head.read();
         let inner = Inner {
             layers: head.layers.clone(),
-            // Perhaps newer than the layers; what it has more is what the frozen layer has.
+            // The view may be newer than the layers; it then includes what the frozen layer has.
             view: shared.view.read().clone(),
             ticket: shared.live.enter(head.seq),
             shared: shared.clone(),
@@ -40,7 +40,7 @@ impl Snapshot {
         Self { inner: Arc::new(inner) }
     }
 
-    /// A snapshot of what is in the engine, without what was written since.
+    /// Takes a snapshot of the engine's content, without the changes written since.
     pub(crate) fn take_flushed(shared: &Arc<StoreState>) -> Self {
         let ticket = shared.live.enter(shared.head.read().seq);
         let (layers, view) = (Layers::default(), shared.view.read().clone());
@@ -65,7 +65,7 @@ impl Read for Snapshot {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let mut values = vec![None; keys.len()];
-        // Of the keys that only the engine knows: their places.
+        // Indices of the keys that no layer knows and the engine must look up.
         let mut rest = Vec::new();
         for (place, key) in keys.iter().enumerate() {
             let position = shared.tables.key_position(table, key)?;
@@ -121,7 +121,7 @@ impl Read for Snapshot {
 }
 
 impl StoreState {
-    /// Reads what the engine has, counting.
+    /// Reads a key from the engine, and counts the read.
     pub(crate) fn engine_get(
         &self,
         view: &EngineView,
@@ -138,7 +138,7 @@ impl StoreState {
         Ok(found)
     }
 
-    /// Reads what the engine answered lately, counting; `None` if that is not known.
+    /// Reads a key from the cache of the engine's recent answers, and counts the read; `None` if it is not cached.
     fn recent_get(
         &self,
         view: &EngineView,
@@ -151,14 +151,14 @@ impl StoreState {
         Some(found)
     }
 
-    /// Keeps what the engine answered, if it is worth that.
+    /// Caches an answer of the engine, if the engine has a cache.
     fn keep(&self, view: &EngineView, table: Table, key: &[u8], row: Option<&[u8]>) {
         if let Some(recent) = &view.recent {
             recent.put(table, (key, hash(&self.hasher, key)), row);
         }
     }
 
-    /// Reads many keys of the engine at once, counting.
+    /// Reads many keys from the engine in one call, and counts the reads.
     fn engine_get_many(
         &self,
         view: &EngineView,

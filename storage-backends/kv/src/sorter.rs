@@ -1,7 +1,7 @@
-//! Anything brought into order, however much it is.
+//! Sorting of any number of items.
 //!
-//! What does not fit into memory goes to a scratch store in sorted runs, which are merged in the end: each thing is written
-//! and read once more, in order.
+//! Items that do not fit into memory go to a scratch store in sorted runs, which are merged at the end. So each item
+//! is written and read once more, in order.
 
 use crate::{
     Batch, KvError, Table, prefix_end,
@@ -9,42 +9,42 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BinaryHeap, iter, mem};
 
-/// Number of a run ‖ key → value.
+/// The table of runs: number of a run ‖ key → value.
 const RUNS: Table = Table::new(0, "Runs", Table::KEY_LIMIT);
 
-/// What can be sorted.
+/// An item that can be sorted.
 pub trait Sortable: Sized + 'static {
-    /// What it is sorted by: keys compare as their bytes do.
+    /// The sort key; keys compare as their bytes do.
     type Key: Ord + AsRef<[u8]>;
 
-    /// Its key.
+    /// Returns the item's key.
     fn key(&self) -> Self::Key;
 
-    /// All else that there is to it, as bytes.
+    /// Returns the rest of the item, beside its key, as bytes.
     fn value(&self) -> Vec<u8>;
 
-    /// Reads a value back from its row; `None` if the bytes are not those of one.
+    /// Decodes an item from its row; `None` if the bytes do not decode.
     fn from_row(key: &[u8], value: &[u8]) -> Option<Self>;
 }
 
-/// Takes things in any order and gives them away sorted.
+/// A sorter, which takes items in any order and returns them sorted.
 #[derive(Debug)]
 pub struct Sorter<T> {
     scratch: Scratch,
-    /// How many are held in memory at most.
+    /// Largest number of items in memory.
     most: usize,
     held: Vec<T>,
-    /// Where full runs are, and how many.
+    /// The part that holds the full runs, and their number.
     spilled: Option<(Part, u32)>,
 }
 
 impl<T: Sortable> Sorter<T> {
-    /// An empty one that holds so many in memory at most.
+    /// Creates an empty sorter that holds at most `most` items in memory.
     pub const fn new(scratch: Scratch, most: usize) -> Self {
         Self { scratch, most, held: Vec::new(), spilled: None }
     }
 
-    /// Adds one. Of those that have the same key, one at least is given away.
+    /// Adds an item. Of several items with the same key, at least one is returned.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<T: Sortable> Sorter<T> {
         Ok(())
     }
 
-    /// Gives everything away in order; what is added next begins anew.
+    /// Returns all items in order and leaves the sorter empty.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<T: Sortable> Sorter<T> {
         });
         let last: Run<'_, T> = Box::new(mem::take(&mut self.held).into_iter().map(Ok));
         let mut runs: Vec<_> = spilled.chain([last]).collect();
-        // The first of each run, and the order of these.
+        // The first item of each run, and the order of these items.
         let mut heads: Vec<Option<T>> = Vec::with_capacity(runs.len());
         let mut order = BinaryHeap::with_capacity(runs.len());
         for (number, run) in runs.iter_mut().enumerate() {
@@ -103,7 +103,7 @@ impl<T: Sortable> Sorter<T> {
             let next = match runs[number].next().transpose() {
                 Ok(next) => next,
                 Err(error) => {
-                    // Nothing after that would be in order.
+                    // No item after the failed one would be in order.
                     order.clear();
                     return Some(Err(error));
                 }
@@ -114,7 +114,7 @@ impl<T: Sortable> Sorter<T> {
     }
 }
 
-/// Things in order; after an error there are no more.
+/// An iterator over items in order; it ends after an error.
 pub type Run<'a, T> = Box<dyn Iterator<Item = Result<T, KvError>> + 'a>;
 
 #[cfg(test)]
@@ -153,10 +153,10 @@ mod tests {
     fn everything_comes_out_once_and_sorted() {
         const MOST: usize = 100;
         let mut sorter = Sorter::new(Scratch::default(), MOST);
-        // The second time after the runs of the first one.
+        // From the second round on, the sorter has already been drained.
         for count in [0, 1, MOST as u32 - 1, MOST as u32, 20 * MOST as u32 + 7, 5] {
             for n in 0..count {
-                // In an order of its own: the factor is a unit.
+                // The order is scrambled: the factor is invertible modulo 2^32.
                 sorter.add(Number::new(n.wrapping_mul(2_654_435_761))).unwrap();
                 assert!(sorter.held.len() < MOST);
             }

@@ -1,4 +1,4 @@
-//! The store: an engine with an overlay of unflushed blocks.
+//! The store: an engine below an overlay of unflushed blocks.
 
 use crate::{
     Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Read,
@@ -20,43 +20,43 @@ use std::{
     time::Instant,
 };
 
-/// When a write becomes durable, so that no failure of the machine takes it away.
+/// The moment at which a write becomes durable, so that no failure of the machine can undo it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Before [`Store::write`] returns: in the journal where the engine has one, else in the engine.
+    /// Durable before [`Store::write`] returns: in the journal where the engine has one, else in the engine.
     EveryWrite,
-    /// With the next flush into the engine, which begins when enough has gathered ([`StoreOptions::flush_every`],
-    /// [`StoreOptions::overlay_bytes`]) or when [`Store::flush`] asks for it. After a crash the last writes may be missing.
+    /// Durable with the next flush into the engine. A flush begins when enough is unflushed
+    /// ([`StoreOptions::flush_every`], [`StoreOptions::overlay_bytes`]) or when [`Store::flush`] is called. After a
+    /// crash the last writes may be missing.
     #[default]
     Deferred,
-    /// With the next flush, which no write begins: the caller asks [`Store::is_full`], does what must come first, and calls
-    /// [`Store::begin_flush`].
+    /// Durable with the next flush, which no write begins: the caller checks [`Store::is_full`], writes what must be
+    /// durable before, and calls [`Store::begin_flush`].
     ByHand,
 }
 
-/// How a store behaves.
+/// The options of a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// When a write becomes durable.
+    /// The moment at which a write becomes durable.
     pub durability: Durability,
     /// Number of batches (blocks) after which they are flushed into the engine; at least 1.
     pub flush_every: u64,
-    /// Bytes of memory of unflushed changes, or of their records in the journal, after which they are flushed into the
-    /// engine. As much again may be in use while that flush runs.
+    /// Bytes of memory of unflushed changes, or of their records in the journal, after which they are flushed into
+    /// the engine. As much again may be in use while that flush runs.
     pub overlay_bytes: usize,
-    /// Whether flushes run on a thread of their own. If not, the write that fills the overlay returns after
-    /// the flush.
+    /// Whether flushes run on a separate thread. If not, the write that fills the overlay returns after the flush.
     pub background: bool,
     /// Whether reads and writes are counted.
     pub counters: bool,
 }
 
 impl StoreOptions {
-    /// [`Self::flush_every`] unless something else is asked for. Mostly the bytes come first: so many blocks are few bytes
-    /// only where they are small, and then executing them again after a crash is a matter of seconds.
+    /// The default of [`Self::flush_every`]. Mostly the limit of bytes is reached first: this many blocks are few
+    /// bytes only where the blocks are small, and then executing them again after a crash takes seconds.
     pub const FLUSH_EVERY: u64 = 4096;
-    /// [`Self::overlay_bytes`] unless something else is asked for. A flush rewrites each page that any of its changes is in;
-    /// the more changes it has, the more of them share a page. But the last one has nothing that runs beside it.
+    /// The default of [`Self::overlay_bytes`]. A flush rewrites each page that holds a change; the more changes it
+    /// has, the more of them share a page. But nothing overlaps with the last flush of a run.
     pub const OVERLAY_BYTES: usize = 128 << 20;
 }
 
@@ -72,74 +72,74 @@ impl Default for StoreOptions {
     }
 }
 
-/// What is written and not yet in the engine.
+/// The written changes that are not in the engine yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Pending {
     /// Number of batches.
     pub batches: u64,
-    /// Bytes of memory they take.
+    /// Bytes of memory of these batches.
     pub bytes: usize,
 }
 
-/// How far a store is written, counted in batches, those of engine writes included.
+/// The progress of a store's writes, counted in batches, direct writes to the engine included.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Number of the last batch.
     pub written: u64,
-    /// Number of the last batch of which it is known that it, and all before it, are durable.
+    /// Number of the last batch that is known to be durable together with all batches before it.
     pub durable: u64,
 }
 
 /// A key-value store. Handles are cheap to clone and share everything.
 ///
-/// A [`write`](Self::write) is atomic and seen at once by every reader of the store. When it is durable is an option of the
-/// store: [`Durability`]. A flush is one write of the engine and holds whole batches, in the order in which they were
-/// written; so after a crash the store is as it was after some earlier batch.
+/// A [`write`](Self::write) is atomic and seen at once by every reader of the store. The option [`Durability`] says
+/// when it is durable. A flush is one write of the engine and holds whole batches, in the order in which they were
+/// written. So after a crash the store is as it was after some earlier batch.
 ///
-/// **Dropping the last handle does not flush.** A flush that has begun is completed; what was written after
-/// it and is not durable is gone, as in a crash. Call [`flush`](Self::flush) before.
+/// **Dropping the last handle does not flush.** A flush that has begun is completed; later writes that are not
+/// durable are lost, as in a crash. Call [`flush`](Self::flush) before.
 ///
-/// After a failed flush the store is *poisoned*: it can still be read, unflushed blocks included, but every
-/// later write or flush reports [`KvError::Poisoned`] with the first failure.
+/// After a failed flush the store is *poisoned*: it can still be read, unflushed blocks included, but every later
+/// write or flush reports [`KvError::Poisoned`] with the first failure.
 #[derive(Debug, Clone)]
 pub struct Store {
     handle: Arc<Handle>,
 }
 
-/// What goes with the last handle.
+/// The part of a store that is dropped with the last handle.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<StoreState>,
-    /// Held by the one write at a time.
+    /// The lock that the one running write holds.
     writing: Mutex<Writing>,
     options: StoreOptions,
     scratch: Scratch,
-    /// Whether a flush was asked for that has not begun.
+    /// Whether [`Store::ask_flush`] was called since the last flush began.
     asked: AtomicBool,
     /// The flush thread, if there is one.
     thread: Option<Worker>,
 }
 
-/// What only the one write at a time needs.
+/// The state that only the running write needs.
 #[derive(Debug, Default)]
 struct Writing {
     journal: Option<Journal>,
-    /// Number of the last write before which, itself included, all are in the journal or in the engine.
+    /// Number of the last write such that it and all writes before it are in the journal or in the engine.
     covered: u64,
 }
 
-/// A batch smaller than this is put into journal and overlay one after the other: a thread would cost more than
-/// it saves.
+/// Bytes below which a batch is put into journal and overlay one after the other: a thread would cost more than it
+/// saves.
 const PARALLEL_BYTES: usize = 256 << 10;
 
 impl Store {
-    /// Opens a store on an engine, for a set of tables. What its journal has and the engine does not is unflushed
-    /// again.
+    /// Opens a store on an engine, for a set of tables. Batches that the journal has and the engine lacks become
+    /// unflushed batches again.
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; whatever the engine reports; [`KvError::Lost`] if something is damaged or missing that was
-    /// confirmed.
+    /// [`KvError::DuplicateTable`]; any error of the engine; [`KvError::Lost`] if a confirmed record or commit is
+    /// damaged or missing.
     pub fn open(
         engine: Arc<dyn Engine>,
         tables: &[Table],
@@ -149,12 +149,12 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
 
-    /// Opens a store of which something is missing that was confirmed, at the last state that is whole. What the journal
-    /// has behind that is removed for ever.
+    /// Opens a damaged store, from which a confirmed record or commit is missing, at its last whole state. The
+    /// records of the journal behind that state are removed for ever.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub fn repair(
         engine: Arc<dyn Engine>,
         tables: &[Table],
@@ -164,7 +164,8 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::GiveUp)
     }
 
-    /// Opens a store that puts what does not fit into memory into this scratch store: of a fork, that of another store.
+    /// Opens a store that uses the given scratch space for data that does not fit into memory. A fork uses that of
+    /// the store it comes from.
     pub(crate) fn recover(
         engine: Arc<dyn Engine>,
         declared: &[Table],
@@ -211,7 +212,7 @@ impl Store {
         Ok(Self { handle: Arc::new(handle) })
     }
 
-    /// A store in memory with default options.
+    /// Creates a store in memory with default options.
     ///
     /// # Errors
     ///
@@ -220,60 +221,62 @@ impl Store {
         Self::open(Arc::new(MemoryEngine::new()), tables, StoreOptions::default())
     }
 
-    /// The store as it is now, whatever is written or flushed later.
+    /// Returns the store as it is now; later writes and flushes do not change the snapshot.
     ///
-    /// A snapshot costs little to take, but keeps what it sees: unflushed blocks in memory, pages in the
-    /// engine's file. Let it go soon.
+    /// A snapshot costs little to take, but keeps alive what it sees: unflushed blocks in memory, pages in the
+    /// engine's file. Drop it soon.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.handle.shared)
     }
 
-    /// The store as the last flush into the engine left it, which is what is still there if the next one fails.
+    /// Returns the store as of the last flush into the engine. This is the content that remains if the next flush
+    /// fails.
     pub fn flushed(&self) -> Snapshot {
         Snapshot::take_flushed(&self.handle.shared)
     }
 
-    /// Writes a batch: all of it is seen by readers, or nothing. With [`Durability::EveryWrite`] it is durable when this
+    /// Writes a batch: readers see all of it or nothing. With [`Durability::EveryWrite`] it is durable when this
     /// returns.
     ///
-    /// Waits if overlay or journal are full and the flush before has not ended.
+    /// Waits if the overlay or the journal is full and the flush before has not ended.
     ///
     /// # Errors
     ///
-    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`], with nothing changed. [`KvError::Poisoned`] after a failed
-    /// flush. What journal or engine report of this write or of the flush that it begins and waits for; the batch may be
-    /// seen then, but will not become durable.
+    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`], with nothing changed. [`KvError::Poisoned`] after a
+    /// failed flush. Any error of the journal or the engine during this write, or during a flush that it begins and
+    /// waits for. Readers may see the batch then, but it will not become durable.
     pub fn write(&self, batch: Batch) -> Result<(), KvError> {
         self.handle.check(&batch)?;
         self.handle.write(batch)
     }
 
-    /// Whether enough has gathered for a flush, or one was [asked for](Self::ask_flush).
+    /// Whether enough changes are unflushed for a flush, or a flush was [requested](Self::ask_flush).
     pub fn is_full(&self) -> bool {
         self.handle.asked.load(Relaxed) || self.handle.has_full()
     }
 
-    /// Whether the caller begins flushes ([`Durability::ByHand`]), which others leave to it then.
+    /// Whether only the caller begins flushes ([`Durability::ByHand`]).
     pub fn is_flushed_by_hand(&self) -> bool {
         self.handle.options.durability == Durability::ByHand
     }
 
-    /// Asks for a flush of a store that is flushed by hand: until one begins, [`is_full`](Self::is_full) says that it is time.
-    /// For a layer that has to wait until its writes are durable, and does not know what the caller makes durable before.
+    /// Requests a flush of a store that is flushed by hand: [`is_full`](Self::is_full) returns true until a flush
+    /// begins. For a layer that must wait until its writes are durable, and does not know what the caller makes
+    /// durable before them.
     pub fn ask_flush(&self) {
         self.handle.asked.store(true, Relaxed);
     }
 
-    /// Begins a flush if enough has gathered. Waits until the one before has ended. One that was
-    /// [asked for](Self::ask_flush) has ended itself when this returns.
+    /// Begins a flush if enough changes are unflushed. Waits until the flush before has ended. A flush that was
+    /// [requested](Self::ask_flush) has itself ended when this returns.
     ///
     /// # Errors
     ///
-    /// What an earlier flush reported, [`KvError::Poisoned`] if a write has failed before; where flushes do not run in the
-    /// background, what this one does.
+    /// The error of an earlier flush; [`KvError::Poisoned`] if a write has failed before; and, where flushes do not
+    /// run in the background, the error of this flush.
     pub fn begin_flush(&self) -> Result<(), KvError> {
         let mut writing = self.handle.writing.lock();
-        // A batch is seen that the journal did not take: it will not become durable.
+        // Readers see a batch that the journal did not take; it will not become durable.
         self.handle.shared.check_poison()?;
         if self.handle.asked.load(Relaxed) {
             return self.handle.checkpoint(writing);
@@ -281,46 +284,47 @@ impl Store {
         self.handle.make_room(&mut writing)
     }
 
-    /// Returns when everything written so far is durable: in the journal or in the engine. Does nothing with
+    /// Waits until everything written so far is durable, in the journal or in the engine. Does nothing with
     /// [`Durability::EveryWrite`].
     ///
     /// # Errors
     ///
-    /// What the engine reports; [`KvError::Poisoned`] if an earlier flush has failed.
+    /// The engine's error; [`KvError::Poisoned`] if an earlier flush has failed.
     pub fn flush(&self) -> Result<(), KvError> {
         let mut writing = self.handle.writing.lock();
         self.handle.shared.check_poison()?;
         if self.handle.is_covered(&mut writing) { Ok(()) } else { self.handle.checkpoint(writing) }
     }
 
-    /// Returns when everything written so far is in the engine.
+    /// Waits until everything written so far is in the engine.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// Those of [`flush`](Self::flush).
     pub fn checkpoint(&self) -> Result<(), KvError> {
         self.handle.checkpoint(self.handle.writing.lock())
     }
 
-    /// An empty batch, mostly in the memory of one that was written: to touch it costs less than to have the system find
-    /// and clear other memory for each block.
+    /// Returns an empty batch, mostly with the memory of one that was written. Reusing memory costs less than having
+    /// the system find and clear new memory for each block.
     pub fn batch(&self) -> Batch {
         self.handle.shared.batch()
     }
 
-    /// Writes a batch to the engine without keeping it in memory, and returns when it is durable. What is
-    /// not flushed yet is flushed before. For big initial loads: a genesis of millions of accounts, written
-    /// in parts in the order of the keys.
+    /// Flushes all earlier writes, then writes a batch to the engine without keeping it in memory. It is durable when
+    /// this returns. For big initial loads: a genesis of millions of accounts, written in parts in the order of the
+    /// keys.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write) and [`flush`](Self::flush).
+    /// Those of [`write`](Self::write) and [`flush`](Self::flush).
     pub fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {
         self.handle.check(batch)?;
         self.handle.engine_write(batch)
     }
 
-    /// What is written and not yet in the engine. Some of it, or all, may be durable in the journal.
+    /// Returns the size of the written changes that are not in the engine yet. Some of them, or all, may be durable
+    /// in the journal.
     pub fn pending(&self) -> Pending {
         let head = self.handle.shared.head.read();
         let mut pending = Pending::default();
@@ -332,53 +336,53 @@ impl Store {
         pending
     }
 
-    /// How far it is written, and how far durably.
+    /// Returns the number of the last written batch and that of the last durable one.
     pub fn progress(&self) -> Progress {
         let writing = self.handle.writing.lock();
         let durable = self.handle.shared.control.lock().durable.max(writing.covered);
         Progress { written: self.handle.shared.head.read().seq, durable }
     }
 
-    /// What was counted since the store was opened; zeros if it was opened without counters.
+    /// Returns the counts since the store was opened; zeros if it was opened without counters.
     pub fn counters(&self) -> CountersSnapshot {
         self.handle.shared.counters.as_ref().map(Counters::snapshot).unwrap_or_default()
     }
 
-    /// Where those who work on this store put what does not fit into memory and need not be kept.
+    /// Returns the scratch space for data that does not fit into memory and need not be kept.
     pub fn scratch(&self) -> &Scratch {
         &self.handle.scratch
     }
 
-    /// The engine's name, as on the command line.
+    /// Returns the engine's name, as on the command line.
     pub fn engine_name(&self) -> &'static str {
         self.handle.shared.engine.name()
     }
 
-    /// The tables the store was opened with.
+    /// Returns the tables that the store was opened with.
     pub fn tables(&self) -> &[Table] {
         self.handle.shared.tables.as_slice()
     }
 
-    /// Bytes on disk. What is not flushed is not among them.
+    /// Returns the bytes of the engine on disk. Unflushed changes are not counted.
     ///
     /// # Errors
     ///
-    /// What the engine reports.
+    /// The engine's error.
     pub fn disk_bytes(&self) -> Result<u64, KvError> {
         self.handle.shared.engine.disk_bytes()
     }
 
-    /// Size of one table in the engine. What is not flushed is not counted.
+    /// Returns the size of one table in the engine. Unflushed changes are not counted.
     ///
     /// # Errors
     ///
-    /// What the engine reports.
+    /// The engine's error.
     pub fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
         self.handle.shared.tables.position(table)?;
         self.handle.shared.engine.table_stats(table)
     }
 
-    /// The failure after which the store takes no more writes, if there was one.
+    /// Returns the failure after which the store takes no more writes, if there was one.
     pub fn poisoned(&self) -> Option<KvError> {
         self.handle.shared.control.lock().poison.clone()
     }
@@ -399,7 +403,7 @@ impl Read for Store {
             }
         }
         drop(head);
-        // Whatever is flushed in between was not there when the overlay was asked.
+        // A change that was flushed in between was not in the overlay when the overlay was read.
         shared.engine_get(&shared.view.read(), table, key, out)
     }
 
@@ -418,7 +422,7 @@ impl Read for Store {
 }
 
 impl Handle {
-    /// Checks tables and key lengths.
+    /// Checks the tables and key lengths of a batch.
     fn check(&self, batch: &Batch) -> Result<(), KvError> {
         let tables = &self.shared.tables;
         for (table, op) in batch.ops() {
@@ -447,7 +451,7 @@ impl Handle {
         } else if writing.journal.is_some() && self.is_for_journal(&batch) {
             self.write_journaled(&batch, &mut writing)?;
         } else {
-            // What the engine has at once need not be in memory first.
+            // A batch that goes to the engine at once need not be in memory first.
             drop(writing);
             self.engine_write(&batch)?;
         }
@@ -455,7 +459,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether everything is in the journal or in the engine.
+    /// Whether every write is in the journal or in the engine.
     fn is_covered(&self, writing: &mut Writing) -> bool {
         let shared = &*self.shared;
         writing.covered = writing.covered.max(shared.control.lock().durable);
@@ -465,7 +469,7 @@ impl Handle {
     /// Adds a checked batch to the overlay and to the journal.
     fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
-        // Before the record, which belongs to the generation that takes the batch.
+        // The space comes before the record, which belongs to the generation that takes the batch.
         self.make_room(writing)?;
         let Some(journal) = &mut writing.journal else { return Ok(()) };
         let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
@@ -485,7 +489,7 @@ impl Handle {
             })?
         };
         if let Err(error) = appended {
-            // What is seen will not become durable.
+            // Readers see the batch, but it will not become durable.
             shared.control.lock().poison.get_or_insert(error.clone());
             return Err(error);
         }
@@ -496,19 +500,19 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether the journal has as much of the active generation as that may take. Batches that overwrite each other take
-    /// little memory, and are appended in full.
+    /// Whether the journal's records of the active generation have reached their limit of bytes. Batches that
+    /// overwrite each other take little memory, and are appended in full.
     fn has_long_journal(&self, writing: &Writing) -> bool {
         let bytes = writing.journal.as_ref().map_or(0, Journal::bytes);
         bytes >= self.options.overlay_bytes as u64
     }
 
-    /// Whether a batch is for the journal rather than for the engine.
+    /// Whether a batch goes to the journal rather than directly to the engine.
     fn is_for_journal(&self, batch: &Batch) -> bool {
         Journal::takes(batch) && batch.byte_len() <= self.options.overlay_bytes
     }
 
-    /// Adds a checked batch to the active generation. Returns whether that is to be flushed now.
+    /// Adds a checked batch to the active generation. Returns whether that generation should be flushed now.
     fn apply(&self, batch: &Batch) -> Result<bool, KvError> {
         let shared = &*self.shared;
         let full = {
@@ -524,7 +528,7 @@ impl Handle {
         Ok(full)
     }
 
-    /// Whether the generation that takes writes is full.
+    /// Whether the active generation is full.
     fn has_full(&self) -> bool {
         let size = self.shared.head.read().layers.active.as_ref().map(|active| active.size());
         size.is_some_and(|size| self.is_full(size))
@@ -534,8 +538,7 @@ impl Handle {
         batches >= self.options.flush_every.max(1) || bytes >= self.options.overlay_bytes
     }
 
-    /// If the active generation is full, because the flush before it was still running when it became so,
-    /// waits for that and freezes it.
+    /// Freezes the active generation if it is full, after waiting for the flush that was running when it became full.
     fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
         if !self.has_full() && !self.has_long_journal(writing) {
@@ -550,7 +553,7 @@ impl Handle {
         self.start_flush(writing)
     }
 
-    /// Freezes the active generation, and has it flushed or flushes it. There must be no frozen one.
+    /// Freezes the active generation, and flushes it or wakes the flush thread. There must be no frozen generation.
     fn start_flush(&self, writing: &mut Writing) -> Result<(), KvError> {
         let ended = writing.journal.as_mut().map(Journal::rotate);
         self.shared.freeze(ended);
@@ -562,7 +565,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Waits until `done`, which changes only when a flush ends.
+    /// Waits until `done` returns true; its result may change only when a flush ends.
     fn wait(&self, done: impl Fn() -> bool) -> Result<(), KvError> {
         let mut control = self.shared.control.lock();
         while !done() {
@@ -596,7 +599,7 @@ impl Handle {
 
     fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {
         let shared = &*self.shared;
-        // Not let go between the flush and the write: nothing may come in between.
+        // The lock is kept between the flush and the write, so that no other write comes in between.
         let _writing = loop {
             self.checkpoint(self.writing.lock())?;
             let writing = self.writing.lock();
@@ -629,7 +632,7 @@ mod tests {
     use super::*;
     use crate::recent::EngineView;
 
-    /// The flush of a write may end after that of a later one: which of two threads is first to say so is chance.
+    /// The flush of a write may end after that of a later one: which of two threads reports first is chance.
     #[test]
     fn what_is_durable_never_goes_back() {
         let store = Store::memory(&[]).unwrap();

@@ -1,4 +1,4 @@
-//! Names of ordered tables.
+//! The declarations of ordered tables.
 
 use crate::{KeyRange, KvError};
 use std::fmt;
@@ -22,7 +22,7 @@ impl Table {
     /// down.
     pub const KEY_LIMIT: u16 = 2_000;
 
-    /// A key behind every key that a table may hold.
+    /// A bound behind every key that a table may hold.
     pub const END: [u8; Self::KEY_LIMIT as usize + 1] = [0xff; Self::KEY_LIMIT as usize + 1];
 
     /// Declares a table.
@@ -31,7 +31,7 @@ impl Table {
         Self { id, name, max_key }
     }
 
-    /// Checks that no two of these share a name or a number.
+    /// Checks that no two tables share a name or a number.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Table {
 #[derive(Clone)]
 pub(crate) struct TableSet {
     tables: Vec<Table>,
-    /// Position in `tables` of each table number.
+    /// The position in `tables` of each table number.
     positions: Box<[Option<u8>; 256]>,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Debug for TableSet {
 }
 
 impl TableSet {
-    /// Checks that names and numbers are unique.
+    /// Builds a set, and checks that names and numbers are unique.
     pub(crate) fn new(tables: &[Table]) -> Result<Self, KvError> {
         Table::expect_distinct(tables)?;
         let mut positions = Box::new([None; 256]);
@@ -110,7 +110,7 @@ impl TableSet {
         &self.tables
     }
 
-    /// Position of a table among those declared.
+    /// Returns the position of a declared table.
     #[inline]
     pub(crate) fn position(&self, table: Table) -> Result<usize, KvError> {
         match self.positions[usize::from(table.id)] {
@@ -120,7 +120,7 @@ impl TableSet {
         }
     }
 
-    /// Position of the table of a key that is short enough for it.
+    /// Returns the position of a table, and checks the length of a key.
     #[inline]
     pub(crate) fn key_position(&self, table: Table, key: &[u8]) -> Result<usize, KvError> {
         let position = self.position(table)?;
@@ -128,7 +128,7 @@ impl TableSet {
         Ok(position)
     }
 
-    /// Position of the table of a range whose bounds are short enough.
+    /// Returns the position of a table, and checks the bounds of a range.
     pub(crate) fn range_position(
         &self,
         table: Table,

@@ -8,40 +8,40 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// What a panic said.
+/// The message of a panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Panicked(String);
 
 impl Panicked {
-    /// From what the panic carried.
+    /// Takes the message from the value that a panic carried.
     pub fn of(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self(text.unwrap_or("nothing").to_owned())
     }
 
-    /// The error of a thread that panicked.
+    /// Returns the error for a thread that panicked with this message.
     pub fn in_thread(self, thread: &'static str) -> KvError {
         KvError::Panicked { thread, said: self.0 }
     }
 }
 
-/// Does something that may panic. What a panic leaves half done must not be used again.
+/// Runs code that may panic. Whatever a panic leaves half done must not be used again.
 ///
 /// # Errors
 ///
-/// What a panic said.
+/// The message of the panic.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked::of(&*panic))
 }
 
-/// A thread whose panics are logged. Dropping this waits for its end.
+/// A thread whose panics are logged. Dropping this waits until the thread has ended.
 #[derive(Debug)]
 pub struct Worker(Option<JoinHandle<()>>);
 
 impl Worker {
-    /// Starts a thread. Where a panic must have consequences, `work` catches its own ([`caught`]).
+    /// Starts a thread. If a panic must have consequences, `work` catches it itself ([`caught`]).
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Worker {
         Ok(Self(Some(thread.spawn(work).map_err(KvError::thread)?)))
     }
 
-    /// Whether it has ended.
+    /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.0.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -67,18 +67,18 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // A panic was logged there.
+            // The thread itself logged the panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Finds out whether the system lets this process start so many more threads at once. For libraries that start threads
-/// themselves and panic where they cannot.
+/// Checks that the system lets this process start `count` more threads at once. For libraries that start threads
+/// themselves and panic if they cannot.
 ///
 /// # Errors
 ///
-/// [`KvError::Thread`] if it does not.
+/// [`KvError::Thread`] if the system refuses.
 pub fn expect_threads(count: usize) -> Result<(), KvError> {
     let gate = Mutex::new(());
     thread::scope(|scope| {

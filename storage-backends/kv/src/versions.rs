@@ -1,7 +1,7 @@
-//! What something was after each write, as far as a reader still sees it.
+//! The versions of one value by write number, as long as a reader still sees them.
 //!
-//! Writes are numbered. A reader that came after write 7 sees, of each key, the newest version that is not younger than 7.
-//! A version goes when it is overwritten and no reader stands between it and its successor ([`LiveSet`]).
+//! Writes are numbered. A reader of write 7 sees the newest version of each key that was made by write 7 or before. A
+//! version is dropped when it is overwritten and no reader stands between it and its successor ([`LiveSet`]).
 //!
 //! [`LiveSet`]: crate::LiveSet
 
@@ -18,22 +18,22 @@ impl<T> Default for Older<T> {
 }
 
 impl<T> Older<T> {
-    /// All that are kept.
+    /// Returns all kept versions.
     pub fn as_slice(&self) -> &[(u64, T)] {
         &self.0
     }
 
-    /// The version that is seen after write `seq`, and the write that made it.
+    /// Returns the version that is seen after write `seq`, and the write that made it.
     pub fn at(&self, seq: u64) -> Option<(u64, &T)> {
         self.0.iter().rfind(|(made, _)| *made <= seq).map(|(made, value)| (*made, value))
     }
 
-    /// Adds the version of write `made`, the newest of them.
+    /// Adds the version of write `made`, which must be newer than all others here.
     pub fn push(&mut self, made: u64, value: T) {
         self.0.push((made, value));
     }
 
-    /// Drops what no reader sees; write `next` made the version after these.
+    /// Drops the versions that no reader sees; write `next` made the version after these.
     pub fn forget(&mut self, mut next: u64, live: &Live<'_>) {
         for at in (0..self.0.len()).rev() {
             let made = self.0[at].0;
@@ -45,7 +45,7 @@ impl<T> Older<T> {
     }
 }
 
-/// All versions, of which the newest is mostly the only one.
+/// All versions of a value; the newest is mostly the only one.
 #[derive(Debug, Clone)]
 pub struct Versions<T> {
     made: u64,
@@ -54,7 +54,7 @@ pub struct Versions<T> {
 }
 
 impl<T> Versions<T> {
-    /// The one version that write `seq` made.
+    /// Creates a list with one version, made by write `seq`.
     pub fn new(newest: T, seq: u64) -> Self {
         Self { made: seq, newest, older: Older::default() }
     }
@@ -64,18 +64,18 @@ impl<T> Versions<T> {
         &self.newest
     }
 
-    /// Those before it.
+    /// Returns the versions before the newest.
     pub fn older(&self) -> &[(u64, T)] {
         self.older.as_slice()
     }
 
-    /// The version that is seen after write `seq`, and the write that made it.
+    /// Returns the version that is seen after write `seq`, and the write that made it.
     #[inline]
     pub fn at(&self, seq: u64) -> Option<(u64, &T)> {
         if self.made <= seq { Some((self.made, &self.newest)) } else { self.older.at(seq) }
     }
 
-    /// Write `seq`, the newest so far, makes another version.
+    /// Sets a new version as write `seq`, which must be the newest.
     pub fn set(&mut self, value: T, seq: u64, live: &Live<'_>) {
         self.forget(live);
         let before = std::mem::replace(&mut self.newest, value);
@@ -85,7 +85,7 @@ impl<T> Versions<T> {
         self.made = seq;
     }
 
-    /// Drops what no reader sees.
+    /// Drops the versions that no reader sees.
     pub fn forget(&mut self, live: &Live<'_>) {
         self.older.forget(self.made, live);
     }
@@ -116,7 +116,7 @@ mod tests {
         drop(reader);
         versions.set('e', 6, &live.lock());
         assert_eq!(versions.older(), []);
-        // Twice within one write: no reader comes in between.
+        // The value is set twice within one write, and no reader comes in between.
         let reader = live.enter(6);
         versions.set('f', 6, &live.lock());
         assert_eq!((versions.older(), *versions.newest()), (&[][..], 'f'));

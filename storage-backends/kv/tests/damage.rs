@@ -1,5 +1,5 @@
-//! Damage to the files of an environment of MDBX: nothing that was confirmed is missing without a word, and nothing that
-//! is whole is called damaged.
+//! Damage to the files of an MDBX environment: a missing confirmed commit is always reported, and whole files are
+//! never called damaged.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -46,7 +46,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A directory with four rows in the engine, a commit each, and what is there then.
+/// Makes a directory with four rows in the engine, one commit each. Returns it and its rows.
 fn four_commits() -> (TempDir, Vec<Entry>) {
     let dir = TempDir::new().unwrap();
     let store = open(dir.path(), false).unwrap();
@@ -59,7 +59,7 @@ fn four_commits() -> (TempDir, Vec<Entry>) {
     (dir, rows)
 }
 
-/// What opening a directory finds, for reading and for writing, which agree.
+/// Opens a directory for reading and for writing, and checks that both find the same. Returns the rows.
 fn found(dir: &Path, context: &str) -> Result<Vec<Entry>, KvError> {
     let read = open(dir, true).map(|store| rows(&store));
     let written = open(dir, false).map(|store| rows(&store));
@@ -70,7 +70,7 @@ fn found(dir: &Path, context: &str) -> Result<Vec<Entry>, KvError> {
     read
 }
 
-/// Commits that reach each page.
+/// Makes enough commits to reach each meta page.
 fn go_on(dir: &Path, context: &str) {
     let before = found(dir, context).unwrap().len();
     let store = open(dir, false).unwrap();
@@ -117,7 +117,7 @@ fn a_damaged_meta_page_is_harmless_or_reported() {
         }
     }
     assert!((5..17).contains(&reported), "{reported}: those of the newest page that matter");
-    // As a bad sector does it.
+    // The page is zeroed, as by a bad sector.
     let newest = (0..3).find(|page| {
         let dir = TempDir::new().unwrap();
         copy(whole.path(), dir.path());
@@ -190,7 +190,7 @@ fn the_data_file_may_not_go_back_alone() {
     let error = open(&path, false).map(drop).unwrap_err();
     assert!(matches!(error, KvError::Corrupt(_)), "{error}");
     assert!(!data(&path).exists(), "nothing was made in its place");
-    // A copy of all is a restore, an older one too.
+    // A copy of all files counts as a restore, even an older one.
     for (copied, expected) in [(&new, 3), (&old, 1), (&new, 3)] {
         fs::remove_dir_all(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -226,7 +226,8 @@ fn repairing_goes_back_to_the_commit_before() {
     }
 }
 
-/// What is confirmed is durable in the order in which it says so, so an older file of that is what a power failure leaves.
+/// The file of confirmations is written in the order in which commits become durable, so a power failure leaves an
+/// older version of it.
 #[test]
 fn what_says_what_was_confirmed_may_be_older() {
     let dir = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Stores with a journal: what is durable, and what a crash leaves.
+//! Stores with a journal: which writes are durable, and which of them a crash leaves.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -37,7 +37,7 @@ impl Wrapped for Journaled {
     }
 }
 
-/// A store of which each write is durable when it returns.
+/// Opens a store whose every write is durable when it returns.
 fn open(engine: &Arc<MemoryEngine>, dir: &Path) -> Result<Store, KvError> {
     open_as(Durability::EveryWrite, engine, dir)
 }
@@ -61,7 +61,7 @@ fn put(table: Table, key: &str, value: &str) -> Batch {
     batch
 }
 
-/// Those of the journal.
+/// Returns the files of the journal.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let is_ours =
@@ -105,22 +105,22 @@ fn what_the_engine_has_is_not_applied_again() {
     store.write(put(A, "x", "2")).unwrap();
     store.checkpoint().unwrap();
     drop(store);
-    // As if the crash had come before the file was removed.
+    // The file is put back, as if the crash had come before its removal.
     fs::write(&file, bytes).unwrap();
     let store = open(&engine, dir.path()).unwrap();
     assert_eq!(store.get(A, b"x").unwrap(), Some(b"2".to_vec()));
     assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
 }
 
-/// A directory after each of some confirmed writes.
+/// A directory after several confirmed writes.
 struct Written {
     engine: Arc<MemoryEngine>,
     dir: tempfile::TempDir,
     /// The one file of the journal.
     file: PathBuf,
-    /// What is in it.
+    /// The content of that file.
     bytes: Vec<u8>,
-    /// How long it was after each write, and what said so.
+    /// The length of the file and the content of `confirmed` after each write.
     after: Vec<(usize, Vec<u8>)>,
 }
 
@@ -140,7 +140,7 @@ impl Written {
         Self { engine, dir, file, bytes, after }
     }
 
-    /// How many writes are found in a file of these bytes, when that many are known to be confirmed.
+    /// Counts the writes that are found if the journal holds `bytes` and the first `confirmed` writes are confirmed.
     fn found(&self, bytes: &[u8], confirmed: usize) -> Result<usize, KvError> {
         fs::write(&self.file, bytes).unwrap();
         let path = self.dir.path().join("confirmed");
@@ -184,7 +184,7 @@ fn is_lost<T>(found: &Result<T, KvError>) -> bool {
     matches!(found, Err(KvError::Lost { .. }))
 }
 
-/// What a crash has cut off was never confirmed. Where more is gone, something is lost.
+/// Records that a crash has cut off were never confirmed. A file that is cut further has lost something.
 #[test]
 fn only_what_was_not_confirmed_may_be_cut_off() {
     let written = Written::new(4);
@@ -211,7 +211,8 @@ fn a_flipped_bit_is_damage() {
         assert!(is_lost(&found), "at {position}: {found:?}");
         let text = found.unwrap_err().to_string();
         assert!(text.contains("journal.") && text.contains("polytrie db repair"), "{text}");
-        // Before another record it is seen from that one. The last one looks as if a crash had cut it off.
+        // A flip before another record is found by that record. In the last record it looks as if a crash had cut it
+        // off.
         let found = written.found(&bytes, 0);
         match position < written.after[2].0 {
             true => assert!(is_lost(&found), "at {position}: {found:?}"),
@@ -252,7 +253,7 @@ fn a_missing_file_is_damage() {
         assert!(is_lost(&read_only(&engine, dir.path())), "removed");
         fs::write(lost, &bytes[..5]).unwrap();
         assert!(is_lost(&open(&engine, dir.path())), "cut");
-        // Another one in its place.
+        // Another file takes the place of the lost one.
         let other = all.iter().find(|other| *other != lost).unwrap();
         fs::copy(other, lost).unwrap();
         assert!(is_lost(&open(&engine, dir.path())), "another");
@@ -262,7 +263,7 @@ fn a_missing_file_is_damage() {
     let kept: Vec<_> = all.iter().map(|file| fs::read(file).unwrap()).collect();
     all.iter().for_each(|file| fs::remove_file(file).unwrap());
     assert!(is_lost(&open(&engine, dir.path())), "all of them");
-    // Nothing was made worse.
+    // The failed attempts have made nothing worse.
     all.iter().zip(kept).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
     assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
 }
@@ -287,7 +288,7 @@ fn a_file_may_not_go_back_alone() {
 
 #[test]
 fn repairing_goes_back_to_the_last_whole_record_and_on_from_there() {
-    // What becomes of the three files, and how many writes are left then.
+    // A damage to the three files, and the number of writes that are left then.
     type Harm = fn(&[PathBuf]);
     let harms: [(Harm, usize); 4] = [
         (|_| {}, 6),
@@ -324,7 +325,7 @@ fn flip(file: &Path, position: usize) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Writes that overwrite each other take no room in memory, and all of it in the journal.
+/// Writes that overwrite each other take no more memory, but all of them are in the journal.
 #[test]
 fn a_journal_is_bounded_by_its_bytes() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
@@ -338,7 +339,7 @@ fn a_journal_is_bounded_by_its_bytes() {
         || files(dir.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>();
     let mut largest = 0;
     for i in 0..200_u8 {
-        // Killed now and then: what was recovered counts as well.
+        // The process is killed now and then: recovered records count, too.
         let store = Store::open(journaled(), &[A, B], options()).unwrap();
         for _ in 0..i % 5 {
             store.write(put(A, "x", &"0".repeat(10_000 + usize::from(i)))).unwrap();
@@ -346,7 +347,7 @@ fn a_journal_is_bounded_by_its_bytes() {
         }
     }
     assert!((50_000..120_000).contains(&largest), "{largest}");
-    // What is as large by itself is not written twice.
+    // A batch of that size goes to the engine directly and is not written twice.
     let store = Store::open(journaled(), &[A, B], options()).unwrap();
     store.write(put(B, "large", &"1".repeat(150_000))).unwrap();
     assert_eq!(size(), 0);
@@ -354,7 +355,7 @@ fn a_journal_is_bounded_by_its_bytes() {
     assert_eq!(bare.get(B, b"large").unwrap().unwrap().len(), 150_000);
 }
 
-/// At its bound a journal waits for the flush that is under way, so that no more than two such files are on disk.
+/// A journal at its limit waits for the running flush, so that at most two such files are on disk.
 #[test]
 fn a_full_journal_waits_for_the_flush_before() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
@@ -381,7 +382,7 @@ fn a_full_journal_waits_for_the_flush_before() {
     assert_eq!((size(), store.counters().flushes), (0, 3));
 }
 
-/// What is deferred is not in the journal, and what an earlier process left there stays until the engine has it.
+/// A deferred write is not in the journal. The records of an earlier process stay there until the engine has them.
 #[test]
 fn a_deferred_write_is_durable_with_the_flush_and_not_before() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
@@ -419,7 +420,7 @@ fn a_file_that_was_only_begun_is_begun_again() {
     assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
 }
 
-/// Of an older or a newer build, which may have confirmed what is in it elsewhere.
+/// A file of an older or newer build may hold records that were confirmed elsewhere.
 #[test]
 fn a_file_of_another_format_is_not_begun_again() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
@@ -435,7 +436,7 @@ fn a_file_of_another_format_is_not_begun_again() {
     }
 }
 
-/// An engine with a journal that writes only while `closed` does not keep it from that.
+/// An engine with a journal whose writes wait while `closed` is set.
 #[derive(Debug)]
 struct Gated {
     inner: Journaled,
@@ -459,8 +460,8 @@ impl Wrapped for Gated {
     }
 }
 
-/// What is recovered may be full at once. It is on its way to the engine then while the journal goes on, and a crash
-/// before it has arrived must not find a file missing.
+/// A recovered generation may be full at once. It is then being flushed while the journal goes on, and a crash before
+/// the flush ends must not find a file missing.
 #[test]
 fn a_crash_while_what_was_recovered_is_flushed_loses_nothing() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
@@ -487,12 +488,12 @@ fn a_crash_while_what_was_recovered_is_flushed_loses_nothing() {
     assert_eq!(content(&store)[0].len(), 7);
 }
 
-/// Reads what another store writes, which does something each time when a view of the engine was taken.
+/// A reader beside another store, whose writer acts each time after a view of the engine was taken.
 #[derive(Debug)]
 struct Beside {
     inner: Journaled,
     writer: Store,
-    /// How often it still does so.
+    /// Number of times that the writer will still act.
     left: AtomicU64,
 }
 
@@ -519,7 +520,8 @@ impl Wrapped for Beside {
     }
 }
 
-/// The state that is read is one that the writer had, however often it flushes meanwhile; and its files stay.
+/// The state that is read is one that the writer had, however often it flushes meanwhile; and the writer's files
+/// stay.
 #[test]
 fn reading_beside_a_writer_mixes_no_states() {
     for flushes in 0..12 {
@@ -552,7 +554,7 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
         let durabilities = [Durability::EveryWrite, Durability::Deferred];
         let mut durability = durabilities[random.below(2)];
         let mut store = open_as(durability, &engine, dir.path()).unwrap();
-        // Content after each write since the last durable one, that one first.
+        // The content after each write since the last durable one, starting with that one.
         let mut history = vec![content(&store)];
         for _ in 0..60 {
             let mut batch = Batch::new();

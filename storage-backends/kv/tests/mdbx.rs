@@ -1,4 +1,4 @@
-//! MDBX passes the suites, and fails as it should.
+//! MDBX passes the suites, and fails as specified.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use polytrie_kv_testing::{Model, Random, TABLES, engine_suite, entries, skipped,
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
-/// Synced to disk only where that is what is tested. What there is is checked at each opening.
+/// Returns options without syncs, which only some tests need, and with a full check at each opening.
 fn options(path: &Path) -> MdbxOptions {
     MdbxOptions { durable: false, check: true, ..MdbxOptions::new(path, &TABLES) }
 }
@@ -39,7 +39,7 @@ fn batch(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Batch {
     batch
 }
 
-/// Rows of one batch, about 1 MiB, at random places of the table.
+/// Returns the rows of one batch, about 1 MiB, at random places of the table.
 fn megabyte(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut random = Random::new(number);
     let mut rows: Vec<_> = (0..4_000).map(|_| (random.bytes(32), random.bytes(230))).collect();
@@ -47,7 +47,7 @@ fn megabyte(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows
 }
 
-/// Writes until it fails. Returns how many batches were written, and the failure.
+/// Writes until a write fails. Returns the number of written batches, and the failure.
 fn fill(engine: &dyn Engine) -> (u64, KvError) {
     for number in 0..10_000 {
         if let Err(error) = engine.write(&batch(megabyte(number))) {
@@ -79,13 +79,13 @@ fn grows_until_its_limit() {
     assert!(engine.disk_bytes().unwrap() > 10 << 20);
     drop(engine);
     assert_holds(Arc::new(MdbxEngine::open(options).unwrap()), batches);
-    // A larger limit the next time, and it goes on.
+    // The next opening has a larger limit, and writing goes on.
     let engine = open(dir.path());
     engine.write(&batch(megabyte(batches))).unwrap();
     assert_holds(engine, batches + 1);
 }
 
-/// In place, in a page with others, or in pages of its own: whatever a row was and becomes, it and the count are right.
+/// A row lies in a page with others or has pages for itself; whatever it was and becomes, it and the tally are right.
 #[test]
 fn rows_of_all_lengths_replace_each_other() {
     let seed = Random::seed();
@@ -140,7 +140,7 @@ fn a_full_disk_loses_nothing() {
     let Some(_mount) = Mount::tmpfs(dir.path(), "size=12m") else { return };
     let path = dir.path().join("db");
     let durable = || Arc::new(MdbxEngine::open(MdbxOptions::new(&path, &TABLES)).unwrap());
-    // What the user will delete to make room again.
+    // Files that the test deletes, as a user would, to free space.
     let reserves = ["reserve 1", "reserve 2"].map(|name| dir.path().join(name));
     for reserve in &reserves {
         std::fs::write(reserve, vec![1; 256 << 10]).unwrap();
@@ -155,7 +155,8 @@ fn a_full_disk_loses_nothing() {
         "{text}"
     );
     drop(engine);
-    // Not even opened while there is no room at all, for reading neither; but said so, and not killed.
+    // With no free space the engine cannot even be opened, for reading neither; but it reports an error, and the
+    // process is not killed.
     let filler = dir.path().join("filler");
     std::fs::write(&filler, vec![1; 12 << 20]).unwrap_err();
     for read_only in [false, true] {
@@ -167,7 +168,7 @@ fn a_full_disk_loses_nothing() {
     std::fs::remove_file(&reserves[0]).unwrap();
     assert_holds(durable(), batches);
 
-    // Through a store: poisoned, and still readable.
+    // A store on a full disk is poisoned, and still readable.
     let options = StoreOptions { flush_every: 2, ..StoreOptions::default() };
     let store = Store::open(durable(), &TABLES, options).unwrap();
     let failure = (0..10_000)
@@ -188,7 +189,7 @@ fn a_disk_that_is_full_from_the_start_is_an_error() {
     let dir = TempDir::new().unwrap();
     let Some(_mount) = Mount::tmpfs(dir.path(), "size=64k") else { return };
     let path = dir.path().join("db");
-    // With every amount of free space, so that opening fails at every place it can.
+    // The disk has every amount of free space, so that opening fails at every place where it can.
     let mut opened = 0;
     for free in (0..=64).step_by(4) {
         if path.exists() {
@@ -217,7 +218,7 @@ fn a_reader_that_cannot_say_so_is_told_what_to_do() {
     let lock = path.join("mdbx.lck");
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o444)).unwrap();
     if fs::OpenOptions::new().append(true).open(&lock).is_ok() {
-        // Nothing is forbidden to root.
+        // Root may write everywhere, so this cannot be tested.
         return;
     }
     let read_only = || MdbxEngine::open(MdbxOptions { read_only: true, ..options(&path) });
@@ -302,7 +303,7 @@ impl<'a> Mount<'a> {
 
 impl Drop for Mount<'_> {
     fn drop(&mut self) {
-        // Lazily: a panicking test may still have files open.
+        // The unmount is lazy, because a panicking test may still have files open.
         let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0).status();
         assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
     }

@@ -1,4 +1,4 @@
-//! What a loss of power takes of a store with a journal: nothing that was confirmed.
+//! A loss of power takes nothing confirmed from a store with a journal.
 
 #![expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -11,7 +11,7 @@ use polytrie_kv_testing::{
 };
 use std::sync::Arc;
 
-/// `POLYTRIE_DISK_SEEDS=10000` runs so many; `POLYTRIE_TEST_SEED` repeats one.
+/// `POLYTRIE_DISK_SEEDS=10000` runs that many seeds; `POLYTRIE_TEST_SEED` repeats one.
 #[test]
 fn nothing_confirmed_is_lost() {
     let (seeds, mut lived) = (disk_seeds(300), Lived::default());
@@ -21,7 +21,7 @@ fn nothing_confirmed_is_lost() {
     eprintln!("seeds {seeds:?}: {lived:?}");
 }
 
-/// A sync of which the removal is not seen is not needed, or not tested.
+/// If the suite does not notice that a sync is left out, the sync is not needed, or not tested.
 #[test]
 fn each_sync_is_needed() {
     for place in STORE_SYNCS {
@@ -31,7 +31,7 @@ fn each_sync_is_needed() {
     }
 }
 
-/// A write that was refused is not made by a flush later: whoever was told so may have done it in another way.
+/// A refused write is not made by a later flush: its caller may have written the data in another way since.
 #[test]
 fn what_the_journal_did_not_take_is_not_flushed() {
     const A: Table = Table::new(0, "a", 8);
@@ -57,7 +57,7 @@ fn what_the_journal_did_not_take_is_not_flushed() {
     assert!(refused > 0);
 }
 
-/// The system forgets what it could not write, and the next sync says that all is well. A record that is read again after
+/// The system forgets the bytes that it could not write, and the next sync succeeds. A record that is read back after
 /// that is not on the disk.
 #[test]
 fn what_a_failed_sync_left_is_written_again() {
@@ -79,7 +79,7 @@ fn what_a_failed_sync_left_is_written_again() {
         disk.fail_at(call, Failure::Io);
         let confirmed = write(&store, b"1").is_ok();
         drop(store);
-        // The same system, so what was read may be what it forgot to write.
+        // The system is the same, so the read bytes may be those that it forgot to write.
         disk.revive();
         let store = open().unwrap();
         let found = store.get(A, b"1").unwrap().is_some();

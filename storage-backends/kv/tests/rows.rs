@@ -1,7 +1,7 @@
-//! Damage to the pages of MDBX that hold rows: whatever bit flips, wherever, it is found or does not matter; and so are
-//! writes that the disk has lost.
+//! Damage to the pages of MDBX that hold rows: any flipped bit is found or harmless, and so are writes that the disk
+//! has lost.
 //!
-//! `POLYTRIE_TEST_DAMAGES` names another number of flips, `POLYTRIE_TEST_SEED` repeats a run.
+//! `POLYTRIE_TEST_DAMAGES` sets the number of flips, `POLYTRIE_TEST_SEED` repeats a run.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
@@ -27,9 +27,9 @@ const TABLES: [Table; 3] = [SMALL, LARGE, EMPTY];
 /// Flips of bits.
 const FLIPS: usize = 300;
 const PAGE: usize = 4096;
-/// Pages that say which commit is the newest: tests of their own are in `damage.rs`.
+/// The meta pages, which say which commit is the newest; `damage.rs` tests those.
 const METAS: usize = 3;
-/// What the flags of a page say that has other pages below it.
+/// The flag of a page that has other pages below it.
 const BRANCH: u8 = 1;
 
 fn open(dir: &Path, read_only: bool, check: bool) -> Result<Arc<dyn Engine>, KvError> {
@@ -52,7 +52,7 @@ fn write(engine: &dyn Engine, change: impl FnOnce(&mut Batch)) {
     engine.write(&batch.to_sorted()).unwrap();
 }
 
-/// A few commits: rows of all lengths that come, change and go.
+/// Makes a directory with a few commits: rows of all lengths are added, changed and removed.
 fn directory(random: &mut Random) -> TempDir {
     let dir = TempDir::new().unwrap();
     let engine = open(dir.path(), false, false).unwrap();
@@ -81,7 +81,7 @@ fn directory(random: &mut Random) -> TempDir {
     dir
 }
 
-/// Does something to the bytes of the data file, runs, and puts back what was there.
+/// Changes the bytes of the data file, runs `run`, and restores the file.
 fn harmed<T>(dir: &Path, harm: impl FnOnce(&mut [u8]), run: impl FnOnce() -> T) -> T {
     let whole = fs::read(data(dir)).unwrap();
     let mut bytes = whole.clone();
@@ -92,18 +92,18 @@ fn harmed<T>(dir: &Path, harm: impl FnOnce(&mut [u8]), run: impl FnOnce() -> T) 
     ended
 }
 
-/// Where these bytes are, in old pages too.
+/// Returns every offset of these bytes, those in old pages included.
 fn places(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
     let found = bytes.windows(wanted.len()).enumerate().filter(|(_, bytes)| *bytes == wanted);
     found.map(|(place, _)| place).collect()
 }
 
-/// Names the directory that a process of this program is to look at.
+/// The environment variable with the directory that the child process examines.
 const LOOK_AT: &str = "POLYTRIE_TEST_LOOK_AT";
-/// How that process ends if it finds damage.
+/// The exit code of the child process if it finds damage.
 const FOUND: i32 = 3;
 
-/// What [`is_found`] starts.
+/// The test that [`is_found`] starts as a child process.
 #[test]
 fn look() {
     let Some(dir) = env::var_os(LOOK_AT) else { return };
@@ -117,8 +117,8 @@ fn look() {
     }
 }
 
-/// Whether a process that looks at a directory finds damage. It is one of its own, because the assertions that MDBX has in a
-/// debug build end it at some of what an error is told of otherwise.
+/// Whether a process that examines a directory finds damage. It is a separate process, because MDBX's assertions in a
+/// debug build abort it at damage that would otherwise be reported as an error.
 fn is_found(dir: &Path, context: &str) -> bool {
     let mut command = Command::new(env::current_exe().unwrap());
     let output = command.args(["--exact", "look", "--nocapture"]).env(LOOK_AT, dir).output();
@@ -150,7 +150,7 @@ fn a_flip_is_found_or_harmless() {
     let (mut found, mut harmless) = (0, 0);
     for number in 0..flips {
         let pages = if random.one_in(3) { &branches } else { &used };
-        // What says where everything is comes first in a page.
+        // The page's header and its table of offsets come first.
         let within = [PAGE, 128][random.below(2)];
         let at = pages[random.below(pages.len())] * PAGE + random.below(within);
         let bit = random.below(8);
@@ -180,7 +180,7 @@ fn expect_damaged<T: std::fmt::Debug>(result: Result<T, KvError>, words: &str) {
     assert!(text.contains("restore a copy of the whole data directory"), "{text}");
 }
 
-/// Without a search for it: a reader of the row is told, and all else is as before.
+/// Even without a search for damage, a reader of the row gets an error, and all other rows are as before.
 #[test]
 fn a_damaged_value_is_never_read() {
     let dir = TempDir::new().unwrap();
@@ -198,7 +198,7 @@ fn a_damaged_value_is_never_read() {
     let length = value - b"key".len() - 8;
     let damages: [(Range<usize>, Table); 4] = [
         (value + 13..value + 14, SMALL),
-        // Longer by a little, and so long that there is no memory to read.
+        // One length is a little too large, and the other so large that there is no memory to read.
         (length..length + 1, SMALL),
         (length + 3..length + 4, SMALL),
         (large + 8_000..large + 8_001, LARGE),
@@ -222,7 +222,7 @@ fn a_damaged_value_is_never_read() {
             let mut other = Vec::new();
             assert!(view.get_into(SMALL, b"before", &mut other).unwrap(), "{context}");
             assert_eq!(other, b"0", "{context}");
-            // What would be taken out of the sum is not known.
+            // The number to subtract from the tally is not known.
             for change in
                 [Batch::put as fn(&mut Batch, Table, &[u8], &[u8]), |batch, table, key, _| {
                     batch.delete(table, key);
@@ -239,14 +239,14 @@ fn a_damaged_value_is_never_read() {
     open(dir.path(), true, true).unwrap();
 }
 
-/// The page that was to be written is the one that was there before: each row of it is whole.
+/// The lost write leaves the page as it was before, with each row of it whole.
 #[test]
 fn a_write_that_the_disk_has_lost_is_found() {
     let dir = TempDir::new().unwrap();
     let engine = open(dir.path(), false, false).unwrap();
     let put = |value: &'static [u8]| write(&*engine, |batch| batch.put(SMALL, b"key", value));
     put(b"the value before");
-    // A view, so that the page of that is not used again.
+    // The view keeps MDBX from using the old page again.
     let view = engine.view().unwrap();
     put(b"the value after.");
     drop((view, engine));
@@ -259,14 +259,14 @@ fn a_write_that_the_disk_has_lost_is_found() {
         bytes[new * PAGE + 16..][..4].copy_from_slice(&number);
     };
     harmed(dir.path(), lose, || {
-        // A reader cannot know.
+        // A reader without a check cannot notice this.
         let found = rows(open(dir.path(), true, false).unwrap());
         assert_eq!(found[0], [(b"key".to_vec(), b"the value before".to_vec())]);
         expect_damaged(open(dir.path(), true, true), "the table small");
     });
 }
 
-/// A table that is not found would be made anew, and be empty.
+/// A table that is not found would be created again, and be empty.
 #[test]
 fn a_table_that_is_hidden_is_missed_at_once() {
     let dir = TempDir::new().unwrap();
@@ -274,7 +274,7 @@ fn a_table_that_is_hidden_is_missed_at_once() {
     write(&*engine, |batch| batch.put(LARGE, b"key", b"value"));
     drop(engine);
     for (read_only, check) in [(true, false), (false, false), (true, true)] {
-        // Not in the row that says how many rows it has.
+        // The row in the table of tallies keeps its name.
         let rename = |bytes: &mut [u8]| {
             let counts = places(bytes, &[&b"large"[..], &1_u64.to_be_bytes()].concat());
             let names = places(bytes, b"large").into_iter().filter(|place| !counts.contains(place));

@@ -1,4 +1,4 @@
-//! What the suites cannot see: durability, waiting, counting, failing.
+//! Tests of what the suites cannot see: durability, waiting, counting, failing.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -28,22 +28,22 @@ fn open(engine: &Arc<impl Engine>, options: StoreOptions) -> Store {
     Store::open(engine.clone(), &[A, B], options).unwrap()
 }
 
-/// Flushes only when asked to, and before the call returns.
+/// Returns options whose flushes run before the call returns, and begin only when called for.
 fn by_hand() -> StoreOptions {
     StoreOptions { background: false, ..StoreOptions::default() }
 }
 
-/// Each write is durable when it returns.
+/// Returns options with which each write is durable when it returns.
 fn every_write() -> StoreOptions {
     StoreOptions { durability: Durability::EveryWrite, ..by_hand() }
 }
 
-/// What is durable.
+/// Returns the durable rows of a table.
 fn durable(engine: &Arc<impl Engine>) -> Vec<Entry> {
     entries(&open(engine, by_hand()), A, KeyRange::ALL)
 }
 
-/// An engine whose writes wait at a gate.
+/// An engine whose writes wait while a gate is closed.
 #[derive(Debug)]
 struct Gate {
     inner: MemoryEngine,
@@ -106,7 +106,7 @@ fn every_write_is_durable_when_it_returns_if_the_store_says_so() {
             let written = u64::from(number);
             assert_eq!(store.progress(), Progress { written, durable: written });
             assert_eq!(durable(&engine).len(), usize::from(number));
-            // The engine takes it at once, without the overlay.
+            // The engine takes the batch at once, without the overlay.
             assert_eq!(store.pending(), Pending::default());
             assert_eq!(store.counters().flushes, written);
         }
@@ -127,7 +127,7 @@ fn the_memory_of_a_written_batch_comes_back_without_its_changes() {
         store.write(batch).unwrap();
     }
     assert!(store.batch().memory_bytes() > 0);
-    // More than an ordinary block's is not kept.
+    // A batch that is larger than an ordinary block's is not kept.
     let mut large = store.batch();
     large.put(A, b"large", &vec![0; 16 << 20]);
     store.write(large).unwrap();
@@ -187,7 +187,7 @@ fn flushes_by_number_and_by_size() {
 fn a_full_overlay_waits_for_the_flush_before() {
     let engine = Gate::new();
     let store = open(&engine, StoreOptions { flush_every: 2, ..StoreOptions::default() });
-    // Two are being flushed, two fill the next generation; the fifth has to wait.
+    // Two batches are being flushed, two fill the next generation; the fifth has to wait.
     for i in 0..4 {
         store.write(batch(&[i], b"")).unwrap();
     }
@@ -464,7 +464,7 @@ fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
     };
     let row = |text: &str| text.as_bytes().to_vec();
     let now = ["not flushed", "flushed", "", "", "flushed"].map(row).to_vec();
-    // Of the single reads afterwards the engine is asked for none.
+    // None of the single reads afterwards reaches the engine.
     assert_eq!(asked(&store), (now.clone(), [4, 3, 3]));
     assert_eq!(asked(&store.snapshot()), (now, [4, 0, 6]));
     let then = ["", "flushed", "", "flushed", "flushed"].map(row).to_vec();
@@ -482,7 +482,7 @@ fn slow_reads_are_counted() {
     }
     let counters = store.counters();
     assert_eq!(counters.engine_gets, 1_000);
-    // All are, as far as a sample can tell.
+    // All reads are slow, as far as a sample can show.
     assert!(counters.slow_engine_gets.abs_diff(1_000) < 61, "{}", counters.slow_engine_gets);
 }
 
@@ -495,7 +495,7 @@ fn readers_see_whole_batches_while_flushes_run() {
     let store = open(&engine, StoreOptions { flush_every: 7, ..StoreOptions::default() });
     let write = |number: u32| {
         let mut batch = Batch::new();
-        // Every other batch by way of a range deletion.
+        // Every other batch begins with a range deletion.
         if number % 2 == 1 {
             batch.delete_range(A, &[], None);
         }
@@ -551,7 +551,7 @@ fn by_hand_no_write_begins_a_flush() {
         assert_eq!(durable(&engine), []);
         assert_eq!(store.pending().batches, 5);
         store.begin_flush().unwrap();
-        // Nothing more has gathered, and what has is waited for.
+        // Nothing more is unflushed, so the call waits for the running flush only.
         assert!(!store.is_full());
         store.checkpoint().unwrap();
         assert_eq!(durable(&engine).len(), 5);
@@ -563,7 +563,7 @@ fn by_hand_no_write_begins_a_flush() {
     }
 }
 
-/// A layer that needs its writes durable asks for a flush; the caller that flushes then waits until it has ended.
+/// A layer that needs its writes durable requests a flush; the caller that flushes then waits until it has ended.
 #[test]
 fn by_hand_a_flush_can_be_asked_for() {
     for background in [false, true] {
@@ -588,8 +588,8 @@ fn by_hand_a_flush_can_be_asked_for() {
     assert!(!open(&Arc::new(MemoryEngine::new()), by_hand()).is_flushed_by_hand());
 }
 
-/// Writes that flush on the store's thread, and writes to the engine by others. However their ends fall together, what is
-/// durable never goes back.
+/// Some writes flush on the store's thread, and others go directly to the engine. In whatever order they end, the
+/// number of the last durable write never decreases.
 #[test]
 fn flushes_of_several_threads_end_in_any_order() {
     let options = StoreOptions { flush_every: 1, ..StoreOptions::default() };

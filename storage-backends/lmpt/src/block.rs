@@ -1,4 +1,4 @@
-//! A write set, as changes of keys.
+//! The conversion of a write set to changes of keys.
 
 use crate::{
     generation::{Change, Generation},
@@ -8,11 +8,11 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_state::{StateError, WriteSet};
 
-/// What a block writes into the delta, which stands at change `seq`. `record` gives accounts as they were before
-/// the block.
+/// Returns the changes that a block makes in the delta, whose last change is `seq`. `record` returns accounts as they
+/// were before the block.
 ///
-/// A storage begins anew when its account is created and when it is wiped: its slots then carry the number of
-/// this block, and those from before are dead without being touched.
+/// A storage begins anew when its account is created and when it is wiped: its slots then carry the number of this
+/// block, and earlier slots are dead without being touched.
 pub(crate) fn changes_of(
     writes: &WriteSet,
     number: u64,

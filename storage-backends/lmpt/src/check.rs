@@ -1,4 +1,4 @@
-//! `db check`: everything stored against everything else that says the same.
+//! The scrub of `db check`: every stored row is compared with all others that hold the same data.
 
 use crate::{
     JOURNAL, SNAPSHOT_TRIE, SWEEP, flat, journal,
@@ -35,7 +35,7 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// The state as it is read: every account's code is there, and every code is what its hash says.
+/// Checks the readable state: the code of every account is there, and the hash of every code is its key.
 fn check_state(
     reader: &LmptReader,
     report: &mut CheckReport,
@@ -57,7 +57,7 @@ fn check_state(
 }
 
 fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<(), StateError> {
-    // A layer that nothing was ever loaded into has no row.
+    // A layer that was never filled has no row.
     let stored = Meta::read(store)?;
     if stored != Some(*meta) && (stored.is_some() || meta.number.is_some()) {
         report.problem("the row of where the layer stands is not that of the head".to_owned());
@@ -69,7 +69,7 @@ fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result
     Ok(())
 }
 
-/// Every block that should be in the journal is, and nothing else; and the tries come back from it.
+/// Checks that the journal has exactly the blocks that it should have, and that the tries can be rebuilt from it.
 fn check_journal(
     store: &Snapshot,
     meta: &Meta,
@@ -83,7 +83,7 @@ fn check_journal(
     Ok(())
 }
 
-/// The snapshot trie against its leaves, and those against the flat map.
+/// Compares the snapshot trie with its leaves, and those with the flat map.
 fn check_snapshot(
     store: &Snapshot,
     meta: &Meta,
@@ -128,8 +128,8 @@ fn check_snapshot(
     Ok(())
 }
 
-/// Every storage in the flat map is alive, about to be merged, or waits to be swept; and nothing waits for
-/// nothing.
+/// Checks that every storage in the flat map is alive, about to be merged, or queued to be swept, and that the queue
+/// holds no other storage.
 fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), StateError> {
     let store = &reader.flat;
     let mut queue = BTreeSet::new();

@@ -1,22 +1,22 @@
-//! A map that grows without moving what it holds.
+//! A map that grows without moving its entries.
 //!
-//! An index of some hundred thousand keys that doubles in one piece holds its block up for a third of a second, most of
-//! which the system takes to find and clear new memory. Here entries stay in the chunk they were put into; only the table
-//! that leads to them is made anew, eight bytes a key.
+//! An index of some hundred thousand keys that doubles in one piece delays its block by a third of a second, most of
+//! which the system takes to find and clear new memory. Here entries stay in their chunk; only the table that leads
+//! to them is rebuilt, with eight bytes a key.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// Entries of a chunk, but for the first one, which grows up to it.
+/// Number of entries of a chunk; the first one grows up to it.
 const CHUNK: usize = 1024;
 
-/// Keys with what is held of each, in the order in which they came.
+/// Keys with their values, in the order of insertion.
 #[derive(Debug)]
 pub(crate) struct Entries<K, T> {
-    /// All full but the last one in use; those behind it are empty, and wait.
+    /// The chunks: all full, except for the last one in use; empty ones behind it wait for reuse.
     chunks: Vec<Vec<(K, T)>>,
     len: usize,
-    /// Half of each key's hash, and the number of its entry.
+    /// Half of each key's hash, and the index of its entry.
     table: HashTable<(u32, u32)>,
     hasher: DefaultHashBuilder,
 }
@@ -38,20 +38,20 @@ impl<K: Hash + Eq, T> Entries<K, T> {
         self.len
     }
 
-    /// Bytes of memory, those of a cleared map included.
+    /// Bytes of memory, including the memory that a cleared map keeps.
     pub(crate) fn bytes(&self) -> usize {
         let entries: usize = self.chunks.iter().map(Vec::capacity).sum();
         entries * size_of::<(K, T)>() + self.table.allocation_size()
     }
 
-    /// What is held of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &K) -> Option<&T> {
         let tag = self.tag(key);
         let (_, at) = self.table.find(spread(tag), |entry| self.is(entry, tag, key))?;
         Some(&self.at(*at).1)
     }
 
-    /// The entry of a key, to be changed; if there is none yet, what `new` makes.
+    /// Returns the value of a key for changing; if the key is new, adds the result of `new`.
     pub(crate) fn entry(&mut self, key: K, new: impl FnOnce() -> T) -> &mut T {
         let tag = self.tag(&key);
         let found = self.table.find(spread(tag), |entry| self.is(entry, tag, &key));
@@ -62,12 +62,12 @@ impl<K: Hash + Eq, T> Entries<K, T> {
         &mut self.chunks[at / CHUNK][at % CHUNK].1
     }
 
-    /// All of them.
+    /// Returns all entries, in the order of insertion.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(K, T)> {
         self.chunks.iter().flatten()
     }
 
-    /// Forgets everything and keeps the memory, unless less than a quarter of it was in use.
+    /// Removes all entries and keeps the memory, unless less than a quarter of it was in use.
     pub(crate) fn clear(&mut self) {
         self.chunks.truncate(4 * self.len.div_ceil(CHUNK));
         self.chunks.iter_mut().for_each(Vec::clear);
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, T> Entries<K, T> {
 
     fn add(&mut self, tag: u32, key: K, value: T) -> usize {
         let at = self.len;
-        // Four billion keys are a terabyte: memory ends long before the numbers do.
+        // Four billion keys would be a terabyte: memory ends long before the numbers do.
         self.table.insert_unique(spread(tag), (tag, at as u32), |(tag, _)| spread(*tag));
         match self.chunks.get_mut(at / CHUNK) {
             Some(chunk) => chunk.push((key, value)),
@@ -107,7 +107,7 @@ impl<K: Hash + Eq, T> Entries<K, T> {
     }
 }
 
-/// A hash for the table, made from the tag alone so that growing it reads no keys.
+/// Computes a hash for the table from the tag alone, so that growing the table reads no keys.
 fn spread(tag: u32) -> u64 {
     // 2^64 divided by the golden ratio.
     u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)

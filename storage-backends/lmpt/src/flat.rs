@@ -1,4 +1,4 @@
-//! The flat map: the snapshot's leaves by key, for reads that need one look.
+//! The flat map: the snapshot's leaves by key, for reads with one lookup.
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS,
@@ -18,19 +18,19 @@ const fn table(key: &Key) -> Table {
     }
 }
 
-/// The record of an account.
+/// Reads the record of an account.
 pub(crate) fn account(store: &dyn Read, hash: &B256) -> Result<Option<Record>, StateError> {
     let Some(bytes) = store.get(FLAT_ACCOUNTS, hash.as_slice())? else { return Ok(None) };
     decode_account(hash, &bytes).map(Some)
 }
 
-/// The value of a slot; zero where there is none.
+/// Reads the value of a slot; zero if it is not set.
 pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256, StateError> {
     let Some(bytes) = store.get(FLAT_SLOTS, &key.to_bytes())? else { return Ok(U256::ZERO) };
     decode_slot(key, &bytes)
 }
 
-/// The records of many accounts.
+/// Reads the records of many accounts.
 pub(crate) fn accounts_of(
     store: &dyn Read,
     hashes: &[&B256],
@@ -40,7 +40,7 @@ pub(crate) fn accounts_of(
     rows.map(|(hash, row)| row.map(|row| decode_account(hash, &row)).transpose()).collect()
 }
 
-/// Sets or removes a key.
+/// Sets or removes a key; a tombstone removes it.
 pub(crate) fn set(batch: &mut Batch, key: &Key, value: Option<Value>) {
     match value.and_then(Value::present) {
         Some(value) => batch.put(table(key), &key.to_vec(), &value.to_vec()),
@@ -87,7 +87,7 @@ pub(crate) fn scan_all_slots(
     })
 }
 
-/// Whether there is any slot of this incarnation.
+/// Whether this incarnation has any slot.
 pub(crate) fn has_slots(
     store: &dyn Read,
     account: B256,

@@ -1,4 +1,4 @@
-//! One trie in memory with its hash index: the delta, and later the same one, frozen, the intermediate.
+//! A generation: one trie in memory with its hash index. It is the delta first, and later, frozen, the intermediate.
 
 use crate::{
     index::Index,
@@ -20,10 +20,10 @@ use std::{
     },
 };
 
-/// Bytes of keys that are spilled at once: memory is short when they are.
+/// Bytes of keys that are spilled in one batch: memory is short at that time.
 const PORTION: usize = 16 << 20;
 
-/// A key, what the trie held of it, and what it holds now.
+/// A key, and the value that the trie has for it before and after; `None` if the trie does not have the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: Key,
@@ -32,7 +32,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The change that takes this one back.
+    /// Returns the change that undoes this one.
     pub(crate) const fn reversed(&self) -> Self {
         Self { key: self.key, before: self.after, after: self.before }
     }
@@ -46,18 +46,18 @@ pub(crate) struct Generation {
     index: RwLock<Index>,
     scratch: Scratch,
     spill: OnceLock<Spill>,
-    /// Whether keys were spilled, so that the index is not all there is.
+    /// Whether keys were spilled, so that the index does not have all keys.
     keys_spilled: AtomicBool,
 }
 
 impl Generation {
-    /// Without any write. What is to leave memory goes to `scratch`.
+    /// Creates an empty generation. Parts that do not fit into memory go to `scratch`.
     pub(crate) fn new(salt: B256, scratch: &Scratch) -> Self {
         Self::in_place_of(None, salt, scratch)
     }
 
-    /// An empty generation in the memory of one that is no longer needed: intervals hold about as much as each other,
-    /// and an index that grows is moved time and again.
+    /// Creates an empty generation in the memory of one that is no longer needed. Intervals have about the same size,
+    /// and a growing index is moved time and again.
     pub(crate) fn in_place_of(spent: Option<Self>, salt: B256, scratch: &Scratch) -> Self {
         let mut index = spent.map(|spent| spent.index.into_inner()).unwrap_or_default();
         index.clear();
@@ -71,7 +71,7 @@ impl Generation {
         }
     }
 
-    /// The salt of its places.
+    /// Returns the salt of the trie's places.
     pub(crate) const fn salt(&self) -> B256 {
         self.salt
     }
@@ -81,7 +81,7 @@ impl Generation {
         self.trie.lock().bytes() + self.index.read().bytes()
     }
 
-    /// Takes changes through the trie and returns its root. The index is not changed.
+    /// Applies changes to the trie and returns its root. The index is not changed.
     pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256, StateError> {
         let places = Places::salted(self.salt).of_all(changes, |change| &change.key);
         let mut sorted: Vec<_> =
@@ -94,7 +94,7 @@ impl Generation {
         Ok(trie.root())
     }
 
-    /// Notes in the index what [`Self::update`] did to the trie.
+    /// Applies to the index the changes that [`Self::update`] made in the trie, as change number `seq`.
     pub(crate) fn remember(&self, changes: &[Change], seq: u64, live: &LiveSet) {
         let mut index = self.index.write();
         let live = live.lock();
@@ -103,13 +103,14 @@ impl Generation {
         }
     }
 
-    /// The nodes that prove what the trie holds of a key, and that.
+    /// Returns the value that the trie has for a key, and the nodes that prove it.
     pub(crate) fn prove(&self, key: &Key) -> Result<(Option<Value>, Vec<Bytes>), StateError> {
         let place = Places::salted(self.salt).of(key);
         Ok(self.trie.lock().prove(&place, &self.nodes())?)
     }
 
-    /// What the trie holds of an account after change `seq`; an inner `None` is a tombstone.
+    /// Returns the record that the trie has for an account after change `seq`; an inner `None` is a tombstone, and an
+    /// outer one means that the trie does not have the key.
     pub(crate) fn account(
         &self,
         hash: &B256,
@@ -121,7 +122,8 @@ impl Generation {
         Ok(self.spilled(&Key::Account(*hash))?.map(Value::record))
     }
 
-    /// What the trie holds of a slot after change `seq`; zero is a tombstone.
+    /// Returns the value that the trie has for a slot after change `seq`; zero is a tombstone, and `None` means that
+    /// the trie does not have the key.
     pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Result<Option<U256>, StateError> {
         if let Some(found) = self.index.read().slot(key, seq) {
             return Ok(found);
@@ -129,7 +131,7 @@ impl Generation {
         Ok(self.spilled(&Key::Slot(*key))?.map(Value::number))
     }
 
-    /// What the trie holds of a key after change `seq`.
+    /// Returns the value that the trie has for a key after change `seq`.
     pub(crate) fn get(&self, key: &Key, seq: u64) -> Result<Option<Value>, StateError> {
         Ok(match key {
             Key::Account(hash) => self.account(hash, seq)?.map(Value::of_account),
@@ -137,13 +139,13 @@ impl Generation {
         })
     }
 
-    /// What the trie holds of accounts from `from` on, in order.
+    /// Returns the trie's accounts from `from` on, in order; `None` for a tombstone.
     pub(crate) fn accounts_from(
         &self,
         from: &B256,
         seq: u64,
     ) -> impl Iterator<Item = Result<(B256, Option<Record>), StateError>> {
-        // Before the spilled keys, lest these become some in between.
+        // The index is read before the spilled keys, because its keys may be spilled in between.
         let mut known: Vec<_> = self.index.read().accounts_from(from, seq).collect();
         known.sort_unstable_by_key(|(hash, _)| *hash);
         let spilled = self.spilled_keys().map(|spill| spill.accounts_from(from));
@@ -152,7 +154,7 @@ impl Generation {
         held(over(known.into_iter().map(Ok), spilled))
     }
 
-    /// What the trie holds of the slots of a storage from `from` on, in order; `None` for those that are zero.
+    /// Returns the trie's slots of a storage from `from` on, in order; `None` for a tombstone.
     pub(crate) fn slots_from(
         &self,
         storage: (B256, u64),
@@ -170,7 +172,7 @@ impl Generation {
         held(over(known, spilled))
     }
 
-    /// Everything the trie holds, in no order.
+    /// Returns all entries of the trie, in no order.
     pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>, StateError> {
         let index = self.index.read();
         let mut entries = match self.spilled_keys() {
@@ -189,7 +191,7 @@ impl Generation {
         Ok(entries)
     }
 
-    /// Lets go of nodes that were not touched in the last `keep` blocks.
+    /// Drops from memory the nodes that were not touched in the last `keep` blocks, after spilling changed ones.
     pub(crate) fn spill_nodes(&self, keep: u32) -> Result<(), StateError> {
         let spill = self.open_spill()?;
         let mut trie = self.trie.lock();
@@ -199,8 +201,8 @@ impl Generation {
         Ok(())
     }
 
-    /// Lets go of the index, which must stand at change `seq`. Not while somebody reads an earlier state: its
-    /// versions are in memory only.
+    /// Spills the index, whose last change must be `seq`, and drops it from memory. Does nothing while a reader sees
+    /// an earlier state, because the index's older versions are in memory only.
     pub(crate) fn spill_keys(&self, seq: u64, live: &LiveSet) -> Result<(), StateError> {
         let mut index = self.index.write();
         if live.lock().sees(0..seq) || index.bytes() == 0 {
@@ -221,9 +223,9 @@ impl Generation {
         Ok(())
     }
 
-    /// Lets go of everything after `block`, before this trie has any reader.
+    /// Spills everything after `block`, before this trie has any reader.
     pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<(), StateError> {
-        // What was touched in the block under way would stay.
+        // Nodes that were touched in the current block would otherwise stay.
         self.trie.lock().set_block(block.wrapping_add(1) as u32);
         self.spill_nodes(0)?;
         self.spill_keys(0, live)
@@ -250,7 +252,7 @@ impl Generation {
     }
 }
 
-/// Two sequences in one order of keys; where both have a key, the upper one counts.
+/// Merges two sequences in the order of their keys; if both have a key, the upper one counts.
 pub(crate) fn over<T>(
     upper: impl Iterator<Item = Result<(B256, T), StateError>>,
     lower: impl Iterator<Item = Result<(B256, T), StateError>>,
@@ -263,14 +265,14 @@ pub(crate) fn over<T>(
             (None, _) | (_, Some(Err(_))) => Ordering::Greater,
         };
         if order.is_eq() {
-            // Not an error, or the order would be another.
+            // This entry is not an error, or the comparison would have had another result.
             drop(lower.next());
         }
         if order.is_le() { upper.next() } else { lower.next() }
     })
 }
 
-/// Without the keys that the trie does not have.
+/// Leaves out the keys that the trie does not have.
 fn held<T>(
     entries: impl Iterator<Item = Result<(B256, Option<T>), StateError>>,
 ) -> impl Iterator<Item = Result<(B256, T), StateError>> {

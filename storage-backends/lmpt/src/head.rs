@@ -1,4 +1,4 @@
-//! The head, and how it moves: blocks, ways back, merges, and what has to leave memory.
+//! The head, and its changes: blocks, undos, merges, and spilling to the scratch store.
 
 use crate::{
     LmptOptions,
@@ -32,13 +32,13 @@ pub(crate) struct LmptState {
     pub(crate) store: Store,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: LmptOptions,
-    /// Threads that read for merges and for blocks.
+    /// The threads that read ahead for merges and for blocks.
     pub(crate) readers: Arc<Readers>,
     pub(crate) live: Arc<LiveSet>,
     pub(crate) head: RwLock<HeadState>,
-    /// Locked before `head`, by whoever moves the layer.
+    /// The lock that serialises all changes of the layer; it is taken before `head`.
     pub(crate) work: Mutex<Work>,
-    /// The first block that may be taken back.
+    /// The first block that may still be undone.
     pub(crate) undo_from: AtomicU64,
 }
 
@@ -48,16 +48,17 @@ pub(crate) struct HeadState {
     pub(crate) meta: Meta,
     pub(crate) delta: Arc<Generation>,
     pub(crate) intermediate: Arc<Generation>,
-    /// Number of the last change; readers see what was there after one.
+    /// Number of the last change. Each reader sees the state after one change.
     pub(crate) seq: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// What is finished and not accepted: proofs of the head go around it.
+    /// The block or undo that is finished and not accepted. Proofs of the head must undo it in memory while they are
+    /// made.
     pub(crate) pending: Option<Pending>,
     merge: Option<Merge>,
-    /// What the last merge, which is at its end, has left in memory of the snapshot in the store.
+    /// The snapshot trie's nodes that the last completed merge left in memory.
     snapshot: Option<Trie<Value>>,
     pub(crate) stats: MergeStats,
 }
@@ -75,31 +76,31 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 enum Step {
     Forward {
-        /// Whether a slice of the merge was taken.
+        /// Whether the block takes a slice of the merge.
         slice: bool,
-        /// Whether the interval ends.
+        /// Whether the interval ends with the block.
         rotate: bool,
     },
     Back {
-        /// Back into the interval before: the intermediate that was there then, and the store as it was
-        /// before the undo, for whoever reads meanwhile.
+        /// Set if the undo goes back into the interval before: the intermediate of that interval, and a snapshot of
+        /// the store before the undo, for reads meanwhile.
         across: Option<(Arc<Generation>, Snapshot)>,
     },
 }
 
 impl Pending {
-    /// Makes the trie that is ahead what it was.
+    /// Undoes the changes in the trie that is ahead.
     pub(crate) fn take_back(&self) -> Result<(), StateError> {
         let back: Vec<Change> = self.changes.iter().map(Change::reversed).collect();
         self.update(&back)
     }
 
-    /// And what it was before that.
+    /// Makes the changes again that [`Self::take_back`] has undone.
     pub(crate) fn make_again(&self) -> Result<(), StateError> {
         self.update(&self.changes)
     }
 
-    /// Whether it is written to this store, or to the one that this is a snapshot of.
+    /// Whether this change is written to `store`, which may be a snapshot.
     pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool, StateError> {
         Ok(Meta::read(store)? == Some(self.meta))
     }
@@ -109,7 +110,7 @@ impl Pending {
     }
 }
 
-/// What becomes of the trie that is ahead.
+/// The change of the head, which controls the trie that is ahead.
 #[derive(Debug)]
 pub(crate) struct LmptChange(pub(crate) Arc<LmptState>);
 
@@ -121,14 +122,14 @@ impl HeadChange for LmptChange {
     }
 
     fn discard(&mut self) -> Result<(), StateError> {
-        // A proof must not see that it is ahead.
+        // The lock keeps a proof from seeing the trie ahead of the head.
         let mut work = self.0.work.lock();
         work.pending.take().map_or(Ok(()), |pending| pending.take_back())
     }
 }
 
 impl LmptState {
-    /// What the store holds; an empty store is the empty state.
+    /// Reads the state from a store; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
         options.check()?;
         let live = Arc::new(LiveSet::default());
@@ -150,7 +151,7 @@ impl LmptState {
         Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }
 
-    /// The merge that the next block takes its slice from.
+    /// Returns the merge from which the next block takes its slice, and starts it if necessary.
     pub(crate) fn ensure_merge<'w>(
         &self,
         work: &'w mut Work,
@@ -229,7 +230,7 @@ impl LmptState {
             ..meta
         };
         journal::write(&mut batch, number, &changes);
-        // Taking back the first block of those that may be taken back needs the two intervals before it.
+        // Undoing the first of the blocks that may be undone needs the two intervals before it.
         let needed = self.undo_from.load(Ordering::Relaxed).min(number);
         let needed = needed.saturating_sub(meta.schedule.interval.saturating_mul(2));
         while next.oldest < needed {
@@ -244,7 +245,7 @@ impl LmptState {
         proposal.finish(commitment, batch, undo)
     }
 
-    /// Computes the way back from the head.
+    /// Computes the undo of the head's block.
     pub(crate) fn undo(
         &self,
         proposal: Proposal<LmptChange>,
@@ -255,7 +256,7 @@ impl LmptState {
         proposal.finish(commitment, batch, Vec::new())
     }
 
-    /// Nothing has changed if it fails without poisoning.
+    /// Does the work of [`Self::undo`]. If this fails without poisoning the layer, nothing has changed.
     fn way_back(
         &self,
         work: &mut Work,
@@ -311,7 +312,7 @@ impl LmptState {
         Ok((commitment, batch))
     }
 
-    /// What is pending is the head now.
+    /// Makes the pending change the head.
     pub(crate) fn settle(&self, work: &mut Work, pending: Pending) -> Result<(), StateError> {
         let Pending { ahead, changes, meta, step } = pending;
         if let Step::Forward { slice: true, .. } = step
@@ -321,7 +322,7 @@ impl LmptState {
         }
         let rotated = matches!(step, Step::Forward { rotate: true, .. });
         if rotated && let Some(merge) = work.merge.take() {
-            // It has no more slices, and lets go of the intermediate that it merged.
+            // The merge has no more slices, and drops the intermediate that it merged.
             work.snapshot = merge.end(&mut work.stats);
         }
         let mut head = self.head.write();
@@ -349,7 +350,7 @@ impl LmptState {
         self.shrink()
     }
 
-    /// Lets go of what does not fit into memory, what is needed least first: the nodes of the intermediate, which only
+    /// Spills what does not fit into memory, least needed parts first: the nodes of the intermediate, which only
     /// proofs need; cold nodes of the delta; and the keys of both.
     pub(crate) fn shrink(&self) -> Result<(), StateError> {
         let head = self.head.read();
@@ -379,7 +380,7 @@ impl LmptState {
         self.reader_at(&head, self.flat(&work))
     }
 
-    /// The map at the bottom, as it was before an undo that is pending and goes back into the interval before.
+    /// Returns the flat map: the present one, or that of before if a pending undo goes back into the interval before.
     pub(crate) fn flat(&self, work: &Work) -> Snapshot {
         match &work.pending {
             Some(Pending { step: Step::Back { across: Some((_, snapshot)) }, .. }) => {
@@ -389,7 +390,7 @@ impl LmptState {
         }
     }
 
-    /// Reads at the head, over the map at the bottom as it was.
+    /// Returns a reader of the head over the given flat map.
     pub(crate) fn reader_at(&self, head: &HeadState, flat: Snapshot) -> LmptReader {
         LmptReader {
             delta: head.delta.clone(),

@@ -1,5 +1,5 @@
-//! The hash index of one trie in memory: what it holds of a key, in one look.
-//! Every change has a number, and a reader sees what there was after one of them ([`Versions`]).
+//! The hash index of one trie in memory, which finds the value of a key in one lookup. Every change has a number, and
+//! a reader sees the state after one of them ([`Versions`]).
 
 use crate::{
     entries::Entries,
@@ -9,13 +9,13 @@ use crate::{
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Live, Versions};
 
-/// Bytes that a slot takes in the index, about: key, version, its place in the table.
+/// Bytes of memory of a slot in the index, estimated: key, version, its place in the table.
 const SLOT_BYTES: usize = 150;
-/// Bytes that the index counts for one storage.
+/// Bytes of memory of a storage beside its slots, estimated.
 const STORAGE_BYTES: usize = 280;
 
-/// What an index says of a key: nothing, or what its trie holds, where an inner `None` means that the trie
-/// does not have the key.
+/// The answer of an index about a key: `None` if it does not know the key, else the value in the trie, where an inner
+/// `None` means that the trie does not have the key.
 type Found<T> = Option<Option<T>>;
 
 /// The slots of one storage.
@@ -24,42 +24,43 @@ type Slots = Entries<B256, Versions<Option<U256>>>;
 /// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// The innermost `None` is a tombstone.
+    /// The accounts. The innermost `None` is a tombstone.
     accounts: Entries<B256, Versions<Option<Option<Record>>>>,
-    /// By account and incarnation; zero is a tombstone.
+    /// The slots by account and incarnation; zero is a tombstone.
     storages: HashMap<(B256, u64), Slots>,
     slots: usize,
 }
 
 impl Index {
-    /// Bytes of memory, about; of accounts those that are kept for others, too.
+    /// Bytes of memory, estimated; for accounts, memory that is kept for reuse is included.
     pub(crate) fn bytes(&self) -> usize {
         self.accounts.bytes() + self.storages.len() * STORAGE_BYTES + self.slots * SLOT_BYTES
     }
 
-    /// Keys it knows of.
+    /// Number of keys in the index.
     pub(crate) fn len(&self) -> usize {
         self.accounts.len() + self.slots
     }
 
-    /// Forgets everything and keeps the memory of accounts, unless little of it was in use.
+    /// Removes all keys and keeps the memory of accounts, unless little of it was in use.
     pub(crate) fn clear(&mut self) {
         self.accounts.clear();
         self.storages.clear();
         self.slots = 0;
     }
 
-    /// What the trie holds of an account after change `seq`.
+    /// Returns the trie's record of an account after change `seq`.
     pub(crate) fn account(&self, hash: &B256, seq: u64) -> Found<Option<Record>> {
         at(self.accounts.get(hash)?, seq)
     }
 
-    /// What the trie holds of a slot after change `seq`.
+    /// Returns the trie's value of a slot after change `seq`.
     pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Found<U256> {
         at(self.storages.get(&(key.account, key.incarnation))?.get(&key.slot)?, seq)
     }
 
-    /// Notes what the trie holds of a key after change `seq`, the newest so far.
+    /// Sets the trie's value of a key after change `seq`, which must be the newest; `None` if the trie does not have
+    /// the key.
     pub(crate) fn set(&mut self, key: &Key, value: Option<Value>, seq: u64, live: &Live<'_>) {
         match key {
             Key::Account(hash) => {
@@ -78,7 +79,7 @@ impl Index {
         }
     }
 
-    /// The accounts from `from` on after change `seq`, in no order.
+    /// Returns the accounts from `from` on after change `seq`, in no order.
     pub(crate) fn accounts_from(
         &self,
         from: &B256,
@@ -90,7 +91,7 @@ impl Index {
             .filter_map(move |(hash, versions)| Some((*hash, at(versions, seq)?)))
     }
 
-    /// The slots of a storage from `from` on after change `seq`, in no order.
+    /// Returns the slots of a storage from `from` on after change `seq`, in no order.
     pub(crate) fn slots_from(
         &self,
         storage: (B256, u64),
@@ -105,7 +106,7 @@ impl Index {
             .filter_map(move |(slot, versions)| Some((*slot, at(versions, seq)?)))
     }
 
-    /// Everything as of the last change, in no order.
+    /// Returns all keys with their values as of the last change, in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Option<Value>)> {
         let accounts = self.accounts.iter().map(|(hash, versions)| {
             (Key::Account(*hash), versions.newest().map(Value::of_account))

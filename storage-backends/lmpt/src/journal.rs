@@ -1,4 +1,4 @@
-//! The journal: the writes of each block, from which delta and intermediate come back after a restart.
+//! The journal: the writes of each block, from which delta and intermediate are rebuilt after a restart.
 //!
 //! `number → rlp([[flat key, value]…]) ‖ checksum`, where a value without bytes is a tombstone.
 
@@ -42,7 +42,7 @@ pub(crate) fn remove(batch: &mut Batch, number: u64) {
     batch.delete(JOURNAL, &number.to_be_bytes());
 }
 
-/// Visits the rows of a range of blocks; every block of it must have one.
+/// Visits the rows of a range of blocks; every block of the range must have one.
 pub(crate) fn scan_blocks(
     store: &dyn Read,
     blocks: Range<u64>,
@@ -64,8 +64,8 @@ pub(crate) fn scan_blocks(
     if next == blocks.end { Ok(()) } else { Err(missing(next)) }
 }
 
-/// The trie of the writes of a range of blocks, which must have this root. It keeps no more than `budget` bytes in memory,
-/// and takes the blocks in portions, so that not all their writes are there at once.
+/// Rebuilds the trie of the writes of a range of blocks, which must have this root. It takes at most `budget` bytes
+/// of memory, and applies the blocks in portions, so that not all their writes are in memory at once.
 pub(crate) fn rebuild(
     (store, scratch): (&dyn Read, &Scratch),
     blocks: Range<u64>,
@@ -90,7 +90,7 @@ pub(crate) fn rebuild(
     let mut written: HashMap<Key, Value> = HashMap::default();
     scan_blocks(store, blocks, |block, entries| {
         written.extend(entries);
-        // Nodes take several times as much as what is written.
+        // Nodes take several times as much memory as the writes.
         let is_portion = written.len() * size_of::<(Key, Value)>() > budget / 8;
         if is_portion { take(block, mem::take(&mut written)) } else { Ok(()) }
     })?;
@@ -104,7 +104,7 @@ pub(crate) fn rebuild(
     Ok(Arc::new(generation))
 }
 
-/// The blocks whose writes are in the delta, and those in the intermediate.
+/// Returns the range of blocks whose writes are in the delta, and the range of those in the intermediate.
 pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
     let Some(number) = meta.number else { return (0..0, 0..0) };
     let boundary = meta.delta_after(number);
@@ -113,7 +113,7 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
     (delta, start..(boundary + 1).max(start))
 }
 
-/// Delta and intermediate as the journal has them, in no more than `budget` bytes.
+/// Rebuilds delta and intermediate from the journal, with at most `budget` bytes of memory.
 pub(crate) fn generations(
     (store, scratch): (&dyn Read, &Scratch),
     meta: &Meta,

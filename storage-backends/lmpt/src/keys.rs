@@ -1,4 +1,4 @@
-//! The one keyspace: accounts and slots, and where they stand in a trie.
+//! The keyspace: keys of accounts and slots, and their places in a trie.
 //!
 //! ```text
 //! flat       account   keccak256(address)                                              32 bytes
@@ -9,8 +9,8 @@
 //!            slot      B[0..4] ‖ H(salt ‖ A ‖ incarnation ‖ keccak256(slot))[0..28]
 //! ```
 //!
-//! H is Keccak-256, an incarnation is 8 bytes big-endian. The account part comes first, so what belongs to one
-//! account lies together; 28 bytes of hash behind it leave no collisions to be found.
+//! H is Keccak-256, an incarnation is 8 bytes big-endian. The account part comes first, so that the keys of one
+//! account are neighbours; with 28 bytes of hash behind it, collisions cannot be found.
 
 use alloy_primitives::{B256, keccak256};
 use polytrie_trie::keccak::Inputs;
@@ -21,7 +21,7 @@ pub(crate) const SHARED: usize = 4;
 /// Bytes of a slot's flat key.
 pub(crate) const SLOT_KEY: usize = 72;
 
-/// A slot of one life of an account.
+/// The key of a slot of one incarnation of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SlotKey {
     /// Keccak-256 of the address.
@@ -33,7 +33,7 @@ pub(crate) struct SlotKey {
 }
 
 impl SlotKey {
-    /// The flat key.
+    /// Returns the flat key.
     pub(crate) fn to_bytes(self) -> [u8; SLOT_KEY] {
         let mut bytes = [0; SLOT_KEY];
         bytes[..32].copy_from_slice(self.account.as_slice());
@@ -58,7 +58,7 @@ impl SlotKey {
 pub(crate) enum Key {
     /// The record of an account, by the Keccak-256 of its address.
     Account(B256),
-    /// A slot.
+    /// The value of a slot.
     Slot(SlotKey),
 }
 
@@ -71,14 +71,14 @@ impl Key {
         }
     }
 
-    /// The flat key.
+    /// Returns the flat key.
     pub(crate) fn to_vec(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(SLOT_KEY);
         self.encode(&mut out);
         out
     }
 
-    /// Reads a flat key.
+    /// Decodes a flat key; `None` if it is not one.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         match bytes.len() {
             32 => Some(Self::Account(B256::from_slice(bytes))),
@@ -87,7 +87,7 @@ impl Key {
         }
     }
 
-    /// The account that the key belongs to.
+    /// Returns the account that the key belongs to.
     pub(crate) const fn account(&self) -> B256 {
         match self {
             Self::Account(hash) => *hash,
@@ -96,7 +96,7 @@ impl Key {
     }
 }
 
-/// Maps keys to places in a trie. Keys of one account in a row are cheaper than keys in any order.
+/// A mapping of keys to places in a trie. Consecutive keys of one account are cheaper than keys in any order.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     salt: Option<B256>,
@@ -105,17 +105,17 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Places in the snapshot trie.
+    /// Returns the mapping for the snapshot trie.
     pub(crate) const fn snapshot() -> Self {
         Self { salt: None, last: None }
     }
 
-    /// Places in a trie with a salt.
+    /// Returns the mapping for a trie with a salt.
     pub(crate) const fn salted(salt: B256) -> Self {
         Self { salt: Some(salt), last: None }
     }
 
-    /// The place of a key.
+    /// Returns the place of a key.
     pub(crate) fn of(&mut self, key: &Key) -> B256 {
         let account = self.account(key.account());
         match key {
@@ -137,11 +137,11 @@ impl Places {
         }
     }
 
-    /// The places of many keys, in their order: most of their hashes are made eight at a time.
+    /// Returns the places of many keys, in their order; most of the hashes are computed eight at a time.
     pub(crate) fn of_all<T>(&self, items: &[T], key: impl Fn(&T) -> &Key) -> Vec<B256> {
         let mut places = Vec::with_capacity(items.len());
         let mut inputs = Inputs::default();
-        // So few that what is hashed stays in the processor's cache.
+        // A portion is small enough for its hash inputs to stay in the processor's cache.
         for items in items.chunks(512) {
             let accounts = items.iter().map(|item| key(item).account()).collect();
             let accounts = self.accounts(accounts, &mut inputs);
@@ -165,7 +165,7 @@ impl Places {
         places
     }
 
-    /// The places of accounts.
+    /// Returns the places of accounts.
     fn accounts(&self, mut accounts: Vec<B256>, inputs: &mut Inputs) -> Vec<B256> {
         let Some(salt) = self.salt else { return accounts };
         inputs.clear();
@@ -235,7 +235,7 @@ mod tests {
     fn many_keys_have_the_places_of_each() {
         let hash = |n: u64| keccak256(n.to_be_bytes());
         let slot = |n: u64| SlotKey { account: hash(n % 50), incarnation: n % 3, slot: hash(n) };
-        // Accounts of which only slots are there, and accounts with and without slots.
+        // The keys include accounts with slots alone, and accounts with and without slots.
         let mut keys: Vec<Key> = (0..3_000).map(|n| Key::Slot(slot(n))).collect();
         keys.extend((20..2_000).map(|n| Key::Account(hash(n))));
         let mut sorted = keys.clone();

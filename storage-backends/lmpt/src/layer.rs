@@ -1,4 +1,4 @@
-//! The seam.
+//! The layer: the implementation of the seam.
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, NAME, SNAPSHOT_TRIE, SWEEP, check,
@@ -24,9 +24,10 @@ use std::sync::{Arc, OnceLock, atomic::Ordering};
 pub struct LmptLayer {
     store: Store,
     options: LmptOptions,
-    /// The roots that it was made with.
+    /// The roots at the time when the layer was created.
     roots: Roots,
-    /// A fork replays the journal when it is first asked for more: the chain waits while it is made.
+    /// The state. A fork replays the journal only when it is first used, because the chain waits while a fork is
+    /// created.
     shared: OnceLock<Arc<LmptState>>,
 }
 
@@ -34,37 +35,37 @@ impl LmptLayer {
     /// The layer's name.
     pub const NAME: &'static str = NAME;
 
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] =
         &[FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, JOURNAL, SWEEP, META, CODE_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or holds a state of another interval or sweep.
+    /// If the store fails or is damaged, or holds a state with another interval or sweep.
     pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>, StateError> {
         let shared = Arc::new(LmptState::open(store.clone(), options)?);
         let roots = shared.head.read().meta.roots;
         Ok(Arc::new(Self { store, options, roots, shared: OnceLock::from(shared) }))
     }
 
-    /// The head and all else, replayed if that was not done yet.
+    /// Returns the state; reads it from the store if that was not done yet.
     fn shared(&self) -> Result<&Arc<LmptState>, StateError> {
         if let Some(shared) = self.shared.get() {
             return Ok(shared);
         }
         let opened = LmptState::open(self.store.clone(), self.options)?;
-        // Of two threads that come here, one is first.
+        // If two threads come here, the first one's state is kept.
         Ok(self.shared.get_or_init(|| Arc::new(opened)))
     }
 
-    /// How much time the merges had left.
+    /// Returns the times and counts of the merges.
     pub fn merge_stats(&self) -> MergeStats {
         self.shared.get().map(|shared| shared.work.lock().stats).unwrap_or_default()
     }
 
-    /// Bytes of memory that delta and intermediate take.
+    /// Bytes of memory of delta and intermediate.
     pub fn memory_bytes(&self) -> usize {
         self.shared.get().map_or(0, |shared| {
             let head = shared.head.read();
@@ -119,7 +120,7 @@ impl StateLayer for LmptLayer {
                 return Err(StateError::Protocol("a block was begun on another one than the head"));
             }
         };
-        // The keys of a block that somebody still reads before could not go when it was accepted.
+        // If a reader saw an earlier state when the last block was accepted, its keys could not be spilled then.
         shared.shrink()?;
         shared.ensure_merge(&mut work, next)?;
         Ok(Box::new(LmptSession::new(proposal, parent.number, state)))
@@ -187,7 +188,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn advance(&self, horizon: Horizon) {
-        // What was not used has no block that removes anything.
+        // A fork that was not used has no block that removes anything.
         if let Some(shared) = self.shared.get() {
             shared.undo_from.store(horizon.undo_from, Ordering::Relaxed);
         }
@@ -206,7 +207,7 @@ impl Prove for LmptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
-        // Nothing moves meanwhile.
+        // The lock keeps the head from changing meanwhile.
         let work = shared.work.lock();
         let head = shared.head.read();
         let (reader, roots) = (shared.reader_at(&head, shared.flat(&work)), head.meta.roots);
@@ -215,7 +216,7 @@ impl Prove for LmptLayer {
             return proof::prove(&reader, &roots, address, slots);
         };
         if pending.is_written(&reader.flat)? {
-            // The rows of the snapshot trie are those after its slice.
+            // The rows of the snapshot trie already include the block's slice.
             return Err(StateError::Protocol(
                 "a proof was asked for between the writing of a block and its acceptance",
             ));

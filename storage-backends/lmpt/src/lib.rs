@@ -6,15 +6,15 @@
 //! the Keccak-256 of the three roots. The README of this crate defines all of it to the byte.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
-//! - `head.rs`, `block.rs`: the head, how it moves, and what a block changes,
-//! - `keys.rs`, `value.rs`: the keyspace and what leaves hold,
-//! - `generation.rs`, `index.rs`, `entries.rs`, `spill.rs`: one trie in memory, its hash index, and what does not fit,
+//! - `head.rs`, `block.rs`: the head and its changes, and the changes that a block makes,
+//! - `keys.rs`, `value.rs`: the keyspace and the values of leaves,
+//! - `generation.rs`, `index.rs`, `entries.rs`, `spill.rs`: one trie in memory, its hash index, and the parts on disk,
 //! - `view.rs`, `flat.rs`: reading through the layers, and the map at the bottom,
 //! - `merge/`: from the frozen intermediate into the snapshot, a slice a block,
-//! - `meta.rs`, `journal.rs`, `undo.rs`: what is written of each block,
+//! - `meta.rs`, `journal.rs`, `undo.rs`: the rows written with each block,
 //! - `proof.rs`, `check.rs`: proofs and their verifier, scrubbing,
 //! - `load.rs`: filling,
-//! - `options.rs`: what can be set.
+//! - `options.rs`: the settings.
 
 mod block;
 mod check;
@@ -50,15 +50,15 @@ use polytrie_kv::Table;
 
 const NAME: &str = "lmpt";
 
-/// Account hash → record.
+/// The flat map of accounts: account hash → record.
 pub(crate) const FLAT_ACCOUNTS: Table = Table::new(60, "LmptAccounts", 32);
-/// Account hash ‖ incarnation ‖ slot hash → value.
+/// The flat map of slots: account hash ‖ incarnation ‖ slot hash → value.
 pub(crate) const FLAT_SLOTS: Table = Table::new(61, "LmptSlots", 72);
-/// Nodes of the snapshot trie by path.
+/// The nodes of the snapshot trie, by path.
 pub(crate) const SNAPSHOT_TRIE: Table = Table::new(62, "LmptSnapshot", 64);
-/// Block number → the block's writes.
+/// The journal: block number → the block's writes.
 pub(crate) const JOURNAL: Table = Table::new(63, "LmptJournal", 8);
-/// Account hash ‖ incarnation → nothing: storage that is dead and not yet swept.
+/// The queue of dead storage that is not swept yet: account hash ‖ incarnation → nothing.
 pub(crate) const SWEEP: Table = Table::new(64, "LmptSweep", 40);
-/// `head` → where the layer stands.
+/// The meta row: `head` → position of the layer, its settings and its roots.
 pub(crate) const META: Table = Table::new(65, "LmptMeta", 4);

@@ -1,4 +1,4 @@
-//! Filling an empty store from sorted accounts, in one pass: all of it is snapshot.
+//! The filling of an empty store from sorted accounts, in one pass: all of the state is snapshot then.
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, SNAPSHOT_TRIE, SWEEP, flat,
@@ -11,17 +11,17 @@ use polytrie_kv::{Batch, Sortable, Sorter, Store};
 use polytrie_state::{GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes};
 use polytrie_trie::{LeafValue, Rows, SortedBuilder};
 
-/// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
+/// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
-/// Leaves that are held in memory while they are brought into the order of their places: 16 MiB.
+/// Number of leaves that are held in memory while they are sorted by their places: 16 MiB.
 const HELD: usize = 1 << 17;
 
-/// Loads the accounts; every storage is of incarnation 0.
+/// Loads the accounts; every storage gets incarnation 0.
 ///
-/// In the one trie a slot stands near its account, at a place that follows from its hash: what lies near one account is
-/// gathered and sorted ([`Sorter`]) before it goes to the trie, with records of accounts among slots wherever they
-/// belong. The flat rows are written as they come.
+/// In the one trie a slot is near its account, at a place that depends on its hash. The leaves near one account are
+/// gathered and sorted ([`Sorter`]) before they go to the trie; records of accounts may come among slots. The flat
+/// rows are written as they come.
 pub(crate) fn load(
     store: &Store,
     options: &LmptOptions,
@@ -67,7 +67,7 @@ struct Loader<'a> {
     store: &'a Store,
     rows: SomeRows,
     places: Places,
-    /// Leaves whose places begin alike, not in order yet: an account and its slots, mostly.
+    /// The leaves whose places share their first bytes, not sorted yet: mostly an account and its slots.
     neighbours: Sorter<Leaf>,
     /// The last account.
     last: B256,
@@ -98,12 +98,12 @@ impl Sortable for Leaf {
 /// Rows that are not written yet.
 struct SomeRows {
     builder: SortedBuilder<Value, Rows<Batch>>,
-    /// Those beside the trie.
+    /// The rows beside the trie.
     others: Batch,
 }
 
 impl Loader<'_> {
-    /// Everything that comes before the leaves of an account is complete.
+    /// Writes the earlier leaves, if the places of this account and those of the last one begin differently.
     fn make_room_for(&mut self, account: B256) -> Result<(), StateError> {
         let last = std::mem::replace(&mut self.last, account);
         if last[..SHARED] != account[..SHARED] { self.flush() } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Where the layer stands, and what it commits to.
+//! The meta row: the position of the layer, its settings, and the roots that it commits to.
 //!
 //! ```text
 //! commitment    H(snapshot root ‖ I ‖ D)
@@ -15,10 +15,10 @@ use polytrie_trie::EMPTY_ROOT;
 
 const KEY: &[u8] = b"head";
 
-/// Bytes of a row without and with its checksum.
+/// Bytes of the row without its checksum.
 const BODY: usize = 2 * 8 + 1 + 3 * 8 + 5 * 32;
 
-/// A trie in memory, as the commitment has it.
+/// A trie in memory, as the commitment contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Salted {
     pub(crate) salt: B256,
@@ -26,7 +26,7 @@ pub(crate) struct Salted {
 }
 
 impl Salted {
-    /// The hash of both: 32 bytes that stand for the trie and for how keys are placed in it.
+    /// Returns the hash of salt and root: 32 bytes that stand for the trie and for the places of its keys.
     pub(crate) fn digest(&self) -> B256 {
         keccak256([self.salt.0, self.root.0].concat())
     }
@@ -41,30 +41,30 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Those of a state that is all in the snapshot.
+    /// Returns the roots of a state that is all in the snapshot.
     pub(crate) fn of_snapshot(snapshot: B256) -> Self {
         let intermediate = Salted { salt: B256::ZERO, root: EMPTY_ROOT };
         Self::with_empty_delta(snapshot, intermediate)
     }
 
-    /// The roots at the beginning of an interval.
+    /// Returns the roots at the beginning of an interval.
     fn with_empty_delta(snapshot: B256, intermediate: Salted) -> Self {
         let salt = keccak256([snapshot.0, intermediate.digest().0].concat());
         Self { snapshot, intermediate, delta: Salted { salt, root: EMPTY_ROOT } }
     }
 
-    /// The delta becomes the intermediate, and a new delta begins.
+    /// Returns the roots after the delta has become the intermediate, and a new delta begins.
     pub(crate) fn rotated(&self) -> Self {
         Self::with_empty_delta(self.snapshot, self.delta)
     }
 
-    /// The 32 bytes the layer commits to.
+    /// Returns the 32 bytes that the layer commits to.
     pub(crate) fn digest(&self) -> B256 {
         let parts = [self.snapshot.0, self.intermediate.digest().0, self.delta.digest().0];
         keccak256(parts.concat())
     }
 
-    /// The commitment: the digest, and the five values it is made of.
+    /// Returns the commitment: the digest, and the five values that it is made of.
     pub(crate) fn commitment(&self) -> Commitment {
         let body = self.to_array().concat();
         Commitment::own(self.digest(), Bytes::from(body))
@@ -76,32 +76,32 @@ impl Roots {
     }
 }
 
-/// Where the layer stands.
+/// The position of the layer, its settings and its roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) schedule: Schedule,
-    /// Number of the last block; none if the state was loaded and no block followed.
+    /// Number of the last block; `None` if the state was loaded and no block followed.
     pub(crate) number: Option<u64>,
     /// The first block after the load.
     pub(crate) first: u64,
-    /// The oldest block of which the journal has the writes.
+    /// The oldest block whose writes the journal has.
     pub(crate) oldest: u64,
     pub(crate) roots: Roots,
 }
 
 impl Meta {
-    /// A state that was loaded.
+    /// Returns the meta row of a loaded state.
     pub(crate) fn loaded(options: &LmptOptions, snapshot: B256) -> Self {
         let schedule = options.schedule();
         let roots = Roots::of_snapshot(snapshot);
         Self { schedule, number: None, first: 0, oldest: 0, roots }
     }
 
-    /// The meta row as blocks that go on with `options` see it: before the first block all is snapshot, whatever they are.
+    /// Adapts the meta row to `options`. Before the first block all of the state is snapshot, so any options fit.
     ///
     /// # Errors
     ///
-    /// If the commitment of the blocks that are there depends on others.
+    /// If the commitment of the stored blocks depends on other options.
     pub(crate) fn under(self, options: &LmptOptions) -> Result<Self, StateError> {
         let schedule = options.schedule();
         if self.number.is_none() {
@@ -122,7 +122,7 @@ impl Meta {
         Ok(self)
     }
 
-    /// The last block of the interval before that of the next block: the blocks after it are in the delta.
+    /// Returns the last block of the interval before that of the next block: later blocks are in the delta.
     pub(crate) const fn delta_after(&self, number: u64) -> u64 {
         number - number % self.schedule.interval
     }
@@ -138,8 +138,8 @@ impl Meta {
         batch.put(META, KEY, &self.encode());
     }
 
-    /// `interval ‖ sweep ‖ flags ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian. Flags: 1 there is a
-    /// number, 2 the snapshot is switched at the boundary.
+    /// Encodes the row: `interval ‖ sweep ‖ flags ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers
+    /// big-endian. Flags: 1 there is a number, 2 the snapshot is switched at the boundary.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(BODY + 8);
         row.extend_from_slice(&self.schedule.interval.to_be_bytes());
@@ -156,7 +156,7 @@ impl Meta {
         row
     }
 
-    /// Reads what [`Self::encode`] makes.
+    /// Decodes a row of [`Self::encode`].
     pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
         let body = strip_checksum(KEY, row).ok_or_else(damaged)?;

@@ -1,4 +1,4 @@
-//! What can be set.
+//! The settings of the layer.
 
 use crate::{
     NAME,
@@ -7,29 +7,30 @@ use crate::{
 use polytrie_state::StateError;
 use std::time::Duration;
 
-/// What the layer lets a user set.
+/// The user's settings of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LmptOptions {
-    /// Blocks of an interval, at least 1. The commitment depends on it, so it belongs to the data.
+    /// Number of blocks of an interval, at least 1. The commitment depends on it, so it belongs to the data.
     pub interval: u64,
-    /// Slots of dead storage that one slice of a merge removes at most, at least 1. As the interval, it belongs to the data.
+    /// Largest number of slots of dead storage that one slice of a merge removes, at least 1. Like the interval, it
+    /// belongs to the data.
     pub sweep: u64,
-    /// How a merge comes into the snapshot. It belongs to the data, too.
+    /// The way in which a merge enters the snapshot. It belongs to the data, too.
     pub boundary: Boundary,
-    /// Bytes of delta and intermediate to keep in memory; what is above goes to a scratch store.
+    /// Bytes of delta and intermediate to keep in memory; more than that goes to a scratch store.
     pub memory_bytes: usize,
     /// Bytes of merged rows that may wait in memory for the blocks that take them.
     pub ahead_bytes: usize,
     /// Bytes of the snapshot trie to keep in memory, for the merge.
     pub cache_bytes: usize,
-    /// A pause of the merge before each slice, to see what a late merge does; no result depends on it.
+    /// A pause of the merge before each slice, for trying out a late merge; no result depends on it.
     pub merge_pause: Duration,
-    /// The merge reads on many threads even where the store is fast; no result depends on it.
+    /// Whether the merge reads on many threads even if the store is fast; no result depends on it.
     pub read_ahead: bool,
 }
 
 impl Default for LmptOptions {
-    /// The paper's interval of 1,000 blocks, 4,096 slots, 1 GiB, twice 64 MiB.
+    /// Returns the paper's interval of 1,000 blocks, a sweep of 4,096 slots, 1 GiB of memory, and twice 64 MiB.
     fn default() -> Self {
         Self {
             interval: 1_000,
@@ -45,16 +46,16 @@ impl Default for LmptOptions {
 }
 
 impl LmptOptions {
-    /// What the commitment depends on.
+    /// Returns the settings on which the commitment depends.
     pub(crate) const fn schedule(&self) -> Schedule {
         Schedule { interval: self.interval, sweep: self.sweep, boundary: self.boundary }
     }
 
-    /// Whether a state can be kept like this.
+    /// Checks the settings.
     ///
     /// # Errors
     ///
-    /// If what has to be at least 1 is 0.
+    /// If a setting that must be at least 1 is 0.
     pub(crate) fn check(&self) -> Result<(), StateError> {
         for (option, value) in [("interval", self.interval), ("sweep", self.sweep)] {
             if value == 0 {

@@ -1,8 +1,8 @@
-//! Proofs: what each layer holds of a key, from the delta down to the first that decides.
+//! Proofs: each layer's value of a key, from the delta down to the first layer that decides.
 //!
-//! A layer that holds the key, as a value or as a tombstone, decides, and the proof ends with it; a layer that
-//! does not is proven not to. So a key is absent if the first layer that holds it holds a tombstone, or if no
-//! layer holds it.
+//! A layer that has the key, with a value or a tombstone, decides, and the proof ends with it; for a layer that does
+//! not, its absence is proven. So a key is absent if the first layer that has it has a tombstone, or if no layer has
+//! it.
 
 use crate::{
     NAME, SNAPSHOT_TRIE,
@@ -17,7 +17,7 @@ use polytrie_state::{Account, Proof, ProofError, Proven, StateError, hash_addres
 use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
 use serde::{Deserialize, Serialize};
 
-/// What the layer hands out, as JSON.
+/// The JSON form of a proof.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Body {
@@ -25,7 +25,7 @@ struct Body {
     snapshot_root: B256,
     intermediate: SaltedRoot,
     delta: SaltedRoot,
-    /// Whether the account exists; if not, the next four are those of an empty one.
+    /// Whether the account exists; if not, the next four fields are those of an empty account.
     exists: bool,
     nonce: U64,
     balance: U256,
@@ -50,8 +50,8 @@ struct Slot {
     proof: Layers,
 }
 
-/// The nodes of each layer, from its root on. Layers below the one that decides have none, and neither have
-/// layers whose trie is empty.
+/// The nodes of each layer, from its root on. Layers below the deciding one have none, and neither have layers whose
+/// trie is empty.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layers {
@@ -60,7 +60,7 @@ struct Layers {
     snapshot: Vec<Bytes>,
 }
 
-/// Makes a proof of what a reader of the head sees. The tries in memory must stand at the head.
+/// Makes a proof of the values that a reader of the head sees. The tries in memory must be at the head.
 pub(crate) fn prove(
     reader: &LmptReader,
     roots: &Roots,
@@ -119,7 +119,7 @@ fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers
 ///
 /// # Errors
 ///
-/// If it is no proof of this layer, or does not hold.
+/// If it is not a proof of this layer, or does not hold.
 pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let body: Body = proof.form()?;
     let invalid = ProofError::Invalid;
@@ -187,7 +187,7 @@ pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
     })
 }
 
-/// What the layers prove of a key. The error is a sentence about what does not hold.
+/// Returns the value of a key that the layers prove. The error is a sentence that says why they do not hold.
 fn verify_layers(roots: &Roots, key: &Key, layers: &Layers) -> Result<Option<Value>, String> {
     let tries = [
         ("delta", Places::salted(roots.delta.salt), roots.delta.root, &layers.delta),

@@ -1,4 +1,4 @@
-//! Reads at one block, beside whatever the layer does next.
+//! Reads at one block, unaffected by later blocks.
 
 use crate::{generation::Generation, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -11,7 +11,7 @@ pub(crate) struct LmptReader {
     pub(crate) delta: Arc<Generation>,
     pub(crate) intermediate: Arc<Generation>,
     pub(crate) flat: Snapshot,
-    /// Keeps the versions that are seen here.
+    /// The ticket that keeps the versions which this reader sees.
     pub(crate) ticket: Ticket,
 }
 
@@ -25,7 +25,7 @@ impl LmptReader {
         }
     }
 
-    /// Hash and record of an account.
+    /// Returns the hash and the record of an account.
     fn record(&self, address: &Address) -> Result<(B256, Option<Record>), StateError> {
         let hash = hash_address(address);
         Ok((hash, self.view().account(&hash)?))

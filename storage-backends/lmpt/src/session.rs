@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use crate::{generation::Generation, head::LmptChange, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
@@ -18,7 +18,7 @@ pub(crate) struct LmptSession {
     delta: Arc<Generation>,
     intermediate: Arc<Generation>,
     seq: u64,
-    /// Records that were read, ahead too: slots need the incarnation of their account.
+    /// The records that were read, including those read ahead: slots need the incarnation of their account.
     known: Arc<Mutex<Records>>,
     announced: Reading<Ahead>,
 }
@@ -115,7 +115,7 @@ impl LayerSession for LmptSession {
             Some(record) => Ok(*record),
             None => view.account(hash),
         };
-        // The tries let go of a wiped storage at once; only reads at earlier blocks need its slots one by one.
+        // The tries drop a wiped storage at once; only reads at earlier blocks need its slots one by one.
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| match record(account)? {
             Some(before) => view.slots((*account, before.incarnation), &B256::ZERO, visit),
             None => Ok(()),
@@ -125,7 +125,7 @@ impl LayerSession for LmptSession {
     }
 }
 
-/// Reads the records of accounts that a block announces.
+/// A way to read ahead the records of accounts that a block announces.
 struct Ahead {
     delta: Arc<Generation>,
     intermediate: Arc<Generation>,
@@ -164,7 +164,7 @@ impl Ahead {
                 let account = hash_address(address);
                 let record = known.lock().get(&account).copied().flatten();
                 if let Some(Record { incarnation, .. }) = record {
-                    // The block finds it in a cache of the store.
+                    // The block finds the slot in a cache of the store.
                     view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })?;
                 }
             }

@@ -1,6 +1,6 @@
-//! What does not fit into memory: rows in the scratch store.
+//! The parts of a generation that do not fit into memory: rows in the scratch store.
 //!
-//! They hold nothing that the journal does not, so they belong to one trie of one process and go with it.
+//! The journal has the same data, so the rows belong to one trie of one process and are removed with it.
 
 use crate::{
     keys::{Key, SlotKey},
@@ -11,9 +11,9 @@ use polytrie_kv::{Batch, Part, Read, Scratch, Table, prefix_end};
 use polytrie_state::StateError;
 use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, TrieError};
 
-/// Nodes of the trie by path.
+/// The table of nodes, by path.
 const NODES: Table = Table::new(66, "LmptSpilledNodes", 64);
-/// Flat key → value, empty for a tombstone.
+/// The table of keys: flat key → value, empty for a tombstone.
 const KEYS: Table = Table::new(67, "LmptSpilledKeys", 72);
 
 /// The rows of one trie.
@@ -21,12 +21,12 @@ const KEYS: Table = Table::new(67, "LmptSpilledKeys", 72);
 pub(crate) struct Spill(Part);
 
 impl Spill {
-    /// Without any.
+    /// Creates an empty set of rows.
     pub(crate) fn new(scratch: &Scratch) -> Result<Self, StateError> {
         Ok(Self(scratch.part()?))
     }
 
-    /// A sink for nodes, to be handed to [`Self::write`].
+    /// Returns a sink for nodes, whose batch is passed to [`Self::write`].
     pub(crate) fn nodes() -> Rows<Batch> {
         Rows::new(Batch::new(), NODES)
     }
@@ -39,23 +39,23 @@ impl Spill {
         }
     }
 
-    /// Writes.
+    /// Writes a batch of nodes or keys.
     pub(crate) fn write(&self, batch: &Batch) -> Result<(), StateError> {
         Ok(self.0.write(batch)?)
     }
 
-    /// What was put under a key.
+    /// Reads the value of a key; `None` if the key was not spilled.
     pub(crate) fn get(&self, key: &Key) -> Result<Option<Value>, StateError> {
         let Some(bytes) = self.0.get(KEYS, &key.to_vec())? else { return Ok(None) };
         decode(&bytes).map(Some)
     }
 
-    /// Everything that was put.
+    /// Reads all spilled keys.
     pub(crate) fn all(&self) -> Result<Vec<(Key, Value)>, StateError> {
         self.keys(Vec::new(), None).collect()
     }
 
-    /// The accounts from `from` on, in order.
+    /// Returns the accounts from `from` on, in order.
     pub(crate) fn accounts_from(
         &self,
         from: &B256,
@@ -67,7 +67,7 @@ impl Spill {
         })
     }
 
-    /// The slots of a storage from `from` on, in order.
+    /// Returns the slots of a storage from `from` on, in order.
     pub(crate) fn slots_from(
         &self,
         (account, incarnation): (B256, u64),
@@ -98,7 +98,7 @@ fn decode(bytes: &[u8]) -> Result<Value, StateError> {
     Value::decode(bytes).map_err(|_| Part::unreadable("a value of a trie").into())
 }
 
-/// The nodes of a trie that may be spilled.
+/// The spilled nodes of a trie, if there are any.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpilledNodes<'a>(pub(crate) Option<&'a Spill>);
 

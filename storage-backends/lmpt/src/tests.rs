@@ -1,4 +1,4 @@
-//! What the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
+//! Tests of what the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
 
 use crate::{Boundary, FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, verify};
 use alloy_primitives::{Address, B256, U256};
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
-/// A layer driven as the client drives it, with its undo records.
+/// A layer that is driven like the client drives it, with its undo records.
 struct Chain {
     store: Store,
     layer: Arc<LmptLayer>,
@@ -65,7 +65,7 @@ impl Chain {
     }
 }
 
-/// Dead slots that one slice removes at most: so few that contracts are large.
+/// Largest number of dead slots that one slice removes: so few that contracts are large.
 const SWEEP_OF_TESTS: u64 = 16;
 
 fn every(interval: u64) -> LmptOptions {
@@ -89,8 +89,8 @@ fn numbered(slots: std::ops::Range<u64>, value: u64) -> Vec<(U256, U256)> {
     slots.map(|slot| (U256::from(slot), U256::from(value))).collect()
 }
 
-/// The merge of an interval that will never end gives way all the same, whether its slices are far away or there are
-/// very many of them.
+/// The merge of an interval that never ends can be cancelled all the same, whether its slices are far away or very
+/// many.
 #[test]
 fn an_interval_of_any_length_can_be_left() {
     for (interval, blocks) in [(u64::MAX, 3), (1 << 40, 3), (1 << 22, 3)] {
@@ -104,8 +104,8 @@ fn an_interval_of_any_length_can_be_left() {
     }
 }
 
-/// A contract larger than what one slice sweeps dies; block by block it goes, also over restarts, and comes back when
-/// the blocks are undone.
+/// A contract dies that is larger than what one slice sweeps. It is removed block by block, even over restarts, and
+/// comes back when the blocks are undone.
 #[test]
 fn a_large_dead_contract_is_swept_in_portions() {
     for restarts in [false, true] {
@@ -141,8 +141,8 @@ fn a_large_dead_contract_is_swept_in_portions() {
     }
 }
 
-/// What a commitment depends on goes with the state: another sweep makes another commitment, and a state that was made
-/// with one is not opened with another.
+/// Settings on which a commitment depends belong to the state: another sweep makes another commitment, and a state
+/// that was made with one sweep is not opened with another.
 #[test]
 fn what_a_commitment_depends_on_belongs_to_the_data() {
     let run = |sweep| {
@@ -174,7 +174,8 @@ fn what_a_commitment_depends_on_belongs_to_the_data() {
     }
 }
 
-/// Where the snapshot is switched, it changes with the last block of an interval only, and is then what slices make of it.
+/// If the snapshot is switched, it changes with the last block of an interval only, and is then the same as with
+/// slices.
 #[test]
 fn a_snapshot_is_switched_at_the_boundary() {
     let switched = LmptOptions { boundary: Boundary::Switch, ..every(4) };
@@ -205,9 +206,9 @@ fn a_snapshot_is_switched_at_the_boundary() {
     }
 }
 
-/// While a large dead contract is swept, another one whose hash comes before it joins the queue. What was swept of the
-/// first in slices that are computed and not yet written is not swept again, so restarts change nothing, and blocks are
-/// undone.
+/// While a large dead contract is swept, another one whose hash comes before it joins the queue. Slots of the first
+/// that were swept in slices which are computed and not yet written are not swept again, so restarts and undos change
+/// nothing.
 #[test]
 fn dead_contracts_are_swept_in_turn() {
     let mut numbers: Vec<u64> = (1..=4).collect();
@@ -230,7 +231,7 @@ fn dead_contracts_are_swept_in_turn() {
             if restarts {
                 chain.reopen();
             } else {
-                // The merge gets ahead of the blocks.
+                // The merge gets time to run ahead of the blocks.
                 thread::sleep(Duration::from_millis(20));
             }
             seen.push(chain.run(changes));
@@ -245,8 +246,8 @@ fn dead_contracts_are_swept_in_turn() {
     assert_eq!(runs[0], runs[1]);
 }
 
-/// Contracts that grow, die and come back, each larger than what a slice sweeps: what a layer comes to that has all the
-/// time it wants, so does one whose merges are late, and one that is opened again and taken back at any block.
+/// Contracts grow, die and come back, each larger than what a slice sweeps. A layer with enough time, one whose
+/// merges are late, and one that is reopened and undone at any block come to the same commitments.
 #[test]
 fn commitments_are_those_of_the_blocks_alone() {
     let seed = Seed::or(61);
@@ -295,7 +296,7 @@ fn commitments_are_those_of_the_blocks_alone() {
     }
 }
 
-/// Slices that come late are waited for and counted; early ones too. The commitments are the same.
+/// Blocks wait for late slices, and both late and early slices are counted. The commitments are the same.
 #[test]
 fn late_merges_are_waited_for_and_counted() {
     let late = LmptOptions { merge_pause: Duration::from_millis(20), ..every(4) };
@@ -315,7 +316,7 @@ fn late_merges_are_waited_for_and_counted() {
     }
 }
 
-/// Memory stays within its budget while a reader holds the head, as a node's view does.
+/// Memory stays within its budget while a reader keeps the head's versions, as a node's view does.
 #[test]
 fn memory_stays_within_its_budget_under_a_reader() {
     let budget = 200_000;
@@ -334,8 +335,8 @@ fn memory_stays_within_its_budget_under_a_reader() {
     }
 }
 
-/// Every interval has a trie that does not fit into memory, and readers hold on to many: they share one scratch store, of
-/// which nothing is left in the end.
+/// Every interval has a trie that does not fit into memory, and readers keep many of them: they share one scratch
+/// store, which is empty in the end.
 #[test]
 fn any_number_of_tries_may_leave_memory() {
     const BLOCKS: u64 = 120;
@@ -373,8 +374,8 @@ fn any_number_of_tries_may_leave_memory() {
     assert_eq!(scratch(), 0);
 }
 
-/// Above its budget a layer lets go of nodes and keys, answers the same, and commits to the same; also after it is opened
-/// again.
+/// Above its budget a layer spills nodes and keys, and returns the same values and commitments; also after it is
+/// reopened.
 #[test]
 fn memory_stays_within_its_budget() {
     let budget = 200_000;
@@ -402,7 +403,8 @@ fn memory_stays_within_its_budget() {
     }
 }
 
-/// A proof is of the head, also beside a block that is finished; while one is written and not accepted there is none.
+/// A proof is of the head, even while a block is finished; while a block is written and not accepted, no proof is
+/// made.
 #[test]
 fn no_proof_is_made_of_rows_that_are_ahead() {
     let mut chain = Chain::new(every(4));
@@ -422,7 +424,7 @@ fn no_proof_is_made_of_rows_that_are_ahead() {
     assert!(holds());
 }
 
-/// A chain waits while a fork is made, and not while that replays the journal.
+/// A chain waits while a fork is created, but not while the fork replays the journal.
 #[test]
 fn a_fork_replays_the_journal_when_it_is_used() {
     let mut chain = Chain::new(every(50));
@@ -444,7 +446,7 @@ fn a_fork_replays_the_journal_when_it_is_used() {
     assert_eq!(chain.layer.commitment(), seen[20]);
 }
 
-/// Undoing further back than the journal reaches is refused, and the layer goes on.
+/// Undoing further back than the journal reaches is refused, and the layer remains usable.
 #[test]
 fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
     let mut chain = Chain::new(every(3));
@@ -473,7 +475,7 @@ fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
     assert!(failed.to_string().contains("the journal has no row of block"), "{failed}");
 }
 
-/// Existence, tombstones and absence in each of the tries: the proof holds for its commitment alone, and with any byte
+/// Values, tombstones and absence in each of the tries: the proof holds for its commitment alone, and with any byte
 /// of it changed it does not hold, or proves the same.
 #[test]
 fn no_byte_of_a_proof_can_be_changed() {
@@ -485,7 +487,7 @@ fn no_byte_of_a_proof_can_be_changed() {
         let many = (100..130).map(|account| write(account * 20 + n, Vec::new()));
         let mut block: Vec<_> = many.collect();
         block.push(write(n, numbered(0..8, n + 1)));
-        // Slots that become tombstones in the delta, above values in the tries below; and an account that goes.
+        // Slots become tombstones in the delta, above values in the tries below; and an account is removed.
         let old = rng.random_range(0..n + 1);
         if old < n {
             block.push(write(old, vec![(U256::from(n % 8), U256::ZERO)]));
@@ -519,7 +521,7 @@ fn no_byte_of_a_proof_can_be_changed() {
     }
 }
 
-/// Changes each byte of each node, and each digit of everything else.
+/// Changes each byte of each node, and each digit of all other fields.
 fn tamper(rng: &mut ChaCha8Rng, digest: B256, proof: &Proof) {
     let proven = verify(digest, proof).unwrap();
     let mut places = Vec::new();
@@ -536,7 +538,7 @@ fn tamper(rng: &mut ChaCha8Rng, digest: B256, proof: &Proof) {
             let text = String::from_utf8(changed).unwrap();
             *other.proof.pointer_mut(&place).unwrap() = Value::String(text);
             let found = verify(digest, &other);
-            // What is no part of the proof is which question it answers.
+            // The proof does not cover the question that it answers.
             let answers_another = place == "/address" || place.ends_with("/key");
             assert!(found.is_err() || answers_another, "{place} {at}: {found:?}");
             if let Ok(found) = found {
@@ -563,7 +565,7 @@ fn walk(value: &Value, at: String, places: &mut Vec<String>) {
     }
 }
 
-/// Before the first block, nothing in the store depends on the interval.
+/// Before the first block, no stored row depends on the interval.
 #[test]
 fn a_loaded_state_takes_any_interval() {
     let after_six = |loaded_with: u64| {

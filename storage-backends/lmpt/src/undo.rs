@@ -1,6 +1,7 @@
-//! What takes a block back: `rlp([number, meta before, [[key, [value before?]]…], [[key, [value before?]]…],
-//! [queued…], [swept…], state])` with what the delta held before the block, what its slice of the merge did, and what
-//! the block overwrote in the state, as [`polytrie_state::UndoRecord`] has it, for reads at earlier blocks.
+//! Undo records:
+//! `rlp([number, meta before, [[key, [value before?]]…], [[key, [value before?]]…], [queued…], [swept…], state])`.
+//! They hold the delta's former values, the undo of the block's slice of the merge, and the state's former values in
+//! the form of [`polytrie_state::UndoRecord`], for reads at earlier blocks.
 
 use crate::{generation::Change, keys::Key, merge::SliceUndo, meta::Meta, value::Value};
 use alloy_primitives::Bytes;
@@ -9,13 +10,13 @@ use polytrie_kv::Read;
 use polytrie_state::{StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
 use polytrie_trie::LeafValue;
 
-/// A record, decoded, without what only reads at earlier blocks need.
+/// A decoded record, without the part that only reads at earlier blocks need.
 #[derive(Debug)]
 pub(crate) struct LmptUndo {
     pub(crate) number: u64,
-    /// Where the layer stood before the block.
+    /// The meta row before the block.
     pub(crate) meta: Meta,
-    /// What the delta held of the keys that the block wrote.
+    /// The delta's former values of the keys that the block wrote.
     pub(crate) writes: Vec<(Key, Option<Value>)>,
     pub(crate) slice: SliceUndo,
 }
@@ -34,11 +35,11 @@ struct Raw {
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct RawEntry {
     key: Bytes,
-    /// Nothing, or one value.
+    /// The former value: no item if there was none, else one.
     before: Vec<Bytes>,
 }
 
-/// The record of a block.
+/// Encodes the record of a block.
 pub(crate) fn encode(
     number: u64,
     meta: &Meta,
@@ -62,7 +63,7 @@ pub(crate) fn encode(
     })
 }
 
-/// Reads a record back.
+/// Decodes a record.
 pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo, StateError> {
     let raw = raw(bytes)?;
     let keys = |keys: &[Bytes]| -> Result<Vec<[u8; 40]>, StateError> {
@@ -80,13 +81,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo, StateError> {
     })
 }
 
-/// The layer's undo records.
+/// The decoder of the layer's undo records.
 #[derive(Debug)]
 pub(crate) struct LmptRecords;
 
 impl UndoRecords for LmptRecords {
     fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
-        // The tries have a wiped storage again as soon as its account is there again.
+        // The tries have a wiped storage again as soon as its account is restored.
         Ok(UndoSteps::one(record))
     }
 

@@ -1,4 +1,4 @@
-//! What the leaves of all three tries hold, and the rows of the flat map with them.
+//! The values of the leaves of all three tries, and of the rows of the flat map.
 //!
 //! ```text
 //! account     rlp([nonce, balance, code hash, incarnation])   the code hash is empty where there is no code
@@ -13,7 +13,7 @@ use alloy_rlp::{Decodable, Encodable, Header};
 use polytrie_state::Account;
 use polytrie_trie::LeafValue;
 
-/// An account and which life of it this is.
+/// An account with its incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) account: Account,
@@ -24,7 +24,7 @@ pub(crate) struct Record {
 /// The value of a key in one of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// The key is gone, whatever the layers below hold.
+    /// The key was removed, whatever the layers below hold.
     Tombstone,
     /// An account.
     Account(Record),
@@ -33,17 +33,17 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// An account, or that there is none.
+    /// Wraps an account; `None` is a tombstone.
     pub(crate) fn of_account(record: Option<Record>) -> Self {
         record.map_or(Self::Tombstone, Self::Account)
     }
 
-    /// A slot; zero is a tombstone.
+    /// Wraps a slot's value; zero is a tombstone.
     pub(crate) fn of_slot(value: U256) -> Self {
         if value.is_zero() { Self::Tombstone } else { Self::Slot(value) }
     }
 
-    /// The account; `None` where it is gone.
+    /// Returns the account; `None` for a tombstone.
     pub(crate) const fn record(self) -> Option<Record> {
         match self {
             Self::Account(record) => Some(record),
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// The number in a slot; zero where it is gone.
+    /// Returns the number in a slot; zero for a tombstone.
     pub(crate) const fn number(self) -> U256 {
         match self {
             Self::Slot(value) => value,
@@ -59,14 +59,14 @@ impl Value {
         }
     }
 
-    /// The bytes.
+    /// Encodes the value.
     pub(crate) fn to_vec(self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);
         out
     }
 
-    /// The value, unless it is a tombstone.
+    /// Returns the value; `None` if it is a tombstone.
     pub(crate) fn present(self) -> Option<Self> {
         (self != Self::Tombstone).then_some(self)
     }

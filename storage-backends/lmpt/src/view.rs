@@ -1,4 +1,4 @@
-//! Reading through the layers: delta, intermediate, flat map; the first that knows a key decides.
+//! Reads through the layers: delta, intermediate, flat map; the first that has a key decides.
 
 use crate::{
     flat,
@@ -23,7 +23,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The record of an account.
+    /// Reads the record of an account.
     pub(crate) fn account(&self, hash: &B256) -> Result<Option<Record>, StateError> {
         for generation in [self.delta, self.intermediate] {
             if let Some(found) = generation.account(hash, self.seq)? {
@@ -33,7 +33,7 @@ impl View<'_> {
         flat::account(self.flat, hash)
     }
 
-    /// The value of a slot; zero where there is none.
+    /// Reads the value of a slot; zero if it is not set.
     pub(crate) fn slot(&self, key: &SlotKey) -> Result<U256, StateError> {
         for generation in [self.delta, self.intermediate] {
             if let Some(found) = generation.slot(key, self.seq)? {
@@ -43,7 +43,7 @@ impl View<'_> {
         flat::slot(self.flat, key)
     }
 
-    /// The records of many accounts.
+    /// Reads the records of many accounts.
     pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>, StateError> {
         let mut records = vec![None; hashes.len()];
         let mut rest = Vec::new();
@@ -96,7 +96,7 @@ impl View<'_> {
     }
 }
 
-/// Visits what is above and what is below in one order; what is above decides, and `None` hides.
+/// Visits two sequences in one order of keys. If both have a key, `above` decides; its `None` hides the key.
 fn merged<V: Copy>(
     above: impl Iterator<Item = Result<(B256, Option<V>), StateError>>,
     below: impl FnOnce(&mut Visit<'_, V>) -> Result<(), StateError>,

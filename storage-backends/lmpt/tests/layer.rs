@@ -9,7 +9,7 @@ use polytrie_testing::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Intervals of 3 blocks: a history of some hundred blocks crosses a boundary all the time.
+/// A layer with short intervals, such as 3 blocks: a history of some hundred blocks crosses a boundary all the time.
 #[derive(Debug)]
 struct Lmpt(LmptOptions);
 
@@ -41,7 +41,7 @@ impl LayerFactory for Lmpt {
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         let late = LmptOptions { merge_pause: Duration::from_millis(2), ..self.0 };
         let variants = [
-            // No merge ahead of its block, and late ones; a little memory, and none.
+            // The variants: no merge ahead of its block, late merges, a little memory, and none.
             LmptOptions { ahead_bytes: 0, ..self.0 },
             late,
             LmptOptions { memory_bytes: 20_000, ..self.0 },

@@ -1,8 +1,8 @@
-//! Measures what the README says: blocks of 100,000 changes, and proofs, over a state of some size.
+//! Measures the figures of the README: blocks of 100,000 changes, and proofs, over a state of a given size.
 //!
 //! `cargo run --release -p polytrie-lvmt --example blocks -- KEYS [SETUP-DIR]`
 //!
-//! Without the directory of a setup an insecure one is made up.
+//! Without the directory of a setup, an insecure one is generated.
 
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Slots changed in a block.
+/// Number of slots changed in a block.
 const CHANGES: u64 = 100_000;
 const BLOCKS: u64 = 8;
 

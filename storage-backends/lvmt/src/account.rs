@@ -1,4 +1,4 @@
-//! The value of an account.
+//! The encoding of an account's value.
 //!
 //! ```text
 //! head          bits 0–3 length of the nonce, 4 set where a code hash follows, 5 where an incarnation does,
@@ -9,8 +9,8 @@
 //! balance       the rest, big-endian without leading zeros
 //! ```
 //!
-//! Of an account that is gone only the incarnation is left, so that the next one at its address does not find
-//! the storage of this one.
+//! Only the incarnation is left of a removed account, so that the next account at its address does not find its
+//! storage.
 
 use crate::record::Value;
 use alloy_primitives::KECCAK256_EMPTY;
@@ -24,7 +24,7 @@ const HAS_CODE: u8 = 0x10;
 const HAS_INCARNATION: u8 = 0x20;
 const GONE: u8 = 0x40;
 
-/// An account, or that there is none, and how often its storage was wiped.
+/// An account, or its absence, and how many times its storage was wiped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AccountState {
     pub(crate) account: Option<Account>,
@@ -42,7 +42,7 @@ impl AccountState {
         };
         let nonce = account.nonce.to_be_bytes();
         let nonce = trim(&nonce);
-        // At most 8, the number of bytes in a u64.
+        // The length is at most 8, the number of bytes in a u64.
         out[0] |= nonce.len() as u8;
         out.extend(nonce.iter().copied());
         if account.has_code() {
@@ -60,7 +60,7 @@ impl AccountState {
         }
     }
 
-    /// Reads [`Self::encode`]'s bytes; `None` if they are no account, or not in its only encoding.
+    /// Decodes the bytes of [`Self::encode`]; `None` if they are not an account in its only encoding.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first()?;
         let (nonce, rest) = rest.split_at_checked(usize::from(head & NONCE_LENGTH))?;
@@ -86,7 +86,7 @@ impl AccountState {
         (state.encode()[..] == *bytes).then_some(state)
     }
 
-    /// The account in a record.
+    /// Decodes the account in a record.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
         Self::parse(bytes)
             .ok_or_else(|| StateError::Corrupt("the value of an account is no account".into()))

@@ -1,8 +1,8 @@
-//! Which slot of which entry a new key gets.
+//! The allocation of a slot of an entry to each new key.
 //!
-//! From level 1 on down (the root tree holds no keys), the first entry on the key's path that has a slot left;
-//! its slots are given in order, and none is ever taken back. So the place of a key follows from the blocks
-//! alone, and an entry with a slot left has no key below it.
+//! From level 1 on down (the root tree holds no keys), a key gets a slot of the first entry on its path that has a
+//! free one. Slots are given out in order, and none is ever freed. So the place of a key depends on the blocks
+//! alone, and an entry with a free slot has no key below it.
 
 use crate::{
     ENTRIES,
@@ -16,20 +16,20 @@ use polytrie_kv::Read;
 use polytrie_state::StateError;
 use rayon::prelude::*;
 
-/// Slots of an entry that keys can have.
+/// Number of slots of an entry that keys can have.
 pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
 
-/// Fewer new keys than this are not worth a second thread.
+/// Number of new keys below which one thread works alone.
 const PARALLEL: usize = 256;
 
-/// The entries that a block gives slots of.
+/// The entries whose slots a block gives out.
 pub(crate) struct Allocator<'a> {
     store: &'a dyn Read,
     height: u8,
     entries: HashMap<RowKey, EntryRow>,
 }
 
-/// An entry's row, before the block and now.
+/// The row of an entry, before the block and now.
 #[derive(Debug)]
 pub(crate) struct EntryRow {
     pub(crate) before: Option<Vec<u8>>,
@@ -56,7 +56,7 @@ impl<'a> Allocator<'a> {
         Ok(Self { store, height, entries: rows.into_iter().collect() })
     }
 
-    /// Gives a new key its place.
+    /// Allocates the place of a new key.
     pub(crate) fn place(&mut self, key: &Key, position: &B256) -> Result<Place, StateError> {
         for level in 1..=MAX_LEVEL {
             let row = entry_row_key(self.height, level, position);
@@ -66,7 +66,7 @@ impl<'a> Allocator<'a> {
             if let Some(entry) = self.entries.get_mut(&row).filter(|e| e.used < KEY_SLOTS) {
                 entry.used += 1;
                 key.write_reference(&mut entry.now);
-                // At most 5.
+                // The slot is at most 5.
                 return Ok(Place { level, slot: entry.used as u8 });
             }
         }
@@ -76,7 +76,7 @@ impl<'a> Allocator<'a> {
         })
     }
 
-    /// The entries that changed, sorted by their key.
+    /// Returns the entries that changed, sorted by their key.
     pub(crate) fn into_changed(self) -> Vec<(RowKey, EntryRow)> {
         let changed = |(_, entry): &(RowKey, EntryRow)| {
             entry.before.as_ref().map_or(0, Vec::len) != entry.now.len()
@@ -94,14 +94,14 @@ fn read_entry(store: &dyn Read, key: &RowKey) -> Result<EntryRow, StateError> {
     Ok(EntryRow { before, now, used })
 }
 
-/// A key, as far as an entry's row names it.
+/// The short name of a key in an entry's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reference<'a> {
     Account(&'a [u8]),
     Slot { account: &'a [u8], incarnation: u32, slot: &'a [u8] },
 }
 
-/// The keys an entry's row names, in the order of their slots.
+/// Returns the keys that an entry's row names, in the order of their slots.
 pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>, StateError> {
     let parse = || {
         let mut rest = row;

@@ -1,8 +1,8 @@
-//! Looking for damage.
+//! The search for damage.
 //!
-//! Every byte of every row is bound by another one: records and trees by the hash of their tuple, tuples by the
-//! history, the history by itself and the head row, entries by the records, and the commitments of all trees
-//! are computed again from the versions, and so are the nodes that are kept for witnesses.
+//! Every byte of every row is bound by another row: records and trees by the hash of their tuple, tuples by the
+//! history, the history by itself and the head row, entries by the records. The commitments of all trees are computed
+//! again from the versions, and so are the nodes that are kept for witnesses.
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, SLOTS, TREES,
@@ -27,7 +27,7 @@ use std::{
     ops::ControlFlow,
 };
 
-/// Versions gathered before they are turned into points.
+/// Number of versions that are gathered before they are converted to points.
 const GATHERED: usize = 1 << 18;
 
 pub(crate) fn check(
@@ -49,7 +49,7 @@ pub(crate) fn check(
         .run(head.history.size(), progress)
         .and_then(|()| kept::check(store, setup, head, share, &mut scrub.report));
     match found {
-        // What does not decode is a problem as well, and ends the search.
+        // A row that does not decode is a problem as well, and ends the search.
         Err(StateError::Corrupt(problem)) => scrub.report.problem(problem),
         other => other?,
     }
@@ -61,9 +61,9 @@ struct Scrub<'a> {
     setup: &'a Setup,
     report: CheckReport,
     sums: Sums,
-    /// The chunk of tuples read last.
+    /// The chunk of tuples that was read last.
     leaves: Option<((u64, u32), Chunk)>,
-    /// Records whose slot is the one their entry names.
+    /// Number of records whose slot is the one that their entry names.
     named: u64,
 }
 
@@ -77,7 +77,7 @@ impl Scrub<'_> {
         self.trees()
     }
 
-    /// Tuples lead to epochs, epochs to the root; and there are no rows beyond.
+    /// Checks that tuples lead to epochs and epochs to the root, and that there are no further rows.
     fn history(&mut self, size: u64) -> Result<(), StateError> {
         for number in 0..size {
             let epoch = Epoch::read(self.store, number)?;
@@ -161,7 +161,7 @@ impl Scrub<'_> {
         })
     }
 
-    /// A record is what its tuple says, and has the slot that its entry gives it.
+    /// Checks that a record is that of its tuple, and has the slot that its entry gives it.
     fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<(), StateError> {
         let height = self.setup.height();
         let position = key.position();
@@ -185,7 +185,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Entries name as many keys as there are.
+    /// Checks that entries name as many keys as there are.
     fn entries(&mut self) -> Result<(), StateError> {
         let mut named = 0;
         scan(self.store, ENTRIES, KeyRange::ALL, |key, row| {
@@ -200,7 +200,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Trees are what their tuples say, and what the versions amount to.
+    /// Checks that trees are those of their tuples, and that their commitments are those of the versions.
     fn trees(&mut self) -> Result<(), StateError> {
         let height = self.setup.height();
         let mut found: Vec<(Path, G1Affine)> = Vec::new();
@@ -233,7 +233,7 @@ impl Scrub<'_> {
     }
 }
 
-/// Commitments computed from versions, in portions.
+/// The commitments computed from versions, in portions.
 #[derive(Default)]
 struct Sums {
     gathered: BTreeMap<Path, BTreeMap<u32, Versions>>,
@@ -244,7 +244,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, setup: &Setup, path: Path, index: u32, slot: usize, version: u64) {
         let entry = self.gathered.entry(path).or_default().entry(index).or_insert([0; AMT_SLOTS]);
-        // A slot comes twice only where rows are damaged; then the sum is wrong, as it should be.
+        // A slot comes twice only if rows are damaged; then the sum is wrong, as it should be.
         entry[slot] = entry[slot].wrapping_add(version);
         self.count += 1;
         if self.count >= GATHERED {

@@ -1,10 +1,10 @@
 //! Garbage collection of tuples (section 4.4 of the paper).
 //!
-//! A tuple is obsolete when its key, or tree, has a newer version. Where all tuples of a subtree are obsolete,
-//! only its root is kept. Roots do not change, so neither do commitments, and what is live keeps its path.
+//! A tuple is obsolete when its key, or tree, has a newer version. If all tuples of a subtree are obsolete, only its
+//! root is kept. Roots do not change, so neither do commitments, and live tuples keep their paths.
 //!
-//! The tables of keys and trees are gone through once. The positions that they name are sorted, on disk if they are many,
-//! and meet the tuples in the order of these.
+//! The tables of keys and trees are read once. The positions that they name are sorted, on disk if they are many, and
+//! compared with the tuples in this order.
 
 use crate::{
     ACCOUNTS, LEAVES, SLOTS, TREES,
@@ -17,9 +17,9 @@ use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
 use polytrie_state::{Pruned, StateError, scan};
 use std::{mem, ops::ControlFlow};
 
-/// Positions that are held in memory while the tables are gone through: 16 MiB.
+/// Number of positions that are held in memory while the tables are read: 16 MiB.
 const HELD: usize = 1 << 20;
-/// Bytes of rows written at once.
+/// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
 
 pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
@@ -34,7 +34,7 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned,
     sweep.end()
 }
 
-/// Finds the tuples that some row points at, now or after the last blocks are undone.
+/// Finds the tuples to which some row points, now or after the last blocks are undone.
 fn find_live(
     store: &Store,
     undo_records: &[Vec<u8>],
@@ -58,19 +58,19 @@ fn find_live(
     Ok(())
 }
 
-/// The tuple that a row points at.
+/// Returns the position of the tuple to which a row points; `None` if it points to none.
 fn position(table: Table, row: &[u8]) -> Result<Option<Position>, StateError> {
     if table != TREES {
         return Ok(Some(KeyRecord::read(row)?.at));
     }
-    // The root has no tuple, and its row no position.
+    // The root has no tuple, and its row has no position.
     let at = row.get(WIDE..).and_then(|rest| rest.split_first_chunk());
     Ok(at
         .filter(|(_, rest)| rest.len() == polytrie_amt::POINT_BYTES)
         .map(|(at, _)| Position::read(at)))
 }
 
-/// The tuples that are live, in order.
+/// The live tuples, in order.
 struct Live<'a> {
     positions: Run<'a, Position>,
     next: Option<Position>,
@@ -82,7 +82,7 @@ impl<'a> Live<'a> {
         Ok(Self { positions, next })
     }
 
-    /// Which of the `len` tuples from `first` on are live. These are asked for in order and without a gap.
+    /// Returns which of the `len` tuples from `first` on are live. Calls must be in order and without a gap.
     fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>, StateError> {
         let mut live = vec![false; len];
         // A chunk has fewer than 2^32 tuples, and so has an epoch.
@@ -104,7 +104,7 @@ fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
     ))
 }
 
-/// Rewrites the chunks from which something can go.
+/// A pass that rewrites the chunks from which tuples can be removed.
 struct Sweep<'a> {
     store: &'a Store,
     live: Live<'a>,
@@ -166,7 +166,7 @@ mod tests {
     };
     use alloy_primitives::B256;
 
-    /// Tuples of an epoch, its last chunk not a full one.
+    /// Number of tuples of an epoch whose last chunk is not full.
     const TUPLES: u32 = 4_000_000;
 
     fn record(epoch: u64, leaf: u32) -> Vec<u8> {
@@ -176,7 +176,7 @@ mod tests {
         row
     }
 
-    /// Epochs of which everything was collected before, and records.
+    /// Builds a store of epochs that were collected completely before, and of records.
     fn store(epochs: u64, records: &[Vec<u8>]) -> Store {
         let mut batch = Batch::new();
         for number in 0..epochs {
@@ -198,7 +198,7 @@ mod tests {
         store
     }
 
-    /// The rows of keys are gone through once, however many tuples there are.
+    /// The rows of keys are read once, however many tuples there are.
     #[test]
     fn tables_are_scanned_once() {
         for epochs in [1, 3] {
@@ -216,7 +216,7 @@ mod tests {
             let error = collect(&store(1, &[row]), &[]).unwrap_err();
             assert!(error.to_string().contains("which is not there"), "{error}");
         }
-        // What was collected before cannot come back.
+        // Tuples that were collected before cannot come back.
         let error = collect(&store(1, &[record(0, 5)]), &[]).unwrap_err();
         assert!(error.to_string().contains("was collected before"), "{error}");
     }

@@ -1,12 +1,12 @@
-//! One epoch: the changes of a block turned into rows and a commitment.
+//! The commit of one epoch: the changes of a block are converted to rows and a commitment.
 //!
-//! 1. Versions: one up for each changed key; a new key gets a place and version 1.
-//! 2. Points: for each changed key the one of its entry and slot, for each tree that changes one for the entry
-//!    above; every tree's points are summed in the same batched rounds.
-//! 3. Tuples: the hash of each changed key's, in the order of the write set, then of each changed tree's, the
+//! 1. Versions: the version of each changed key is incremented; a new key gets a place and version 1.
+//! 2. Points: each changed key has the point of its entry and slot, and each changed tree has a point of the entry
+//!    above; the points of every tree are summed in the same batched rounds.
+//! 3. Tuples: the hash of each changed key's tuple, in the order of the write set, then of each changed tree's, the
 //!    deepest first; their Merkle root is appended to the history.
 //!
-//! Where witnesses are kept, their nodes are counted up beside the commitments.
+//! If witnesses are kept, their nodes are updated beside the commitments.
 
 use crate::{
     ENTRIES, EPOCHS, HISTORY, LEAVES, META, TREES,
@@ -29,7 +29,7 @@ use polytrie_state::StateError;
 use rayon::prelude::*;
 use std::{cmp::Ordering, mem};
 
-/// A row that was read: where it is among those of the block, all in one buffer.
+/// The range of a row among the rows that a block has read, all in one buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stored {
     pub(crate) start: usize,
@@ -37,31 +37,31 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The row.
+    /// Returns the row.
     pub(crate) fn row(self, rows: &[u8]) -> &[u8] {
         &rows[self.start..][..self.len as usize]
     }
 }
 
-/// A key that changes.
+/// The change of a key.
 #[derive(Debug)]
 pub(crate) struct KeyChange {
     pub(crate) key: Key,
-    /// The row of its record before; `None` for a key never seen.
+    /// The row of its former record; `None` for a key that was never written.
     pub(crate) old: Option<Stored>,
     pub(crate) value: Value,
 }
 
-/// An epoch, not written yet.
+/// A committed epoch, not written yet.
 #[derive(Debug)]
 pub(crate) struct Committed {
     pub(crate) batch: Batch,
-    /// What takes it back; empty if no undo record was asked for.
+    /// The undo record; empty if none was requested.
     pub(crate) undo: Vec<u8>,
     pub(crate) update: LvmtHeadUpdate,
 }
 
-/// A key with its new record, and the row of the old one.
+/// A changed key with its new record, and the row of the old one.
 struct Changed<'a> {
     key: Key,
     position: B256,
@@ -69,24 +69,24 @@ struct Changed<'a> {
     new: KeyRecord,
 }
 
-/// A tree that changes.
+/// A changed tree.
 struct ChangedTree {
     path: Path,
     old: Tree,
     new: Tree,
 }
 
-/// One up in an entry of a tree. Sorted, those of a tree are neighbours.
+/// The increment of a version in an entry of a tree. After sorting, those of a tree are neighbours.
 #[derive(Debug, Clone, Copy)]
 struct Increment {
-    /// The first bits of the position.
+    /// The first 64 bits of the position, as a number.
     head: u64,
-    /// Whose: the number of a changed key, or, beyond these, of a changed tree.
+    /// The number of the changed key or, beyond the keys, of the changed tree that is counted.
     of: u32,
 }
 
-/// Commits the changes, of which there must be one at least, on top of `head`. `read` holds the rows that they
-/// replace. The witnesses of `share` are kept current. With remarks the block can be taken back.
+/// Commits the changes, of which there must be at least one, on top of `head`. `read` holds the rows that they
+/// replace. The witnesses of `share` are updated. With remarks, an undo record is made.
 pub(crate) fn commit(
     store: &dyn Read,
     setup: &Setup,
@@ -159,7 +159,7 @@ pub(crate) fn commit(
     Ok(Committed { batch, undo, update: LvmtHeadUpdate { root, first, history } })
 }
 
-/// Where the keys lie: the hashes of the rows of slots; an account's row is a hash already.
+/// Returns the positions of the changed keys: the hash of a slot's row; an account's row is a hash already.
 fn positions(changes: &[KeyChange]) -> Vec<B256> {
     let mut positions = hash_all(changes.len(), |n, bytes| {
         if let Key::Slot { .. } = changes[n].key {
@@ -177,7 +177,7 @@ fn positions(changes: &[KeyChange]) -> Vec<B256> {
 type Entries = Vec<(RowKey, EntryRow)>;
 type Versions<'a> = (Vec<Changed<'a>>, Entries);
 
-/// Step 1: every key with its next version and its tuple's position.
+/// Does step 1: computes every key's next version and the position of its tuple.
 fn versions<'a>(
     store: &dyn Read,
     height: u8,
@@ -211,17 +211,17 @@ fn versions<'a>(
     Ok((changed, allocator.into_changed()))
 }
 
-/// What step 2 gives.
+/// The result of step 2.
 struct Sums {
     /// The commitment of the root.
     root: G1Affine,
-    /// All other trees that change, the deepest first, each with its next version.
+    /// All other changed trees, the deepest first, each with its next version.
     trees: Vec<ChangedTree>,
-    /// The nodes of witnesses.
+    /// The changed nodes of witnesses.
     kept: KeptRows,
 }
 
-/// Step 2: the new commitments, and the nodes of witnesses that are kept.
+/// Does step 2: computes the new commitments, and the nodes of witnesses that are kept.
 fn sum(
     store: &dyn Read,
     setup: &Setup,
@@ -240,13 +240,13 @@ fn sum(
     let mut counts = share.map(|share| Counts::new(height, share));
     for level in (0..=deepest).rev() {
         let mut increments = mem::take(&mut levels[usize::from(level)]);
-        // What is counted: the slot of a key, or slot 0 for a tree below.
+        // The position of the counted key (its slot) or tree (slot 0).
         let position = |n: u32| match changed.get(n as usize) {
             Some(key) => &key.position,
             None => &trees[n as usize - changed.len()].path.prefix,
         };
         let bits = usize::from(height) * usize::from(level);
-        // As far as the first 64 bits choose the tree, the rest need not be looked at.
+        // If the first 64 bits decide the tree, the other bits need not be compared.
         let rest = |a: &Increment, b: &Increment| {
             if bits <= 64 { Ordering::Equal } else { position(a.of).cmp(position(b.of)) }
         };
@@ -263,7 +263,7 @@ fn sum(
             let count = |increment: &Increment| {
                 let slot = changed.get(increment.of as usize).map_or(0, |key| key.new.place.slot);
                 let index = match bits + usize::from(height) {
-                    // The first 64 bits have it.
+                    // The first 64 bits contain the index.
                     ..=64 => (increment.head << bits >> (64 - height)) as u32,
                     _ => entry_index(height, level, position(increment.of)),
                 };
@@ -297,7 +297,7 @@ fn sum(
     for (tree, sum) in trees.iter_mut().zip(&sums) {
         tree.new.commitment = *sum;
     }
-    // The root is the last one: every tree below it made it change.
+    // The root is the last tree: every tree below it makes it change.
     let root = sums.last().copied().unwrap_or(head.root);
     Ok(Sums { root, trees, kept: kept? })
 }
@@ -310,11 +310,11 @@ impl Increment {
     }
 }
 
-/// The rows of an epoch.
+/// The rows that an epoch writes.
 struct EpochRows<'a> {
     setup: &'a Setup,
     share: Option<Share>,
-    /// Before the epoch.
+    /// The head before the epoch.
     head: &'a LvmtHead,
     epoch: u64,
     changed: &'a [Changed<'a>],
@@ -323,12 +323,12 @@ struct EpochRows<'a> {
     trees: &'a [ChangedTree],
     leaves: &'a [B256],
     tuples: &'a Epoch,
-    /// Of the history: level, index, hash.
+    /// The new nodes of the history: level, index, hash.
     nodes: &'a [(u32, u64, B256)],
 }
 
 impl EpochRows<'_> {
-    /// About how many there are.
+    /// Estimates the number of rows.
     fn count(&self) -> usize {
         self.changed.len() + self.trees.len() + self.entries.len() + self.leaves.len() / CHUNK + 32
     }

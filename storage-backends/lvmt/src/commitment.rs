@@ -1,4 +1,4 @@
-//! The commitment, to the byte.
+//! The commitment of the layer, defined to the byte.
 
 use crate::{
     history::History,
@@ -8,7 +8,7 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point};
 use polytrie_state::{Commitment, ProofError};
 
-/// What the body begins with: what it is, and the version of its definition.
+/// The first bytes of the body: the name of the layer, and the version of this definition.
 const DOMAIN: &[u8; 16] = b"polytrie lvmt 1\n";
 
 /// The parts of a commitment.
@@ -20,17 +20,17 @@ pub(crate) struct Body {
     pub(crate) root: G1Affine,
     /// Number of epochs.
     pub(crate) epochs: u64,
-    /// The root of the tree over them.
+    /// The root of the tree over all epochs.
     pub(crate) history: B256,
 }
 
 impl Body {
-    /// The parts at the head.
+    /// Returns the parts at the head.
     pub(crate) fn of(setup: B256, head: &LvmtHead) -> Self {
         Self::new(setup, head.root, &head.history)
     }
 
-    /// The parts after a block.
+    /// Returns the parts after a block.
     pub(crate) fn after(setup: B256, update: &LvmtHeadUpdate) -> Self {
         Self::new(setup, update.root, &update.history)
     }
@@ -39,7 +39,7 @@ impl Body {
         Self { setup, root, epochs: history.size(), history: history.root() }
     }
 
-    /// The commitment: the body `domain ‖ setup ‖ x ‖ y ‖ epochs ‖ history root`, and its hash.
+    /// Returns the commitment: the body `domain ‖ setup ‖ x ‖ y ‖ epochs ‖ history root`, and its hash.
     pub(crate) fn commitment(&self) -> Commitment {
         let body = [
             &DOMAIN[..],
@@ -52,7 +52,7 @@ impl Body {
         Commitment::own(keccak256(&body), Bytes::from(body))
     }
 
-    /// Reads a commitment whose digest is trusted.
+    /// Decodes a commitment whose digest is trusted.
     pub(crate) fn read(commitment: &Commitment) -> Result<Self, ProofError> {
         let body = commitment.body();
         if keccak256(body) != commitment.digest() {

@@ -1,18 +1,18 @@
-//! Hashing many keys, tuples and nodes at once.
+//! Hashing of many keys, tuples and nodes at once.
 
 use alloy_primitives::B256;
 use polytrie_trie::keccak::Inputs;
 use rayon::prelude::*;
 
-/// Inputs that one thread takes at a time.
+/// Number of inputs that one thread takes at a time.
 const GRAIN: usize = 256;
 
-/// Hashes inputs side by side; keeps the room they took for the next ones.
+/// A hasher of many inputs side by side; it keeps its memory for the next inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Hasher(Inputs);
 
 impl Hasher {
-    /// Sets `out[n]` to the hash of what `write` writes for `n`.
+    /// Sets `out[n]` to the hash of the bytes that `write` writes for `n`.
     pub(crate) fn hash(&mut self, out: &mut [B256], mut write: impl FnMut(usize, &mut Vec<u8>)) {
         for (from, out) in (0..).step_by(GRAIN).zip(out.chunks_mut(GRAIN)) {
             self.0.clear();
@@ -24,7 +24,7 @@ impl Hasher {
     }
 }
 
-/// The hashes of what `write` writes for each number below `count`, on all threads.
+/// Returns the hashes of the bytes that `write` writes for each number below `count`, on all threads.
 pub(crate) fn hash_all(count: usize, write: impl Fn(usize, &mut Vec<u8>) + Sync) -> Vec<B256> {
     let mut hashes = vec![B256::ZERO; count];
     if count <= GRAIN {

@@ -12,29 +12,29 @@ use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::StateError;
 
-/// What is needed to append: the size and the roots of the mountains, the largest first.
+/// The data that appending needs: the size and the roots of the mountains, the largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct History {
     size: u64,
     peaks: Vec<B256>,
 }
 
-/// The key of a node's row.
+/// Returns the key of a node's row.
 pub(crate) fn node_key(level: u32, index: u64) -> [u8; 9] {
     let mut key = [0; 9];
-    // A tree of 2^64 leaves has 64 levels.
+    // A tree of 2^64 leaves has 64 levels, so a level fits a byte.
     key[0] = level as u8;
     key[1..].copy_from_slice(&index.to_be_bytes());
     key
 }
 
 impl History {
-    /// Number of epochs.
+    /// Returns the number of epochs.
     pub(crate) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The history of `size` epochs, from its rows.
+    /// Loads the history of `size` epochs from its rows.
     pub(crate) fn load(store: &dyn Read, size: u64) -> Result<Self, StateError> {
         let mut peaks = Vec::new();
         let mut start = 0;
@@ -45,7 +45,7 @@ impl History {
         Ok(Self { size, peaks })
     }
 
-    /// Appends an epoch; returns the nodes that are complete now: level, index, hash.
+    /// Appends an epoch; returns the nodes that became complete: level, index, hash.
     pub(crate) fn append(&mut self, leaf: B256) -> Vec<(u32, u64, B256)> {
         let mut complete = vec![(0, self.size, leaf)];
         let mut hash = leaf;
@@ -61,14 +61,14 @@ impl History {
         complete
     }
 
-    /// The root; zero where there is no epoch.
+    /// Returns the root; zero if there is no epoch.
     pub(crate) fn root(&self) -> B256 {
         let mut peaks = self.peaks.iter().rev();
         let Some(last) = peaks.next() else { return B256::ZERO };
         peaks.fold(*last, |right, left| node(IN_HISTORY, left, &right))
     }
 
-    /// A node of the tree of this size, complete or on its right edge.
+    /// Returns a node of the tree of this size, complete or on its right edge.
     pub(crate) fn node(
         &self,
         store: &dyn Read,
@@ -87,7 +87,7 @@ impl History {
     }
 }
 
-/// A complete node's row.
+/// Reads the row of a complete node.
 pub(crate) fn read_node(store: &dyn Read, level: u32, index: u64) -> Result<B256, StateError> {
     let row = store.get(HISTORY, &node_key(level, index))?;
     row.and_then(|row| B256::try_from(&row[..]).ok()).ok_or_else(|| {

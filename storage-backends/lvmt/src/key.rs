@@ -1,4 +1,4 @@
-//! Keys: accounts and slots, the rows their records are kept under, and where they lie in the trees.
+//! Keys: accounts and slots, the rows of their records, and their positions in the trees.
 
 use crate::{ACCOUNTS, SLOTS};
 use alloy_primitives::{B256, keccak256};
@@ -15,14 +15,14 @@ pub(crate) enum Key {
     Slot {
         /// Hash of the address.
         account: B256,
-        /// How often the account's storage was wiped before.
+        /// Number of times that the account's storage was wiped before.
         incarnation: u32,
         /// Hash of the slot.
         slot: B256,
     },
 }
 
-/// A record's key in its table.
+/// The key of a record in its table.
 pub(crate) type Row = ArrayVec<u8, 68>;
 
 /// Bytes of a hash that a reference keeps: enough to find the key with one seek.
@@ -51,7 +51,7 @@ impl Key {
         }
     }
 
-    /// Reads [`Self::row`]'s bytes.
+    /// Decodes the bytes of [`Self::row`].
     pub(crate) fn from_row(table: Table, row: &[u8]) -> Result<Self, StateError> {
         let damaged =
             || StateError::Corrupt(format!("a key of {} bytes in {}", row.len(), table.name));
@@ -67,8 +67,8 @@ impl Key {
         })
     }
 
-    /// Where the key lies: a hash whose leading bits choose a tree and an entry on each level. For an account
-    /// it is the hash of the address (20 bytes), for a slot that of the 68 bytes of its row; so no slot can
+    /// Returns the position of the key: a hash whose leading bits choose a tree and an entry on each level. For an
+    /// account it is the hash of the address (20 bytes), for a slot that of the 68 bytes of its row. So no slot can
     /// pass for an account.
     pub(crate) fn position(&self) -> B256 {
         match self {
@@ -77,7 +77,8 @@ impl Key {
         }
     }
 
-    /// A reference short enough to be kept in an entry: kind, and the beginnings of the hashes.
+    /// Appends a reference to the key that is short enough for an entry's row: kind, and the beginnings of the
+    /// hashes.
     pub(crate) fn write_reference(&self, out: &mut Vec<u8>) {
         match self {
             Self::Account(hash) => {
@@ -94,7 +95,7 @@ impl Key {
     }
 }
 
-/// The row of a slot, or what all rows of slots that begin alike begin with; `slot` has at most 32 bytes.
+/// Returns the row key of a slot, or the prefix of the slots that begin with `slot`, which has at most 32 bytes.
 pub(crate) fn slot_row(account: &B256, incarnation: u32, slot: &[u8]) -> Row {
     let mut bytes = [0; 68];
     bytes[..32].copy_from_slice(account.as_slice());
@@ -105,7 +106,7 @@ pub(crate) fn slot_row(account: &B256, incarnation: u32, slot: &[u8]) -> Row {
     row
 }
 
-/// What the rows of all slots of an account begin with.
+/// Returns the prefix of the row keys of all slots of an account.
 pub(crate) fn slots_prefix(account: &B256, incarnation: u32) -> Row {
     slot_row(account, incarnation, &[])
 }

@@ -1,4 +1,4 @@
-//! The seam.
+//! The layer: the implementation of the seam.
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, KnownSetup, LEAVES, LvmtOptions, META, NAME, Proofs, SLOTS,
@@ -34,18 +34,17 @@ impl LvmtLayer {
     /// The layer's name.
     pub const NAME: &'static str = NAME;
 
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] =
         &[ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES, CODE_TABLE];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
-    /// If the store holds a state of another setup, or one that keeps other witnesses than the options say, or the setup
-    /// cannot do what they ask for. A head that
-    /// is damaged is no error yet: [`check`](StateLayer::check) reports it, [`load`](StateLayer::load) puts another in its
-    /// place, every other call fails.
+    /// If the store holds a state of another setup, or one that keeps other witnesses than the options say, or if the
+    /// setup does not support the options. A damaged head is no error yet: [`check`](StateLayer::check) reports it,
+    /// [`load`](StateLayer::load) replaces it, and every other call fails.
     pub fn open(
         store: Store,
         setup: impl Into<KnownSetup>,
@@ -82,7 +81,7 @@ impl StateLayer for LvmtLayer {
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.fillable()?;
-        // What is in memory must not outlive the rows, should the load fail half-way.
+        // The head in memory must not outlive its rows if the load fails half-way.
         *shared.head.write() = Arc::new(LvmtHead::empty(shared.setup.height()));
         let share = shared.options.proofs.share();
         let head = load::load(&shared.store, shared.setup.tables()?, share, accounts)?;
@@ -178,7 +177,7 @@ impl Prove for LvmtLayer {
 
 impl Prune for LvmtLayer {
     fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
-        // No block begins meanwhile.
+        // This keeps a block from beginning meanwhile.
         let _held = self.shared.lifecycle.begin(())?;
         collect::collect(&self.shared.store, undo_records)
     }

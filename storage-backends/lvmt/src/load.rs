@@ -1,4 +1,4 @@
-//! Filling an empty layer from sorted accounts.
+//! The filling of an empty layer from sorted accounts.
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES, WITNESSES,
@@ -13,16 +13,16 @@ use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes};
 
-/// Keys of an epoch: a large genesis is loaded in several, so that it takes bounded memory. It decides the
-/// commitment, so it is the same everywhere.
+/// Number of keys of an epoch: a large genesis is loaded in several epochs, so that it takes bounded memory. The
+/// commitment depends on it, so it is the same everywhere.
 const EPOCH_KEYS: usize = 1 << 17;
 
-/// Bytes of code written at once.
+/// Bytes of code that are written in one batch.
 const CODE_BYTES: usize = 16 << 20;
 
-/// Streams the accounts into the store, in epochs; an account goes before its slots, which may reach into later epochs. The
-/// first write empties the tables, so that a load that was
-/// stopped in the middle can be started again. The witnesses of `share` are kept from the first epoch on.
+/// Streams the accounts into the store, in epochs; an account precedes its slots, which may extend into later epochs.
+/// The first write empties the tables, so that an interrupted load can be started again. The witnesses of `share` are
+/// kept from the first epoch on.
 pub(crate) fn load(
     store: &Store,
     setup: &Setup,

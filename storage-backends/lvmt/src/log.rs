@@ -3,7 +3,7 @@
 //! ```text
 //! LvmtEpochs   epoch              number of tuples ‖ the root of each chunk
 //! LvmtLeaves   epoch ‖ chunk      0x00 ‖ the hashes of up to 1,024 tuples
-//!                            or   0x01 ‖ (level ‖ hash)…, what is left after collecting: subtrees from left to
+//!                            or   0x01 ‖ (level ‖ hash)…, the rest after collecting: subtrees from left to
 //!                                 right, of which only the root is kept
 //! ```
 
@@ -17,15 +17,15 @@ use polytrie_kv::Read;
 use polytrie_state::StateError;
 use rayon::prelude::*;
 
-/// Levels of the tree within a chunk.
+/// Number of levels of the tree within a chunk.
 pub(crate) const CHUNK_LEVELS: u32 = 10;
-/// Tuples of a chunk.
+/// Number of tuples of a chunk.
 pub(crate) const CHUNK: usize = 1 << CHUNK_LEVELS;
 
 const FULL: u8 = 0;
 const COLLECTED: u8 = 1;
 
-/// What is kept of an epoch as a whole.
+/// The row of an epoch: its number of tuples, and the roots of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) count: u32,
@@ -39,7 +39,7 @@ impl Epoch {
         Self { count: leaves.len() as u32, chunks }
     }
 
-    /// The leaf of the history.
+    /// Returns the root of the epoch, which is a leaf of the history.
     pub(crate) fn root(&self) -> B256 {
         epoch_root(self.count, &root(IN_EPOCH, &self.chunks))
     }
@@ -52,7 +52,7 @@ impl Epoch {
         row
     }
 
-    /// Reads [`Self::row`]'s bytes.
+    /// Decodes the bytes of [`Self::row`].
     pub(crate) fn parse(row: &[u8]) -> Option<Self> {
         let (count, chunks) = row.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count);
@@ -70,13 +70,13 @@ impl Epoch {
         })
     }
 
-    /// Number of tuples in a chunk.
+    /// Returns the number of tuples in a chunk.
     pub(crate) fn chunk_len(&self, chunk: usize) -> usize {
         (self.count as usize).saturating_sub(chunk * CHUNK).min(CHUNK)
     }
 }
 
-/// The root of an epoch: `keccak(0x03 ‖ number of tuples ‖ root of their tree)`.
+/// Returns the root of an epoch: `keccak(0x03 ‖ number of tuples ‖ root of their tree)`.
 pub(crate) fn epoch_root(count: u32, tuples: &B256) -> B256 {
     let mut hasher = Keccak256::new();
     hasher.update([3]);
@@ -85,7 +85,7 @@ pub(crate) fn epoch_root(count: u32, tuples: &B256) -> B256 {
     hasher.finalize()
 }
 
-/// The key of a chunk's row.
+/// Returns the key of a chunk's row.
 pub(crate) fn chunk_key(epoch: u64, chunk: u32) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&epoch.to_be_bytes());
@@ -93,7 +93,7 @@ pub(crate) fn chunk_key(epoch: u64, chunk: u32) -> [u8; 12] {
     key
 }
 
-/// The row of a chunk nothing of which was collected.
+/// Encodes the row of a chunk without collected tuples.
 pub(crate) fn write_chunk(leaves: &[B256], row: &mut Vec<u8>) {
     row.push(FULL);
     for leaf in leaves {
@@ -101,7 +101,7 @@ pub(crate) fn write_chunk(leaves: &[B256], row: &mut Vec<u8>) {
     }
 }
 
-/// The nodes of a chunk that are known, by level; those within collected subtrees are not.
+/// The known nodes of a chunk, by level; those within collected subtrees are not known.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     levels: Vec<Vec<Option<B256>>>,
@@ -120,7 +120,7 @@ impl Chunk {
         })
     }
 
-    /// Reads a row of `len` tuples.
+    /// Decodes the row of a chunk of `len` tuples.
     pub(crate) fn parse(row: &[u8], len: usize) -> Option<Self> {
         let mut widths = vec![len];
         while let Some(width) = widths.last().copied().filter(|width| *width > 1) {
@@ -139,7 +139,7 @@ impl Chunk {
                 let mut at = 0;
                 for entry in rest.chunks_exact(33) {
                     let level = usize::from(entry[0]);
-                    // The subtree begins where one of its level can, and belongs to the tree.
+                    // The subtree must begin where one of its level can, and belong to the tree.
                     if level >= levels.len() || at % (1 << level) != 0 || at >= len {
                         return None;
                     }
@@ -172,13 +172,14 @@ impl Chunk {
         self.node(self.levels.len() as u32 - 1, 0)
     }
 
-    /// A node; within the chunk, above its root what is there moves up as it is.
+    /// Returns a node of the chunk. A level above the chunk's root gives the root, which moves up unchanged.
     pub(crate) fn node(&self, level: u32, index: usize) -> Option<B256> {
         let level = (level as usize).min(self.levels.len() - 1);
         self.levels[level].get(index).copied().flatten()
     }
 
-    /// The row that keeps what proves the tuples that are live (`live[leaf]`), and as little else as possible.
+    /// Encodes the row that keeps the nodes that prove the live tuples (`live[leaf]`), and as little else as
+    /// possible.
     pub(crate) fn collected(&self, live: &[bool]) -> Option<Vec<u8>> {
         let mut row = vec![COLLECTED];
         self.keep(self.levels.len() - 1, 0, live, &mut row)?;
@@ -202,7 +203,7 @@ impl Chunk {
     }
 }
 
-/// A node of the tree over an epoch's tuples.
+/// Returns a node of the tree over an epoch's tuples.
 pub(crate) fn epoch_node(
     store: &dyn Read,
     number: u64,
@@ -231,7 +232,7 @@ pub(crate) fn epoch_node(
     found.ok_or_else(missing)
 }
 
-/// The chunk of a position, and the leaf's index within it.
+/// Returns the chunk of a position, and the leaf's index within it.
 pub(crate) const fn chunk_of(at: &Position) -> (u32, usize) {
     (at.leaf >> CHUNK_LEVELS, at.leaf as usize % CHUNK)
 }

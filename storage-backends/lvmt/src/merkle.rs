@@ -1,22 +1,22 @@
 //! Merkle trees: the root, and the nodes that lead many leaves to it.
 //!
-//! Nodes are paired level by level; one without a partner moves up as it is. So the shape follows from the
-//! number of leaves alone, every complete subtree stays as it is when leaves are added, and a proof needs no
-//! directions. Leaves and trees of different kinds are kept apart by the byte each hash begins with.
+//! Nodes are paired level by level; a node without a partner moves up as it is. So the shape depends on the number of
+//! leaves alone, every complete subtree stays as it is when leaves are added, and a proof needs no directions. The
+//! first byte of each hash input distinguishes leaves and trees of different kinds.
 
 use crate::hashing::Hasher;
 use alloy_primitives::{B256, Keccak256};
 use rayon::prelude::*;
 
-/// Begins the hash of two nodes of a block's tree.
+/// The first byte of the hash input of two nodes of a block's tree.
 pub(crate) const IN_EPOCH: u8 = 2;
-/// Begins the hash of two nodes of the tree over all epochs.
+/// The first byte of the hash input of two nodes of the tree over all epochs.
 pub(crate) const IN_HISTORY: u8 = 4;
 
-/// Levels that one thread works up at a time.
+/// Number of levels that one thread computes at a time.
 const PARALLEL_LEVELS: u32 = 10;
 
-/// The hash of two nodes.
+/// Returns the hash of two nodes.
 pub(crate) fn node(kind: u8, left: &B256, right: &B256) -> B256 {
     let mut bytes = [0; 65];
     bytes[0] = kind;
@@ -27,14 +27,14 @@ pub(crate) fn node(kind: u8, left: &B256, right: &B256) -> B256 {
     hasher.finalize()
 }
 
-/// The level above.
+/// Returns the level above.
 pub(crate) fn parents(kind: u8, nodes: &[B256]) -> Vec<B256> {
     let mut above = nodes.to_vec();
     fold(kind, &mut above, &mut Hasher::default());
     above
 }
 
-/// Replaces a level by the one above.
+/// Replaces a level by the one above it.
 fn fold(kind: u8, nodes: &mut Vec<B256>, hasher: &mut Hasher) {
     let mut above = vec![B256::ZERO; nodes.len() / 2];
     hasher.hash(&mut above, |n, bytes| {
@@ -42,12 +42,12 @@ fn fold(kind: u8, nodes: &mut Vec<B256>, hasher: &mut Hasher) {
         bytes.extend_from_slice(nodes[2 * n].as_slice());
         bytes.extend_from_slice(nodes[2 * n + 1].as_slice());
     });
-    // One without a partner.
+    // A node without a partner moves up.
     above.extend((nodes.len() % 2 == 1).then(|| nodes.last().copied()).flatten());
     *nodes = above;
 }
 
-/// The root over some nodes; zero if there are none.
+/// Returns the root over some nodes; zero if there are none.
 pub(crate) fn root(kind: u8, nodes: &[B256]) -> B256 {
     let width = 1 << PARALLEL_LEVELS;
     let mut nodes: Vec<B256> = if nodes.len() > width {
@@ -62,8 +62,8 @@ pub(crate) fn root(kind: u8, nodes: &[B256]) -> B256 {
     nodes.first().copied().unwrap_or_default()
 }
 
-/// The nodes that prove the leaves at `indexes` (sorted, each once) in a tree of `count` leaves, in the order
-/// in which [`verify`] takes them. `node` gives a node by level and index.
+/// Returns the nodes that prove the leaves at `indexes` (sorted, each once) in a tree of `count` leaves, in the order
+/// in which [`verify`] takes them. `node` returns a node by level and index.
 pub(crate) fn prove<E>(
     indexes: &[u64],
     count: u64,
@@ -90,8 +90,8 @@ pub(crate) fn prove<E>(
     Ok(nodes)
 }
 
-/// The root that follows from some leaves (sorted by index, each once) of a tree of `count` leaves and the
-/// nodes of [`prove`]; `None` unless it takes exactly these nodes.
+/// Returns the root that results from some leaves (sorted by index, each once) of a tree of `count` leaves and the
+/// nodes of [`prove`]; `None` unless exactly these nodes are needed.
 pub(crate) fn verify(kind: u8, leaves: &[(u64, B256)], count: u64, nodes: &[B256]) -> Option<B256> {
     let sorted = leaves.is_sorted_by(|a, b| a.0 < b.0);
     if !sorted || leaves.last()?.0 >= count {

@@ -1,24 +1,24 @@
-//! The row about everything: which setup, how many epochs, and which witnesses are kept.
+//! The meta row: the setup, the number of epochs, and which witnesses are kept.
 
 use crate::{META, kept::Share, record::Position};
 use alloy_primitives::B256;
 use polytrie_kv::{Read, append_checksum, strip_checksum};
 use polytrie_state::StateError;
 
-/// What the row says.
+/// The content of the meta row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// The setup's name.
     pub(crate) setup: B256,
     /// Number of epochs.
     pub(crate) epochs: u64,
-    /// The keys that witnesses are kept for.
+    /// The share of the keys whose witnesses are kept.
     pub(crate) share: Option<Share>,
 }
 
 impl Meta {
-    /// The setup's name, the number of epochs, the shard and of how many it is where witnesses are kept, and a checksum, so
-    /// that damage is not taken for another setup.
+    /// Encodes the row: the setup's name, the number of epochs, the shard and the number of shards if witnesses are
+    /// kept, and a checksum, so that damage is not taken for another setup.
     pub(crate) fn row(&self) -> Vec<u8> {
         let mut row = [self.setup.as_slice(), &self.epochs.to_be_bytes()].concat();
         if let Some(share) = self.share {
@@ -28,7 +28,7 @@ impl Meta {
         row
     }
 
-    /// Reads [`Self::row`]'s bytes.
+    /// Decodes the bytes of [`Self::row`].
     pub(crate) fn parse(row: &[u8]) -> Option<Self> {
         let (setup, rest) = strip_checksum(&[], row)?.split_first_chunk::<32>()?;
         let (epochs, share) = rest.split_first_chunk::<8>()?;

@@ -1,32 +1,32 @@
-//! What can be set.
+//! The settings of the layer.
 
 use crate::{NAME, kept::Share};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// What the layer can prove, and what it keeps for that.
+/// The keys that the layer can prove, and the rows that it keeps for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Proofs {
-    /// Nothing: no tables for proofs are in memory.
+    /// No key: no tables for proofs are in memory.
     #[default]
     None,
-    /// Every key. Nothing is kept for it: a proof is computed from the versions on request.
+    /// Every key. No rows are kept: a proof is computed from the versions on request.
     OnRequest,
-    /// Every key, from witnesses that are kept current for all of them.
+    /// Every key, from witnesses that are updated for all of them.
     Full,
-    /// The keys of one of `of` shards, `shard` from 1, from witnesses that are kept current for these. `of` is a power
-    /// of two.
+    /// The keys of one of `of` shards, `shard` from 1, from witnesses that are updated for these. `of` is a power of
+    /// two.
     Shard {
-        /// Which.
+        /// The number of the shard.
         shard: u32,
-        /// Of how many.
+        /// The number of shards.
         of: u32,
     },
 }
 
 impl Proofs {
-    /// The keys that witnesses are kept for.
+    /// Returns the share of the keys whose witnesses are kept.
     pub(crate) fn share(self) -> Option<Share> {
         match self {
             Self::None | Self::OnRequest => None,
@@ -40,11 +40,11 @@ impl Proofs {
         matches!(self, Self::Full | Self::Shard { .. })
     }
 
-    /// Whether a layer with trees of this height can do it.
+    /// Checks that a layer with trees of this height supports these proofs.
     ///
     /// # Errors
     ///
-    /// If there is no such shard, or it has fewer than that.
+    /// If there is no such shard, or the root tree has fewer entries than there are shards.
     pub fn expect_fits(self, height: u8) -> Result<(), StateError> {
         match self.share() {
             Some(share) => share.expect_fits(height),
@@ -91,9 +91,9 @@ impl fmt::Display for Proofs {
     }
 }
 
-/// What the layer lets a user set. None of it changes a commitment; rows are added for witnesses that are kept.
+/// The user's settings of the layer. None of them changes a commitment; kept witnesses add rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LvmtOptions {
-    /// What it can prove.
+    /// The keys that the layer can prove.
     pub proofs: Proofs,
 }

@@ -1,29 +1,29 @@
-//! Trees and entries, by the leading bits of the keys that lie in them.
+//! Trees and entries, identified by the leading bits of the keys in them.
 
 use alloy_primitives::B256;
 use arrayvec::ArrayVec;
 use polytrie_state::StateError;
 
-/// A tree of the multi-layer structure: the root tree is of level 0; the tree of level `l` holds the keys whose
-/// hash begins with its `l · height` bits.
+/// A tree of the multi-layer structure: the root tree has level 0, and the tree of level `l` holds the keys whose
+/// hash begins with the tree's `l · height` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Path {
     pub(crate) level: u8,
-    /// The leading bits, then zeros.
+    /// The leading bits, followed by zeros.
     pub(crate) prefix: B256,
 }
 
 /// The key of a tree's row, or of an entry's: the level, and as many bytes of the prefix as its bits need.
 pub(crate) type RowKey = ArrayVec<u8, 33>;
 
-/// The deepest level, so that it fits the five bits it has in a record; a key down there would need hundreds of
-/// bits in common with five others on every level above.
+/// The deepest level, chosen so that it fits the five bits of a record; a key down there would need hundreds of bits
+/// in common with five others on every level above.
 pub(crate) const MAX_LEVEL: u8 = 31;
 
 impl Path {
     pub(crate) const ROOT: Self = Self { level: 0, prefix: B256::ZERO };
 
-    /// The tree of a level in which a key lies.
+    /// Returns the tree of a level in which a key lies.
     pub(crate) fn of(height: u8, level: u8, position: &B256) -> Self {
         Self { level, prefix: masked(position, bits(height, level)) }
     }
@@ -32,7 +32,7 @@ impl Path {
         row_key(self.level, &self.prefix, bits(height, self.level))
     }
 
-    /// Reads [`Self::row_key`]'s bytes.
+    /// Decodes the bytes of [`Self::row_key`].
     pub(crate) fn from_row_key(height: u8, key: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Corrupt(format!("a tree has a key of {} bytes", key.len()));
         let (level, rest) = key.split_first().ok_or_else(damaged)?;
@@ -45,8 +45,8 @@ impl Path {
         Ok(path)
     }
 
-    /// What the rows of all entries of the tree begin with, and of all trees right below it: level and bits.
-    /// Where the bits end within a byte, rows of neighbours begin alike.
+    /// Returns the common prefix of the row keys of the tree's entries and of all trees directly below it: level and
+    /// bits. If the bits end within a byte, neighbouring trees share this prefix.
     pub(crate) fn below(&self, height: u8) -> RowKey {
         let mut key = RowKey::new();
         key.push(self.level + 1);
@@ -55,7 +55,7 @@ impl Path {
     }
 }
 
-/// The index of a key's entry in its tree of a level.
+/// Returns the index of a key's entry in its tree of a level.
 pub(crate) fn entry_index(height: u8, level: u8, position: &B256) -> u32 {
     let from = bits(height, level);
     let mut window = [0u8; 8];
@@ -64,11 +64,11 @@ pub(crate) fn entry_index(height: u8, level: u8, position: &B256) -> u32 {
         *out = *byte;
     }
     let window = u64::from_be_bytes(window) << (from % 8);
-    // At most 20 bits.
+    // The index has at most 20 bits.
     (window >> (64 - u32::from(height))) as u32
 }
 
-/// The row key of a key's entry in its tree of a level. It is one level "deeper" than the tree, like the tree
+/// Returns the row key of a key's entry in its tree of a level. It is one level "deeper" than the tree, like the tree
 /// that may hang below the entry.
 pub(crate) fn entry_row_key(height: u8, level: u8, position: &B256) -> RowKey {
     Path::of(height, level + 1, position).row_key(height)

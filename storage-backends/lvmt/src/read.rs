@@ -1,4 +1,4 @@
-//! Reading records, and reads at one block.
+//! Reads of records, and a reader at one block.
 
 use crate::{
     SLOTS,
@@ -13,7 +13,7 @@ use polytrie_state::{
 };
 use std::ops::ControlFlow;
 
-/// The record of a key; `None` if it was never written. `buffer` spares an allocation.
+/// Reads the record of a key; `None` if it was never written. `buffer` saves an allocation.
 pub(crate) fn read_record(
     store: &dyn Read,
     key: &Key,
@@ -24,12 +24,12 @@ pub(crate) fn read_record(
     found.then(|| KeyRecord::read(buffer)).transpose()
 }
 
-/// What an account's record says.
+/// Returns the account in a record; without a record, the empty one.
 pub(crate) fn state_of(record: Option<&KeyRecord>) -> Result<AccountState, StateError> {
     record.map_or_else(|| Ok(AccountState::default()), |record| AccountState::read(&record.value))
 }
 
-/// The number a slot's record says.
+/// Returns the number in a slot's record; zero without a record.
 pub(crate) fn number_of(record: Option<&KeyRecord>) -> Result<U256, StateError> {
     record.map_or(Ok(U256::ZERO), |record| read_slot_value(&record.value))
 }
@@ -63,7 +63,7 @@ pub(crate) fn has_slots(
     any_slot(|visit| visit_slots(store, account, incarnation, &B256::ZERO, visit))
 }
 
-/// Reads at the block at which it was made.
+/// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
 pub(crate) struct LvmtReader(pub(crate) Snapshot);
 

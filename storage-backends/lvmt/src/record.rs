@@ -1,4 +1,4 @@
-//! Records: what is kept of a key, in one row.
+//! Records: the row of a key.
 //!
 //! ```text
 //! level and slot   1 byte: five bits and three
@@ -16,39 +16,39 @@ use polytrie_state::{StateError, flat::parse_number};
 /// The value of a key: at most the 77 bytes of an account.
 pub(crate) type Value = ArrayVec<u8, 77>;
 
-/// What is kept of a key.
+/// The record of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRecord {
     pub(crate) place: Place,
-    /// How often the key was written; at least 1.
+    /// Number of times that the key was written; at least 1.
     pub(crate) version: u64,
     pub(crate) at: Position,
     pub(crate) value: Value,
 }
 
-/// Where the version of a key is counted: the level of the tree and the slot of the entry. Tree and entry
+/// The place where the version of a key is counted: the level of the tree and the slot of the entry. Tree and entry
 /// follow from the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) level: u8,
-    /// From 1; slot 0 belongs to the tree below the entry.
+    /// The slot, from 1; slot 0 belongs to the tree below the entry.
     pub(crate) slot: u8,
 }
 
-/// Where a tuple is.
+/// The position of a tuple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position {
     pub(crate) epoch: u64,
     pub(crate) leaf: u32,
 }
 
-/// Bytes of a version and of an epoch.
+/// Bytes of a version, and of an epoch number.
 pub(crate) const WIDE: usize = 5;
 
 impl Position {
     pub(crate) const BYTES: usize = WIDE + 4;
 
-    /// More epochs than these have no number of five bytes.
+    /// Number of epochs that five bytes can count.
     pub(crate) const MAX_EPOCHS: u64 = 1 << 40;
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
@@ -82,19 +82,19 @@ impl Sortable for Position {
     }
 }
 
-/// A number below 2^40 in five bytes.
+/// Encodes a number below 2^40 in five bytes.
 pub(crate) fn wide(number: u64) -> [u8; WIDE] {
     let mut out = [0; WIDE];
     out.copy_from_slice(&number.to_be_bytes()[3..]);
     out
 }
 
-/// Reads [`wide`]'s bytes.
+/// Decodes the bytes of [`wide`].
 pub(crate) fn from_wide(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A version counted up.
+/// Returns the next version.
 pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
     let next = version + 1;
     if next < VERSION_LIMIT {
@@ -114,25 +114,25 @@ impl KeyRecord {
         out.extend_from_slice(&self.value);
     }
 
-    /// Reads [`Self::write`]'s bytes.
+    /// Decodes the bytes of [`Self::write`].
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
         let RecordRef { place, version, at, value } = RecordRef::read(bytes)?;
         let value = value.try_into().map_err(|_| no_record(bytes))?;
         Ok(Self { place, version, at, value })
     }
 
-    /// The bytes of the tuple: key, place, version and value.
+    /// Appends the bytes of the tuple: key, place, version and value.
     pub(crate) fn write_tuple(&self, position: &B256, out: &mut Vec<u8>) {
         write_key_tuple(position, self.place, self.version, &self.value, out);
     }
 
-    /// The hash of the tuple.
+    /// Returns the hash of the tuple.
     pub(crate) fn leaf(&self, position: &B256) -> B256 {
         key_leaf(position, self.place, self.version, &self.value)
     }
 }
 
-/// A record as it stands in its row.
+/// A record whose value is borrowed from its row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordRef<'a> {
     pub(crate) place: Place,
@@ -142,7 +142,7 @@ pub(crate) struct RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// Reads [`KeyRecord::write`]'s bytes.
+    /// Decodes the bytes of [`KeyRecord::write`].
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, StateError> {
         Self::parse(bytes).ok_or_else(|| no_record(bytes))
     }
@@ -162,14 +162,14 @@ fn no_record(bytes: &[u8]) -> StateError {
     StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
 }
 
-/// The hash of a key's tuple.
+/// Returns the hash of a key's tuple.
 pub(crate) fn key_leaf(position: &B256, place: Place, version: u64, value: &[u8]) -> B256 {
     let mut bytes = Vec::with_capacity(117);
     write_key_tuple(position, place, version, value, &mut bytes);
     keccak256(bytes)
 }
 
-/// A key's tuple: `0x00 ‖ position ‖ level ‖ slot ‖ version ‖ value`.
+/// Appends a key's tuple: `0x00 ‖ position ‖ level ‖ slot ‖ version ‖ value`.
 fn write_key_tuple(position: &B256, place: Place, version: u64, value: &[u8], out: &mut Vec<u8>) {
     out.push(0);
     out.extend_from_slice(position.as_slice());
@@ -178,16 +178,16 @@ fn write_key_tuple(position: &B256, place: Place, version: u64, value: &[u8], ou
     out.extend_from_slice(value);
 }
 
-/// The value of a slot as its bytes.
+/// Encodes the value of a slot.
 pub(crate) fn slot_value(number: &U256) -> Value {
     let bytes = number.to_be_bytes::<32>();
     let mut value = Value::new();
-    // 32 bytes fit.
+    // The array has room for 77 bytes.
     let _ = value.try_extend_from_slice(&bytes[number.leading_zeros() / 8..]);
     value
 }
 
-/// The number in a slot's record.
+/// Decodes the number in a slot's record.
 pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256, StateError> {
     parse_number(bytes)
         .ok_or_else(|| StateError::Corrupt("the value of a slot is no number".into()))

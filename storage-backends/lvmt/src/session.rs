@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use crate::{
     SLOTS,
@@ -20,8 +20,8 @@ use polytrie_state::{
     write_codes,
 };
 
-/// One block under way. It reads straight from the store, whose head is the parent until the block is written,
-/// and remembers the rows: whatever is written was read before, and needs its version.
+/// One block in progress. It reads directly from the store, whose head is the parent until the block is written, and
+/// keeps the rows: every key is read before it is written, and the write needs its version.
 #[derive(Debug)]
 pub(crate) struct LvmtSession {
     proposal: Proposal<LvmtChange>,
@@ -29,7 +29,7 @@ pub(crate) struct LvmtSession {
     rows: RowsRead,
 }
 
-/// The rows read so far, one after the other.
+/// The rows read so far, one after the other in one buffer.
 #[derive(Debug)]
 struct RowsRead {
     store: Store,
@@ -44,7 +44,7 @@ struct Known {
     slots: HashMap<B256, Option<Stored>>,
 }
 
-/// What a block changes, as far as the write set and the rows tell.
+/// The changes of a block, derived from the write set and the rows.
 #[derive(Debug, Default)]
 struct BlockChanges {
     keys: Vec<KeyChange>,
@@ -103,7 +103,7 @@ impl LvmtSession {
         &self.proposal.change.shared
     }
 
-    /// What is known of an account, and the rows.
+    /// Returns an account and its slots, read if they are new to the block, and the rows.
     fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut RowsRead), StateError> {
         let known = match self.accounts.entry(*account) {
             Entry::Occupied(known) => known.into_mut(),
@@ -112,7 +112,7 @@ impl LvmtSession {
         Ok((known, &mut self.rows))
     }
 
-    /// What a block changes, in the order of its write set.
+    /// Returns the changes of a block, in the order of its write set.
     fn changes(&mut self, writes: &WriteSet) -> Result<BlockChanges, StateError> {
         let mut changes = BlockChanges::default();
         changes.keys.reserve(writes.accounts().len() + writes.slot_count());
@@ -129,7 +129,7 @@ impl LvmtSession {
     ) -> Result<(), StateError> {
         let (known, rows) = self.known(&write.hash)?;
         let old = known.state;
-        // A wipe is one number counted up: no key of the old incarnation is ever asked for again.
+        // A wipe increments one number: no key of the old incarnation is ever read again.
         let incarnation = old.incarnation.checked_add(u32::from(write.wipe));
         let incarnation = incarnation.ok_or_else(|| StateError::Unsupported {
             layer: crate::NAME,

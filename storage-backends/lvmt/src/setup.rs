@@ -1,5 +1,5 @@
-//! The setup of a state. Reading takes no more than its name and its height; its tables are opened when something is to be
-//! committed to, proven or checked.
+//! The setup of a state. Reading needs only its name and its height; its tables are opened when the layer must
+//! commit, prove or check.
 
 use crate::NAME;
 use alloy_primitives::B256;
@@ -24,8 +24,8 @@ struct Known {
 }
 
 impl KnownSetup {
-    /// A setup of which the name and the height are known. `open` finds its tables, each time that they are needed until it
-    /// succeeds.
+    /// Creates a setup whose name and height are known. `open` finds its tables, and is called whenever they are
+    /// needed until it succeeds.
     pub fn named(
         id: B256,
         height: u8,
@@ -42,12 +42,12 @@ impl KnownSetup {
         self.0.height
     }
 
-    /// Its tables, if they were opened already.
+    /// Returns the tables, if they were opened already.
     pub(crate) fn opened(&self) -> Option<&Setup> {
         self.0.tables.get().map(|tables| &**tables)
     }
 
-    /// What is computed with.
+    /// Returns the tables, and opens them if necessary.
     pub(crate) fn tables(&self) -> Result<&Setup, StateError> {
         if let Some(tables) = self.0.tables.get() {
             return Ok(tables);
@@ -72,7 +72,7 @@ impl fmt::Debug for KnownSetup {
     }
 }
 
-/// A state goes on with the setup that it was made with.
+/// Checks that a state is continued with the setup that it was made with.
 pub(crate) fn expect_same(given: B256, of_state: B256) -> Result<(), StateError> {
     if given == of_state {
         return Ok(());

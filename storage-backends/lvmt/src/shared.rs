@@ -1,4 +1,4 @@
-//! The head, and how it moves.
+//! The head, and its changes.
 
 use crate::{
     KnownSetup, LvmtOptions, META, TREES,
@@ -18,27 +18,27 @@ use polytrie_kv::{Batch, Read, Snapshot, Store};
 use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, StateError};
 use std::sync::Arc;
 
-/// What the layer and its sessions share.
+/// The state that the layer and its sessions share.
 #[derive(Debug)]
 pub(crate) struct LvmtCore {
     pub(crate) store: Store,
     pub(crate) setup: KnownSetup,
     pub(crate) options: LvmtOptions,
     pub(crate) head: RwLock<Arc<LvmtHead>>,
-    /// How to read at the head while a block, or the way back from one, is finished and not accepted: it may be written at
-    /// any moment. Held while the head moves.
+    /// The store before the block or undo that is finished and not accepted, for reads at the head: the change may be
+    /// written at any moment. The lock is held while the head moves.
     before: Mutex<Option<Before>>,
-    /// The proofs of the root tree, as far as they were asked for. Forks share them: each node remembers what it has counted,
-    /// so it can be brought to any versions.
+    /// The nodes of the root tree for proofs, as far as proofs needed them. Forks share them: each node knows the
+    /// versions that it has counted, so it can be updated to any others.
     pub(crate) root_proofs: Arc<Mutex<Option<ProofTree>>>,
     pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
-/// What a block, or the way back from one, makes of the head.
+/// The change of the head by a block or an undo.
 #[derive(Debug)]
 pub(crate) struct LvmtChange {
     pub(crate) shared: Arc<LvmtCore>,
-    /// `None` if that is nothing.
+    /// The update; `None` if nothing changes.
     update: Option<LvmtHeadUpdate>,
 }
 
@@ -47,7 +47,7 @@ impl LvmtChange {
         Self { shared: Arc::clone(shared), update: None }
     }
 
-    /// It is known what changes; `before` is the store as it is now.
+    /// Ends the proposal with a known update; `before` is the present store.
     pub(crate) fn finish(
         mut proposal: Proposal<Self>,
         update: Option<LvmtHeadUpdate>,
@@ -70,7 +70,7 @@ impl HeadChange for LvmtChange {
     fn accept(&mut self) -> Result<(), StateError> {
         let mut before = self.shared.before.lock();
         if let Some(update) = self.update.take() {
-            // A proof under way keeps the head it began with.
+            // A proof in progress keeps the head that it began with.
             Arc::make_mut(&mut self.shared.head.write()).apply(update);
         }
         *before = None;
@@ -83,17 +83,17 @@ impl HeadChange for LvmtChange {
     }
 }
 
-/// The store before a block, or before the way back from one.
+/// The store before a block or an undo.
 #[derive(Debug)]
 pub(crate) enum Before {
-    /// What the block's undo record says. A snapshot would cost every block: the store keeps a second version of each row that
-    /// is overwritten under one.
+    /// The block's undo record. A snapshot would cost time in every block: the store keeps a second version of each
+    /// row that is overwritten under a snapshot.
     KeyRecord(Vec<u8>),
     Snapshot(Snapshot),
 }
 
 impl LvmtCore {
-    /// What the store holds; an empty store is the empty state.
+    /// Reads the state from a store; an empty store is the empty state.
     pub(crate) fn open(
         store: Store,
         setup: KnownSetup,
@@ -103,7 +103,7 @@ impl LvmtCore {
         Self::at(store, setup, options, head, Arc::default())
     }
 
-    /// What begins here and goes its own way on a fork of the store. It shares what is in memory.
+    /// Returns the state on a fork of the store. It shares the nodes in memory.
     pub(crate) fn fork(&self) -> Result<Self, StateError> {
         let known = self.head();
         let store = self.store.fork()?;
@@ -130,8 +130,8 @@ impl LvmtCore {
         Arc::clone(&self.head.read())
     }
 
-    /// The head, and a snapshot of the store at the same block: while a block is finished, and perhaps written, the one
-    /// from before it.
+    /// Returns the head and a snapshot of the store at the same block. While a block is finished, and perhaps
+    /// written, the snapshot is the one before it.
     pub(crate) fn at_head(&self) -> Result<(Arc<LvmtHead>, Snapshot), StateError> {
         let before = self.before.lock();
         let snapshot = match &*before {
@@ -141,7 +141,7 @@ impl LvmtCore {
                 let fork = self.store.fork()?;
                 let undo = Undo::read(record)?;
                 let mut batch = old_rows(&undo);
-                // Its rows are as they were, whether the block is written or not; kept nodes are if it is not.
+                // The block's rows are restored whether it is written or not; kept nodes need that only if it is.
                 let is_written =
                     read_meta(&fork)?.map_or(0, |meta| meta.epochs) > self.head().history.size();
                 if is_written && let Some(share) = self.options.proofs.share() {
@@ -154,7 +154,7 @@ impl LvmtCore {
         Ok((self.head(), snapshot))
     }
 
-    /// What undoing the last block changes, from its record.
+    /// Returns the batch and the update that undo the last block, given its record.
     pub(crate) fn undone(
         &self,
         record: &[u8],
@@ -195,7 +195,7 @@ impl LvmtCore {
     }
 }
 
-/// What makes the rows of a block what they were.
+/// Returns a batch that restores the rows that a block changed.
 fn old_rows(undo: &Undo<'_>) -> Batch {
     let mut batch = Batch::new();
     for row in &undo.rows {
@@ -207,8 +207,8 @@ fn old_rows(undo: &Undo<'_>) -> Batch {
     batch
 }
 
-/// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
-/// be read (which opening the layer reports).
+/// Returns the name of the setup that the state in a store was made with; `None` if there is no state, or none that
+/// can be read (which opening the layer reports).
 ///
 /// # Errors
 ///
@@ -221,8 +221,8 @@ pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
     }
 }
 
-/// The head of what is stored, if it was made with this setup and keeps the witnesses that it should; the one that is
-/// `known` if it is that.
+/// Reads the head from a store, after checking that it was made with this setup and keeps the requested witnesses.
+/// Returns `known` if that is the same head.
 fn stored_head(
     store: &Store,
     setup: &KnownSetup,
@@ -239,7 +239,7 @@ fn stored_head(
     };
     let (height, history) = (setup.height(), History::load(store, epochs)?);
     if let Some(known) = known {
-        // Root and history are all that the layer commits to, so the trees of the first level are the same, too.
+        // The layer commits only to root and history, so the trees of the first level are the same, too.
         let root = read_tree(store, height, &Path::ROOT)?.unwrap_or(Tree::NEVER).commitment;
         if root == known.root && history == known.history {
             return Ok(Arc::clone(known));

@@ -1,4 +1,4 @@
-//! The trees: their commitments, versions, and the tuples that bind the two.
+//! The trees: their commitments and versions, and the tuples that bind the two.
 
 use crate::{
     TREES,
@@ -12,12 +12,12 @@ use polytrie_kv::{KeyRange, Read};
 use polytrie_state::{StateError, scan};
 use std::ops::ControlFlow;
 
-/// A tree as it is now.
+/// The present state of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// In how many epochs it changed; it is counted in slot 0 of the entry above. 0 for one that never was.
+    /// Number of epochs in which it changed, counted in slot 0 of the entry above; 0 for a tree that never existed.
     pub(crate) version: u64,
-    /// Where the tuple of this version is. The root tree has none: the commitment of the layer holds it.
+    /// The position of the tuple of this version. The root tree has none: the commitment of the layer holds it.
     pub(crate) at: Position,
     pub(crate) commitment: G1Affine,
 }
@@ -26,7 +26,7 @@ impl Tree {
     pub(crate) const NEVER: Self =
         Self { version: 0, at: Position { epoch: 0, leaf: 0 }, commitment: identity() };
 
-    /// The row: version, epoch and leaf (14 bytes, not for the root), then the commitment.
+    /// Appends the row: version, epoch and leaf (14 bytes, not for the root), then the commitment.
     pub(crate) fn write(&self, path: &Path, out: &mut Vec<u8>) {
         if *path != Path::ROOT {
             out.extend_from_slice(&wide(self.version));
@@ -35,7 +35,7 @@ impl Tree {
         out.extend_from_slice(&encode_point(&self.commitment));
     }
 
-    /// Reads [`Self::write`]'s bytes.
+    /// Decodes the bytes of [`Self::write`].
     pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self, StateError> {
         Self::parse(path, row)
             .ok_or_else(|| StateError::Corrupt(format!("a row of {} bytes is no tree", row.len())))
@@ -57,25 +57,25 @@ impl Tree {
         })
     }
 
-    /// The bytes of the tree's tuple.
+    /// Appends the bytes of the tree's tuple.
     pub(crate) fn write_tuple(&self, path: &Path, out: &mut Vec<u8>) {
         write_tree_tuple(path, self.version, &self.commitment, out);
     }
 
-    /// The hash of the tree's tuple.
+    /// Returns the hash of the tree's tuple.
     pub(crate) fn leaf(&self, path: &Path) -> B256 {
         tree_leaf(path, self.version, &self.commitment)
     }
 }
 
-/// The hash of a tree's tuple.
+/// Returns the hash of a tree's tuple.
 pub(crate) fn tree_leaf(path: &Path, version: u64, commitment: &G1Affine) -> B256 {
     let mut bytes = Vec::with_capacity(103);
     write_tree_tuple(path, version, commitment, &mut bytes);
     keccak256(bytes)
 }
 
-/// A tree's tuple: `0x01 ‖ level ‖ prefix ‖ version ‖ x ‖ y`.
+/// Appends a tree's tuple: `0x01 ‖ level ‖ prefix ‖ version ‖ x ‖ y`.
 fn write_tree_tuple(path: &Path, version: u64, commitment: &G1Affine, out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, path.level]);
     out.extend_from_slice(path.prefix.as_slice());
@@ -83,7 +83,7 @@ fn write_tree_tuple(path: &Path, version: u64, commitment: &G1Affine, out: &mut 
     out.extend_from_slice(&encode_point(commitment));
 }
 
-/// What the layer keeps in memory: the commitments of the first two levels, and the peaks of the history.
+/// The part of the state in memory: the commitments of the first two levels, and the peaks of the history.
 #[derive(Debug, Clone)]
 pub(crate) struct LvmtHead {
     pub(crate) root: G1Affine,
@@ -92,7 +92,7 @@ pub(crate) struct LvmtHead {
     pub(crate) history: History,
 }
 
-/// What a block changes of the [`LvmtHead`].
+/// The changes of the [`LvmtHead`] by a block.
 #[derive(Debug, Clone)]
 pub(crate) struct LvmtHeadUpdate {
     pub(crate) root: G1Affine,
@@ -109,10 +109,10 @@ impl LvmtHead {
         }
     }
 
-    /// What the store holds.
+    /// Reads the head from a store.
     pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self, StateError> {
         let mut head = Self { history, ..Self::empty(height) };
-        // The rows of the levels 0 and 1: keys begin with the level.
+        // The rows of the levels 0 and 1 form one range, because keys begin with the level.
         scan(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
             let path = Path::from_row_key(height, key)?;
             let tree = Tree::read(&path, row)?;
@@ -126,7 +126,7 @@ impl LvmtHead {
         Ok(head)
     }
 
-    /// Goes on from a block.
+    /// Applies the changes of a block.
     pub(crate) fn apply(&mut self, update: LvmtHeadUpdate) {
         self.root = update.root;
         self.history = update.history;
@@ -135,7 +135,7 @@ impl LvmtHead {
         }
     }
 
-    /// A tree, from memory where it is there.
+    /// Returns a tree, from memory if it is there.
     pub(crate) fn tree(
         &self,
         store: &dyn Read,
@@ -153,7 +153,7 @@ impl LvmtHead {
     }
 }
 
-/// A tree's row.
+/// Reads the row of a tree.
 pub(crate) fn read_tree(
     store: &dyn Read,
     height: u8,

@@ -1,12 +1,12 @@
-//! Taking a block back: the rows it changed, as they were.
+//! Undo records: the former content of the rows that a block changed.
 //!
 //! ```text
 //! (table ‖ length of the key ‖ key ‖ u16 (0: there was none; else 1 + length) ‖ old value)…
 //! checksum
 //! ```
 //!
-//! Two kinds of entries under numbers of no table are there for reads at earlier blocks only: the record of an
-//! account of which only slots changed ([`KEPT`]), and that an account's storage was wiped ([`WIPED`]).
+//! Two kinds of entries, under numbers that no table has, are for reads at earlier blocks only: the record of an
+//! account of which only slots changed ([`KEPT`]), and the note that an account's storage was wiped ([`WIPED`]).
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
@@ -22,22 +22,22 @@ use polytrie_state::{
 };
 use std::collections::BTreeMap;
 
-/// Stands where the number of a table does.
+/// The number that takes the place of a table's number.
 const KEPT: u8 = 0;
 const WIPED: u8 = 1;
 
-/// What a block did that its rows do not tell.
+/// The changes of a block that its rows do not show.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks<'a> {
     /// Accounts of which only slots changed, by hash, with the rows of their records.
     pub(crate) kept: Vec<(B256, &'a [u8])>,
-    /// Accounts whose storage was wiped.
+    /// The accounts whose storage was wiped.
     pub(crate) wiped: Vec<B256>,
 }
 
-/// Takes the rows of a block, each with what it was before.
+/// A receiver of the rows of a block, each with its former content.
 pub(crate) trait Sink {
-    /// A row of a key and its value. `old` gives the row as it was, `None` if there was none.
+    /// Receives the key of a row and its value. `old` appends the former row, and returns `false` if there was none.
     fn put(
         &mut self,
         table: Table,
@@ -47,21 +47,21 @@ pub(crate) trait Sink {
     );
 }
 
-/// Rows as they are written.
+/// The receiver that writes the new rows.
 #[derive(Debug)]
 pub(crate) struct NewRows {
     pub(crate) batch: Batch,
     buffer: Vec<u8>,
 }
 
-/// Rows as they were.
+/// The receiver that records the former rows.
 #[derive(Debug)]
 pub(crate) struct OldRows {
     record: Vec<u8>,
 }
 
 impl NewRows {
-    /// Room for so many rows.
+    /// Creates a receiver with room for `rows` rows.
     pub(crate) fn new(rows: usize) -> Self {
         Self { batch: Batch::with_capacity(rows, rows * 128), buffer: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl Sink for NewRows {
 }
 
 impl OldRows {
-    /// Room for so many rows; begins with what rows do not tell.
+    /// Creates a record with room for `rows` rows; it begins with the remarks.
     pub(crate) fn new(rows: usize, remarks: &Remarks<'_>) -> Self {
         let mut new = Self { record: Vec::with_capacity(rows * 128) };
         for (account, row) in &remarks.kept {
@@ -109,7 +109,7 @@ impl OldRows {
         }
     }
 
-    /// The undo record.
+    /// Returns the undo record.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         append_checksum(&[], &mut self.record);
         self.record
@@ -128,7 +128,7 @@ impl Sink for OldRows {
     }
 }
 
-/// A row as it was.
+/// A row with its former content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldRow<'a> {
     pub(crate) table: Table,
@@ -136,7 +136,7 @@ pub(crate) struct OldRow<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// The parts of an undo record.
+/// The decoded parts of an undo record.
 #[derive(Debug, Default)]
 pub(crate) struct Undo<'a> {
     pub(crate) rows: Vec<OldRow<'a>>,
@@ -146,7 +146,7 @@ pub(crate) struct Undo<'a> {
 }
 
 impl<'a> Undo<'a> {
-    /// Reads an undo record.
+    /// Decodes an undo record.
     pub(crate) fn read(record: &'a [u8]) -> Result<Self, StateError> {
         Self::parse(record)
             .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
@@ -175,8 +175,8 @@ impl<'a> Undo<'a> {
         rest.is_empty().then_some(undo)
     }
 
-    /// What taking the block back changes. The slots of a wiped account are not listed, but named by the incarnation that
-    /// the account had: those of an old one stay in the store as they are.
+    /// Returns the changes that undo the block. The slots of a wiped account are not listed; its former
+    /// incarnation names them, because the slots of an old incarnation stay in the store.
     pub(crate) fn writes(&self) -> Result<WriteSet, StateError> {
         let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();
         let changed = self.rows.iter().filter(|row| row.table == ACCOUNTS);
@@ -202,7 +202,7 @@ impl<'a> Undo<'a> {
                 continue;
             };
             let (write, own) = accounts.get_mut(&account).ok_or_else(missing)?;
-            // Those of a later incarnation did not exist.
+            // Slots of a later incarnation did not exist.
             if incarnation == *own {
                 let after = match row.value {
                     Some(old) => read_slot_value(&KeyRecord::read(old)?.value)?,
@@ -224,13 +224,13 @@ impl<'a> Undo<'a> {
     }
 }
 
-/// The layer's undo records.
+/// The decoder of the layer's undo records.
 #[derive(Debug)]
 pub(crate) struct LvmtRecords;
 
 impl UndoRecords for LvmtRecords {
     fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
-        // What was wiped is there again as soon as its account has the incarnation that it had.
+        // A wiped storage is visible again as soon as its account has the former incarnation.
         Ok(UndoSteps::one(record))
     }
 

@@ -1,7 +1,7 @@
-//! Checking proofs, without a layer.
+//! The verification of proofs, without a layer.
 //!
-//! The trusted digest binds the body of the commitment, and that the setup, the root tree's commitment and the
-//! root of the history. From there:
+//! The trusted digest binds the body of the commitment, and the body binds the setup, the root tree's commitment and
+//! the root of the history. From there:
 //!
 //! - every opened entry is verified against the commitment of its tree, all in one batch of pairings;
 //! - the commitment of a tree below the root comes from a tuple whose version is the one in slot 0 of the entry
@@ -31,39 +31,39 @@ use polytrie_state::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A proof of this layer as JSON: what it claims, and the witness.
+/// The JSON form of a proof of this layer: its claims, and the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct LvmtProof {
     /// The name of the setup.
     pub(crate) setup: B256,
-    /// Whether that is one for development, with which anybody can prove anything.
+    /// Whether the setup is one for development, with which anybody can forge proofs.
     pub(crate) insecure: bool,
     pub(crate) address: Address,
-    /// Where the account is proven, if that is not here: then this is a part of a proof, of slots alone.
+    /// The proof that covers the account, if this one does not: then this is a part of a proof, of slots alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elsewhere: Option<Elsewhere>,
-    /// `null` if there is no account, or it is not proven here.
+    /// The claimed account; `null` if it does not exist, or is not proven here.
     pub(crate) account: Option<ClaimedAccount>,
     pub(crate) slots: Vec<ClaimedSlot>,
-    /// See `witness.rs`.
+    /// The encoded witness, see `witness.rs`.
     pub(crate) witness: Bytes,
-    /// What other nodes proved of slots of this account.
+    /// The parts in which other clients proved slots of this account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parts: Vec<Part>,
 }
 
-/// Where the account is proven that a part of a proof shows slots of.
+/// The reference from a part of a proof, which shows slots only, to the proof of their account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Elsewhere {
-    /// The shard that the account is of.
+    /// The shard that the account belongs to.
     pub(crate) shard: String,
     /// The incarnation for which the slots are proven.
     pub(crate) incarnation: u32,
 }
 
-/// Slots, and what leads from them to the commitment.
+/// Slots, and the witness that leads from them to the commitment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
@@ -87,17 +87,16 @@ pub(crate) struct ClaimedSlot {
     pub(crate) value: U256,
 }
 
-/// What a proof of this layer proves.
+/// The facts that a proof of this layer proves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proven {
-    /// What it says of account and slots.
+    /// The proven account and slots.
     #[serde(flatten)]
     pub state: polytrie_state::Proven,
-    /// The name of the setup the proof rests on.
+    /// The name of the setup that the proof depends on.
     pub setup: B256,
-    /// Whether that is one for development: then the proof shows nothing to anybody who does not trust the
-    /// prover anyway.
+    /// Whether the setup is one for development: then the proof convinces only those who trust the prover anyway.
     pub insecure: bool,
 }
 
@@ -105,7 +104,7 @@ pub struct Proven {
 ///
 /// # Errors
 ///
-/// If the proof is none, is of another setup than `key`, or does not hold.
+/// If it is not a proof, belongs to another setup than `key`, or does not hold.
 pub fn verify(
     key: &VerifyingKey,
     commitment: &Commitment,
@@ -143,7 +142,8 @@ pub fn verify(
     Ok(proven)
 }
 
-/// Every part shows slots of its own. One that is repeated would cost a batch of pairings each time.
+/// Checks that no two parts show the same slot, and that each shows one. A repeated part would cost a batch of
+/// pairings each time.
 fn expect_once(proof: &LvmtProof) -> Result<(), ProofError> {
     let keys = |slots: &[ClaimedSlot]| slots.iter().map(|slot| slot.key).collect::<BTreeSet<_>>();
     let mut shown = keys(&proof.slots);
@@ -165,7 +165,7 @@ fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {
         .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))
 }
 
-/// Puts together what nodes of several shards proved of one account at one block: one proof of the account, and parts that
+/// Joins proofs from clients of several shards for one account at one block: one proof of the account, and parts that
 /// show slots of it.
 ///
 /// # Errors
@@ -195,7 +195,7 @@ pub fn join(proofs: &[Proof]) -> Result<Proof, ProofError> {
     Ok(Proof { layer: crate::NAME.to_owned(), proof })
 }
 
-/// Checks what is claimed with a witness that was read.
+/// Checks the claims with a decoded witness.
 pub(crate) fn verify_witness(
     key: &VerifyingKey,
     body: &Body,
@@ -208,7 +208,7 @@ pub(crate) fn verify_witness(
     Ok(proven)
 }
 
-/// Holds what is claimed against what the witness says of each key.
+/// Compares the claims with the values of the witness.
 fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, ProofError> {
     let hash = hash_address(&proof.address);
     let state = match verified.value(&hash)? {
@@ -227,7 +227,7 @@ fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, Proo
         if state.account.is_some() {
             verified.slot(&hash, state.incarnation, slot)?;
         } else if !slot.value.is_zero() {
-            // Where there is no account, there is no storage.
+            // Without an account there is no storage.
             return not_as_claimed(slot);
         }
     }
@@ -248,7 +248,7 @@ struct Verified<'a> {
     key: &'a VerifyingKey,
     body: &'a Body,
     witness: &'a Witness,
-    /// What the claims rest on: entries (with slot 0) and the owners of their slots.
+    /// The entries (with slot 0) and the owners of their slots on which the claims depend.
     needed: BTreeSet<(Path, u32, u8)>,
 }
 
@@ -277,7 +277,7 @@ impl<'a> Verified<'a> {
         Ok(verified)
     }
 
-    /// The opened entry of a tree on the path of a key.
+    /// Returns the opened entry of a tree on the path of a key.
     fn entry(&self, path: &Path, position: &B256) -> Result<&'a EntryWitness, ProofError> {
         let index = entry_index(self.key.height(), path.level, position);
         let tree = self.witness.trees.get(path);
@@ -298,7 +298,7 @@ impl<'a> Verified<'a> {
             let version = entry.versions.get(usize::from(*slot)).copied().unwrap_or(0);
             let on_path = Path::of(height, path.level, &owner.position) == *path
                 && entry_index(height, path.level, &owner.position) == index;
-            // Slot 0 is no key's, and the root has no keys.
+            // Slot 0 belongs to no key, and the root has no keys.
             if version == 0 || *slot == 0 || path.level == 0 || !on_path {
                 return invalid("a key is shown in a slot that cannot be its own");
             }
@@ -308,7 +308,7 @@ impl<'a> Verified<'a> {
         Ok(())
     }
 
-    /// Every tuple leads to the root of the history, and nothing is there that does not.
+    /// Checks that every tuple leads to the root of the history, and that no other nodes are there.
     fn verify_tuples(&self, tuples: Tuples) -> Result<(), ProofError> {
         if !tuples.0.keys().eq(self.witness.epochs.keys()) {
             return invalid("the epochs shown are not those of the tuples");
@@ -337,7 +337,7 @@ impl<'a> Verified<'a> {
         Ok(())
     }
 
-    /// The latest value of a key; `None` if it was never written.
+    /// Returns the latest value of a key; `None` if it was never written.
     fn value(&mut self, position: &B256) -> Result<Option<&'a Value>, ProofError> {
         let height = self.key.height();
         // The slots passed so far that are shown to belong to other keys, and whether all are.
@@ -357,7 +357,7 @@ impl<'a> Verified<'a> {
                     }
                     Some(_) => passed.push((path, index, slot)),
                     None if entry.versions[usize::from(slot)] != 0 => excluded = false,
-                    // Slots are given in order: the key would have been given this one.
+                    // Slots are given out in order: the key would have got this one.
                     None => {
                         free = true;
                         break;
@@ -375,7 +375,7 @@ impl<'a> Verified<'a> {
         invalid("no key lies as deep as that")
     }
 
-    /// A slot has the value that is claimed.
+    /// Checks that a slot has the claimed value.
     fn slot(
         &mut self,
         account: &B256,
@@ -391,14 +391,14 @@ impl<'a> Verified<'a> {
         if found == claimed.value { Ok(()) } else { not_as_claimed(claimed) }
     }
 
-    /// All claims were held against the witness.
+    /// Ends the verification, after all claims were compared with the witness.
     fn finish(self) -> Result<(), ProofError> {
         self.nothing_left_over()?;
         // The expensive part comes last.
         self.verify_openings()
     }
 
-    /// Everything shown is needed.
+    /// Checks that everything shown is needed.
     fn nothing_left_over(&self) -> Result<(), ProofError> {
         let mut shown = 0;
         for tree in self.witness.trees.values() {
@@ -407,7 +407,7 @@ impl<'a> Verified<'a> {
             }
             shown += tree.entries.values().map(|entry| 1 + entry.owners.len()).sum::<usize>();
         }
-        // What is needed is shown, or it would have been missed.
+        // Everything needed is shown, or the claims would have failed.
         if shown == self.needed.len() {
             return Ok(());
         }
@@ -440,7 +440,7 @@ fn invalid<T>(reason: &str) -> Result<T, ProofError> {
     Err(ProofError::Invalid(reason.into()))
 }
 
-/// Hashes of tuples by epoch and leaf.
+/// The hashes of tuples by epoch and leaf.
 #[derive(Debug, Default)]
 struct Tuples(BTreeMap<u64, BTreeMap<u32, B256>>);
 

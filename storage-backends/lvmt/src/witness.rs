@@ -1,4 +1,4 @@
-//! The part of a proof that is not what it proves: openings, tuples and Merkle nodes, as bytes.
+//! The witness of a proof: openings, tuples and Merkle nodes, as bytes.
 //!
 //! All numbers are big-endian; points are compressed. Everything is in strictly increasing order, so that a
 //! witness has one encoding.
@@ -24,21 +24,21 @@ use polytrie_amt::{
 };
 use std::collections::BTreeMap;
 
-/// What leads from keys to the commitment.
+/// The nodes and tuples that lead from keys to the commitment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Witness {
     pub(crate) trees: BTreeMap<Path, TreeWitness>,
     pub(crate) epochs: BTreeMap<u64, EpochWitness>,
-    /// Nodes that lead from the epochs to the root of the history.
+    /// The nodes that lead from the epochs to the root of the history.
     pub(crate) history: Vec<B256>,
 }
 
-/// A tree of which entries are opened.
+/// A tree with opened entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeWitness {
-    /// Where the tuple of its version is; of no meaning for the root.
+    /// The position of the tuple of its version; unused for the root.
     pub(crate) at: Position,
-    /// Of no meaning for the root, whose commitment is known.
+    /// The commitment; unused for the root, whose commitment is known.
     pub(crate) commitment: G1Affine,
     pub(crate) entries: BTreeMap<u32, EntryWitness>,
 }
@@ -48,11 +48,11 @@ pub(crate) struct TreeWitness {
 pub(crate) struct EntryWitness {
     pub(crate) versions: Versions,
     pub(crate) opening: Opening,
-    /// Who has its slots, as far as it matters.
+    /// The owners of its slots, as far as the proof needs them.
     pub(crate) owners: BTreeMap<u8, Owner>,
 }
 
-/// The key that has a slot, by its latest tuple.
+/// The key that has a slot, with its latest tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) position: B256,
@@ -60,7 +60,7 @@ pub(crate) struct Owner {
     pub(crate) value: Value,
 }
 
-/// An epoch of which tuples are shown.
+/// An epoch with shown tuples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EpochWitness {
     pub(crate) count: u32,
@@ -68,7 +68,7 @@ pub(crate) struct EpochWitness {
 }
 
 impl Witness {
-    /// `None` if a list in it has more entries than its length can say.
+    /// Encodes the witness; `None` if a list in it is longer than its length field allows.
     pub(crate) fn encode(&self, height: u8) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         put_len(&mut out, self.trees.len())?;
@@ -94,7 +94,7 @@ impl Witness {
         Some(out)
     }
 
-    /// Reads [`Self::encode`]'s bytes; `None` if they are no witness, or not in its only encoding.
+    /// Decodes the bytes of [`Self::encode`]; `None` if they are not a witness in its only encoding.
     pub(crate) fn decode(height: u8, bytes: &[u8]) -> Option<Self> {
         let mut input = Input { rest: bytes, height };
         let trees = input.map(|input| {
@@ -121,7 +121,7 @@ impl EntryWitness {
         for point in std::iter::once(&self.opening.basis).chain(&self.opening.nodes) {
             out.extend_from_slice(&compress(point));
         }
-        // At most five of at most 77 bytes.
+        // There are at most five owners, with at most 77 bytes each.
         out.push(self.owners.len() as u8);
         for (slot, owner) in &self.owners {
             out.push(*slot);
@@ -144,7 +144,7 @@ fn put_nodes(out: &mut Vec<u8>, nodes: &[B256]) -> Option<()> {
     Some(())
 }
 
-/// Bytes that are being read.
+/// The bytes that are still to be decoded.
 struct Input<'a> {
     rest: &'a [u8],
     height: u8,
@@ -186,7 +186,7 @@ impl<'a> Input<'a> {
         Some(self.take(32 * length)?.chunks_exact(32).map(B256::from_slice).collect())
     }
 
-    /// A number of things in strictly increasing order of their keys.
+    /// Decodes a list of items in strictly increasing order of their keys.
     fn map<K: Ord + Copy, V>(
         &mut self,
         read: impl Fn(&mut Self) -> Option<(K, V)>,

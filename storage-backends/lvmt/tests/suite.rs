@@ -39,14 +39,14 @@ impl LayerFactory for Lvmt {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        // A node of a shard does not answer for every key.
+        // A client of a shard cannot prove every key.
         matches!(self.0, Proofs::OnRequest | Proofs::Full).then_some(|of, address, slots, proof| {
             verify(SETUP.key(), of, proof)?.state.answer(address, slots)
         })
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // What is kept are rows of their own.
+        // Kept witnesses are additional rows.
         let others: &[Proofs] = if self.0.are_kept() { &[] } else { &[Proofs::None] };
         others.iter().map(|proofs| Box::new(Self(*proofs)) as _).collect()
     }
@@ -60,8 +60,8 @@ mod full {
     layer_suite!(Lvmt(Proofs::Full));
 }
 
-/// What the rows of a shard are part of: the rest does not depend on how many of them there are. The tests of the crate ask
-/// all shards for the proofs of all keys.
+/// The rows of a shard are a part of those of all keys: all other rows do not depend on the number of shards. The
+/// tests of the crate request the proofs of all keys from all shards.
 mod shard {
     use super::*;
 

@@ -1,23 +1,24 @@
-//! Nodes in memory: those used or written last, within a number of bytes.
+//! The cache of nodes: the recently used or written ones, bounded by a number of bytes.
 
 use alloy_primitives::B256;
 use polytrie_state::ByteCache;
 
-/// Which nodes the cache keeps.
+/// The choice of nodes that the cache keeps.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Cached {
-    /// Those that were read or written last.
+    /// The nodes that were read or written most recently.
     #[default]
     Used,
-    /// Those that blocks wrote last: the overlay of OpenEthereum's journal database (`OverlayRecentDB`) has these alone, and
-    /// asks the engine again for a node that was only read.
+    /// The nodes that blocks wrote most recently: the overlay of OpenEthereum's journal database (`OverlayRecentDB`) has
+    /// these alone, and reads a node from the engine again if it was only read before.
     Written,
 }
 
-/// What a node takes beside its bytes: its key, its places in list and table, what the allocator adds; about.
+/// Bytes of memory of a node beside its RLP, estimated: its key, its places in list and table, the allocator's
+/// overhead.
 const OVERHEAD: usize = 128;
 
-/// Nodes by the keys of their rows. What a key leads to never changes, so nothing in it is ever wrong.
+/// The nodes by the keys of their rows. The node of a key never changes, so no entry is ever out of date.
 #[derive(Debug)]
 pub(crate) struct NodeCache {
     pub(crate) nodes: ByteCache<B256, Vec<u8>>,
@@ -25,12 +26,12 @@ pub(crate) struct NodeCache {
 }
 
 impl NodeCache {
-    /// An empty one of at most so many bytes.
+    /// Creates an empty cache of at most `limit` bytes.
     pub(crate) fn new(limit: usize, cached: Cached) -> Self {
         Self { nodes: ByteCache::new(limit, |rlp| rlp.len() + OVERHEAD), cached }
     }
 
-    /// Keeps a node that was read just now, if those are kept.
+    /// Caches a node that was just read, if the cache keeps such nodes.
     pub(crate) fn put_read(&self, key: B256, rlp: &Vec<u8>) {
         if self.cached == Cached::Used {
             self.nodes.put(key, rlp);

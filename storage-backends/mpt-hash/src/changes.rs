@@ -1,4 +1,4 @@
-//! Nodes that a block adds and removes, before they are written.
+//! The nodes that a block adds and removes, before they are written.
 
 use crate::{
     NODES,
@@ -9,23 +9,23 @@ use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::Batch;
 use polytrie_state::StateError;
 
-/// What becomes of rows. A node that is removed and added again stays as it was.
+/// The changes of rows. A node that is removed and added again stays as it was.
 #[derive(Debug, Default)]
 pub(crate) struct NodeChanges {
-    /// By the keys of their rows.
+    /// The changes by the keys of their rows.
     nodes: B256Map<NodeChange>,
 }
 
 #[derive(Debug, Default)]
 struct NodeChange {
-    /// How often the node was added less how often it was removed.
+    /// Number of times that the node was added, minus the number of times that it was removed.
     count: i32,
-    /// Its RLP, if it was ever added.
+    /// The node's RLP, if it was ever added.
     rlp: Vec<u8>,
 }
 
 impl NodeChanges {
-    /// A node that was added.
+    /// Returns an added node.
     fn get(&self, key: &B256) -> Option<&[u8]> {
         self.nodes.get(key).filter(|change| change.count > 0).map(|change| &*change.rlp)
     }
@@ -40,7 +40,7 @@ impl NodeChanges {
         self.nodes.entry(key).or_default().count -= 1;
     }
 
-    /// Puts the rows into a batch; those that go only if they are to.
+    /// Puts the changed rows into a batch; removed ones only if `drop_removed` is set.
     pub(crate) fn write(&self, batch: &mut Batch, drop_removed: bool) {
         for (key, change) in self.sorted() {
             if change.count > 0 {
@@ -51,14 +51,14 @@ impl NodeChanges {
         }
     }
 
-    /// What is not as it was, in the order in which the engine has it.
+    /// Returns the changed nodes, in the order of the engine's keys.
     fn sorted(&self) -> Vec<(&B256, &NodeChange)> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|(_, change)| change.count != 0).collect();
         nodes.sort_unstable_by_key(|(key, _)| **key);
         nodes
     }
 
-    /// How many nodes came, and how many went.
+    /// Returns the number of added and of removed nodes.
     pub(crate) fn came_and_went(&self) -> (u64, u64) {
         let count = |which: fn(&i32) -> bool| {
             self.nodes.values().filter(|change| which(&change.count)).count() as u64
@@ -66,9 +66,9 @@ impl NodeChanges {
         (count(|count| *count > 0), count(|count| *count < 0))
     }
 
-    /// The rows are written: what came is likely to be read, what went is not.
+    /// Updates the cache after the rows were written: added nodes are likely to be read, removed ones are not.
     pub(crate) fn settle(&self, cache: &NodeCache) {
-        // In an order that is the same in every run, and so is what the cache lets go of.
+        // The order is the same in every run, and so are the nodes that the cache drops.
         for (key, change) in self.sorted() {
             if change.count > 0 {
                 cache.nodes.put(*key, &change.rlp);
@@ -79,7 +79,7 @@ impl NodeChanges {
     }
 }
 
-/// Changes over the nodes that there were.
+/// Changes on top of the nodes of the parent.
 #[derive(Debug)]
 pub(crate) struct Changed<'a> {
     pub(crate) changes: &'a NodeChanges,

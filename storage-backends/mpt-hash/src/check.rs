@@ -1,4 +1,5 @@
-//! Looking for damage: every node that the root leads to against its hash, and everything else that is stored.
+//! The search for damage: every node that the root leads to is compared with its hash, and all other rows are
+//! checked.
 
 use crate::{
     HEAD, NODES, ROOT_KEY,
@@ -11,8 +12,8 @@ use polytrie_state::{CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{AccountLeaf, SlotValue};
 use std::ops::ControlFlow;
 
-/// Checks the rows of a snapshot, whose head should have this root. Where old nodes are kept, each of them is compared
-/// with its own hash; that one is missing shows when something asks for it.
+/// Checks the rows of a snapshot, whose head should have this root. If old nodes are kept, each of them is compared
+/// with its own hash; a missing old node is found only when it is needed.
 ///
 /// # Errors
 ///
@@ -41,7 +42,7 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// The head has this root, and nothing else.
+/// Checks that the head has this root, and no other row.
 fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<(), StateError> {
     match stored_root(rows) {
         Ok(stored) if stored != root => {
@@ -58,7 +59,7 @@ fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<(
     })
 }
 
-/// All that the root leads to.
+/// Checks all nodes that the root leads to.
 fn walk(
     nodes: &Verified<Snapshot>,
     rows: &Snapshot,
@@ -81,7 +82,7 @@ fn walk(
     })
 }
 
-/// Each row by itself: as much of its key as does not depend on an account is the node's hash.
+/// Checks each row by itself: the part of its key that does not depend on an account must be that of the node's hash.
 fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
     scan(rows, NODES, KeyRange::ALL, |key, node| {
         let hash = keccak256(node);

@@ -1,4 +1,4 @@
-//! Nodes as bytes, for the library: the RLP of the Yellow Paper, appendix D.
+//! The encoding of nodes, for the library: the RLP of the Yellow Paper, appendix D.
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Encodable, Header};
@@ -13,10 +13,10 @@ use trie_db::{
 
 /// The trie without any keys, as RLP.
 pub(crate) const EMPTY_NODE: &[u8] = &[0x80];
-/// Nibbles of a key.
+/// Number of nibbles of a key.
 const KEY_NIBBLES: usize = 64;
 
-/// The tries of Ethereum, as the library tells kinds of tries apart.
+/// Ethereum's kind of tries, as a type parameter of the library.
 #[derive(Debug)]
 pub(crate) struct Ethereum;
 
@@ -41,12 +41,12 @@ impl Hasher for Keccak {
     }
 }
 
-/// What is wrong with the bytes of a node.
+/// The reason why the bytes of a node do not decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(&'static str);
 
-/// Nodes as RLP.
+/// The codec of nodes as RLP.
 #[derive(Debug)]
 pub(crate) struct Rlp;
 
@@ -121,7 +121,7 @@ impl NodeCodec for Rlp {
     }
 }
 
-/// An item of a node's list: where it stands.
+/// An item of a node's list, by its position.
 #[derive(Debug)]
 struct Item {
     is_list: bool,
@@ -130,7 +130,7 @@ struct Item {
 }
 
 impl Item {
-    /// The items of a node.
+    /// Returns the items of a node.
     fn all_of(node: &[u8]) -> Result<ArrayVec<Self, 17>, Malformed> {
         let mut rest = node;
         let body =
@@ -154,7 +154,7 @@ impl Item {
         Ok(items)
     }
 
-    /// The child that it refers to, if it does.
+    /// Returns the child that the item refers to, if it does.
     fn child(&self) -> Result<Option<NodeHandlePlan>, Malformed> {
         match (self.is_list, self.payload.len()) {
             (false, 0) => Ok(None),
@@ -167,7 +167,7 @@ impl Item {
     }
 }
 
-/// A leaf, or an extension.
+/// Decodes a leaf or an extension.
 fn path_and_content(node: &[u8], path: &Item, content: &Item) -> Result<NodePlan, Malformed> {
     let wrong = Malformed("a path without a proper hex prefix");
     let bytes = &node[path.payload.clone()];
@@ -206,15 +206,15 @@ fn branch(items: &[Item], value: &Item) -> Result<NodePlan, Malformed> {
     Ok(NodePlan::Branch { value: None, children })
 }
 
-/// All values stand in their nodes: no threshold moves them out.
+/// Returns the bytes of a value. All values are in their nodes: no threshold moves them out.
 const fn bytes_of(value: Value<'_>) -> &[u8] {
     match value {
         Value::Inline(bytes) | Value::Node(bytes) => bytes,
     }
 }
 
-/// A path with the nibble that says what kind it is. `partial` holds two nibbles a byte; of an odd number the first
-/// stands alone.
+/// Encodes a path with the nibble that shows its kind. `partial` holds two nibbles a byte; if their number is odd, the
+/// first one is alone.
 fn hex_prefix(mut partial: impl Iterator<Item = u8>, nibbles: usize, is_leaf: bool) -> Vec<u8> {
     let mut path = Vec::with_capacity(1 + nibbles / 2);
     let odd = if nibbles % 2 == 1 { 0x10 | partial.next().unwrap_or_default() } else { 0 };
@@ -281,17 +281,17 @@ mod tests {
             &[],
             &[0xc0],
             &[0x01],
-            // An empty path, a prefix of another kind, a path with a stray nibble.
+            // The cases are an empty path, a prefix of another kind, and a path with a stray nibble.
             &hex!("c28001"),
             &hex!("c24001"),
             &hex!("c22101"),
-            // A leaf without a value, and with a list.
+            // These leaves have no value, or a list as a value.
             &hex!("c22080"),
             &hex!("c220c0"),
-            // Extensions without a path, without a child.
+            // These extensions have no path, or no child.
             &no_path,
             &hex!("c21180"),
-            // Bytes after the node.
+            // This node is followed by further bytes.
             &hex!("c2200100"),
             &one_child,
             &of_18,

@@ -1,4 +1,4 @@
-//! The layer: the seam implemented.
+//! The layer: the implementation of the seam.
 
 use crate::{
     HEAD, NODES,
@@ -21,30 +21,30 @@ use polytrie_state::{
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-/// What the layer lets a user set.
+/// The user's settings of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MptHashOptions {
     /// Bytes of nodes to keep in memory.
     pub cache_bytes: usize,
-    /// Which nodes these are.
+    /// The choice of these nodes.
     pub cached: Cached,
-    /// What becomes of nodes that the state no longer has. The rows depend on it.
+    /// The treatment of nodes that the state no longer has. The rows depend on it.
     pub pruning: Pruning,
 }
 
 impl Default for MptHashOptions {
-    /// 128 MiB, as OpenEthereum and Parity had for their database; old nodes go.
+    /// Returns 128 MiB, as OpenEthereum and Parity had for their database; old nodes are removed.
     fn default() -> Self {
         Self { cache_bytes: 128 << 20, cached: Cached::Used, pruning: Pruning::Replaced }
     }
 }
 
-/// Which nodes go.
+/// The choice of old nodes that are removed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
-    /// None: every state that there ever was stays, as in an archive.
+    /// No node is removed: every earlier state stays, as in an archive.
     None,
-    /// Those that a block replaced, with that block.
+    /// The nodes that a block replaces are removed with that block.
     #[default]
     Replaced,
 }
@@ -64,13 +64,13 @@ impl MptHashLayer {
     /// The layer's name.
     pub const NAME: &'static str = "mpt-hash";
 
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] = &[NODES, HEAD, CODE_TABLE, WIPED_TABLE];
 
-    /// Those of them that hold the tries.
+    /// The tables among these that hold the tries.
     pub const TRIE_TABLES: [Table; 2] = [NODES, HEAD];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl MptHashLayer {
         *self.head.read()
     }
 
-    /// A state that begins with that of the head.
+    /// Returns a state that begins with that of the head.
     fn state(&self) -> State {
         State::new(self.root(), self.options.pruning == Pruning::Replaced)
     }
@@ -98,7 +98,7 @@ impl MptHashLayer {
         Move { head, cache: Arc::clone(&self.nodes.cache), written, to: None }
     }
 
-    /// Reads at the head as of now.
+    /// Returns a reader of the present head.
     fn now(&self) -> Result<MptHashReader, StateError> {
         self.lifecycle.ready()?;
         MptHashReader::new(self.nodes.rows.snapshot(), Arc::clone(&self.nodes.cache))
@@ -132,7 +132,8 @@ impl StateLayer for MptHashLayer {
         Ok(Box::new(MptHashSession::new(self.nodes.clone(), proposal, number, self.state())))
     }
 
-    /// The nodes of before may be gone, so they are made again: what the record says goes through the tries like a block.
+    /// Computes the former nodes again, because they may have been removed: the writes of the record go through the
+    /// tries like those of a block.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
         let mut state = self.state();

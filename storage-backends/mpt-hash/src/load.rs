@@ -1,8 +1,8 @@
-//! Filling an empty layer from sorted accounts, in one pass.
+//! The filling of an empty layer from sorted accounts, in one pass.
 //!
-//! The library builds a trie from an iterator of its leaves and hands over each node as soon as nothing can change it.
-//! So the storage of an account is built while its leaf is asked for. Neither can fail on the way: what did is kept
-//! aside, and the leaves end.
+//! The library builds a trie from an iterator of its leaves and returns each node as soon as it is complete. So the
+//! storage of an account is built while its leaf is requested. Neither can return an error on the way: a failure is
+//! stored aside, and the leaves end.
 
 use crate::{
     HEAD, NODES,
@@ -20,11 +20,11 @@ use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 use std::{cell::RefCell, mem};
 use trie_db::{ChildReference, ProcessEncodedNode, trie_visit};
 
-/// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
+/// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
-/// Loads the accounts; returns the state root. The first write empties the tables, where an earlier attempt may have left
-/// rows.
+/// Loads the accounts; returns the state root. The first write empties the tables, where an earlier attempt may have
+/// left rows.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<B
     Ok(root)
 }
 
-/// Builds an account's storage; the account's leaf, by its hash.
+/// Builds an account's storage; returns the account's leaf, with its hash.
 fn account_leaf(
     loader: &RefCell<Loader<'_>>,
     account: GenesisAccount<'_>,
@@ -80,21 +80,21 @@ fn build(
     sink.root
 }
 
-/// What all tries are written to.
+/// The common sink of all tries.
 #[derive(Debug)]
 struct Loader<'a> {
     store: &'a Store,
     batch: Batch,
-    /// Why the leaves ended early.
+    /// The failure for which the leaves ended early.
     failure: Option<StateError>,
 }
 
 impl Loader<'_> {
-    /// Keeps a failure aside.
+    /// Stores a failure aside; returns the value of a success.
     fn keep<T>(loader: &RefCell<Self>, found: Result<T, StateError>) -> Option<T> {
         let mut loader = loader.borrow_mut();
         match found {
-            // A portion may have failed, or the storage within this account.
+            // Writing a portion, or the storage of this account, may have failed.
             Ok(found) => loader.failure.is_none().then_some(found),
             Err(failure) => {
                 loader.failure.get_or_insert(failure);
@@ -114,7 +114,7 @@ impl Loader<'_> {
     }
 }
 
-/// Takes the nodes of one trie.
+/// The sink of the nodes of one trie.
 struct Sink<'a, 'b> {
     loader: &'a RefCell<Loader<'b>>,
     owner: Option<B256>,
@@ -140,7 +140,7 @@ impl ProcessEncodedNode<B256> for Sink<'_, '_> {
     }
 
     fn process_inner_hashed_value(&mut self, _: Prefix<'_>, value: &[u8]) -> B256 {
-        // All values stand in their nodes.
+        // All values are in their nodes.
         keccak256(value)
     }
 }

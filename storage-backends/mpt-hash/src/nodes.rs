@@ -1,4 +1,4 @@
-//! Where nodes are read from, by the reference that leads to them.
+//! The sources of nodes, which are found by the reference that leads to them.
 
 use crate::{HEAD, NODES, ROOT_KEY, cache::NodeCache};
 use alloy_primitives::{B256, keccak256};
@@ -15,11 +15,12 @@ use std::{
     },
 };
 
-/// Bytes at the front of a node's key that are the hash of the node itself.
+/// Number of bytes at the front of a node's key that are those of the node's own hash.
 pub(crate) const OWN_BYTES: usize = 12;
 
-/// The key of a node's row. Nodes of a storage trie have the hash of their account worked into the last 20 bytes, so
-/// that each account has rows of its own for what is equal in two of them: what one of them removes the other keeps.
+/// Returns the key of a node's row. In the key of a storage trie's node the last 20 bytes are combined with the hash
+/// of its account, so that equal nodes of two accounts have separate rows: a node that one account removes stays for
+/// the other.
 pub(crate) fn row_key(owner: Option<&B256>, hash: &B256) -> B256 {
     let mut key = *hash;
     if let Some(owner) = owner {
@@ -29,7 +30,7 @@ pub(crate) fn row_key(owner: Option<&B256>, hash: &B256) -> B256 {
     key
 }
 
-/// The state root at the head that these rows have.
+/// Reads the state root of the head.
 pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256, StateError> {
     let Some(row) = rows.get(HEAD, ROOT_KEY)? else { return Ok(EMPTY_ROOT) };
     B256::try_from(&*row).map_err(|_| {
@@ -40,15 +41,15 @@ pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256, StateError> {
     })
 }
 
-/// The root becomes that of the head.
+/// Sets the state root of the head.
 pub(crate) fn put_root(batch: &mut Batch, root: &B256) {
     batch.put(HEAD, ROOT_KEY, root.as_slice());
 }
 
-/// What nodes are read from.
+/// A source of nodes.
 pub(crate) trait Nodes: Debug + Send + Sync {
-    /// The RLP of the node with this hash, of the account trie or of the storage trie of an account; `None` if it is
-    /// not there.
+    /// Returns the RLP of the node with this hash, of the account trie or of the storage trie of an account; `None`
+    /// if it is missing.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ pub(crate) trait Nodes: Debug + Send + Sync {
     fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError>;
 }
 
-/// Those of a store or of a snapshot. Nodes never change, so the cache serves all of them.
+/// The nodes of a store or of a snapshot. Nodes never change, so one cache serves all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored<R> {
     pub(crate) rows: R,
@@ -77,7 +78,7 @@ impl<R: Read + Debug> Nodes for Stored<R> {
     }
 }
 
-/// Those of rows, each compared with its hash, and counted.
+/// The nodes of rows, each compared with its hash, and counted.
 #[derive(Debug)]
 pub(crate) struct Verified<R> {
     rows: R,
@@ -89,7 +90,7 @@ impl<R: Read + Debug> Verified<R> {
         Self { rows, count: AtomicU64::new(0) }
     }
 
-    /// How many were read.
+    /// Returns the number of nodes read.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
@@ -112,14 +113,14 @@ impl<R: Read + Debug> Nodes for Verified<R> {
     }
 }
 
-/// Other nodes, with a note of each that was asked for.
+/// Other nodes, with a copy of each requested one.
 #[derive(Debug)]
 pub(crate) struct Noted<'a> {
     below: &'a dyn Nodes,
     noted: Mutex<Notes>,
 }
 
-/// Nodes as RLP, in the order in which they were asked for first; and their places, by hash.
+/// The requested nodes as RLP, in the order of the first request; and their indices, by hash.
 #[derive(Debug, Default)]
 struct Notes {
     nodes: Vec<Vec<u8>>,
@@ -131,12 +132,12 @@ impl<'a> Noted<'a> {
         Self { below, noted: Mutex::default() }
     }
 
-    /// The nodes, each once, in the order in which they were asked for.
+    /// Returns the nodes, each once, in the order of the first request.
     pub(crate) fn in_order(self) -> Vec<Vec<u8>> {
         self.noted.into_inner().nodes
     }
 
-    /// The nodes, each once, in the order of their hashes.
+    /// Returns the nodes, each once, in the order of their hashes.
     pub(crate) fn sorted(self) -> Vec<Vec<u8>> {
         let Notes { mut nodes, places } = self.noted.into_inner();
         places.into_values().map(|place| std::mem::take(&mut nodes[place])).collect()

@@ -1,4 +1,4 @@
-//! Proofs of the head, and witnesses of blocks in the past: the nodes that the library asks for.
+//! Proofs of the head, and witnesses of past blocks: the nodes that the library requests.
 
 use crate::{
     MptHashLayer,
@@ -12,7 +12,7 @@ use polytrie_state::{AccountWrite, Proof, SlotWrite, StateError, Touched, WriteS
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue, prove_account};
 use std::ops::ControlFlow;
 
-/// A proof of an account and some of its slots.
+/// Proves an account and some of its slots.
 pub(crate) fn prove(
     state: &MptHashReader,
     address: &Address,
@@ -37,7 +37,7 @@ fn prove_key<V: LeafValue>(
     Ok((value, noted.in_order().into_iter().map(Bytes::from).collect()))
 }
 
-/// What it takes to execute a block in the past without the state, and the root before it: see
+/// Returns the root before a past block, and the nodes that it takes to execute the block without the state: see
 /// [`PastWitnesses`](polytrie_state::PastWitnesses).
 pub(crate) fn past_witness(
     head: &MptHashReader,
@@ -45,7 +45,7 @@ pub(crate) fn past_witness(
     touched: &Touched,
 ) -> Result<(B256, Vec<Bytes>), StateError> {
     let nothing = B256Map::default();
-    // Nothing is written, so nothing has to be removed.
+    // The state is not written, so no node has to be removed.
     let mut state = State::new(head.root, false);
     let mut writes = Vec::new();
     if let Some((block, later)) = back.split_last() {
@@ -59,7 +59,7 @@ pub(crate) fn past_witness(
     }
     let before = state.nodes(&head.nodes);
     let noted = Noted::on(&before);
-    // Whatever the block touches, the root node says what the root stands for.
+    // The root node is always included, because it shows the content behind the root.
     if state.root != EMPTY_ROOT {
         noted.node(None, &state.root)?;
     }
@@ -74,7 +74,7 @@ pub(crate) fn past_witness(
     Ok((state.root, noted.sorted().into_iter().map(Bytes::from).collect()))
 }
 
-/// What leads back to an account as it is in `state`, once it is undone.
+/// Returns the write that leads from the state before the block back to an account as it is in `state`.
 fn redo(state: &State, below: &dyn Nodes, undo: &AccountWrite) -> Result<AccountWrite, StateError> {
     let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
     let mut slots = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads at one block, whatever happens later.
+//! Reads at one block, unaffected by later blocks.
 
 use crate::{
     cache::NodeCache,
@@ -13,7 +13,7 @@ use polytrie_state::{
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 use std::sync::Arc;
 
-/// Reads at the block at which the snapshot was taken: it has the root, and the nodes below.
+/// A reader at the block at which its snapshot was taken: the snapshot has the root, and the nodes below.
 #[derive(Debug)]
 pub(crate) struct MptHashReader {
     pub(crate) nodes: Stored<Snapshot>,
@@ -33,7 +33,7 @@ impl MptHashReader {
         Trie::of_accounts(&self.nodes, self.root)
     }
 
-    /// The trie of the storage of the account with this hash.
+    /// Returns the storage trie of the account with this hash.
     fn storage(&self, account: &B256) -> Result<Trie<'_>, StateError> {
         let leaf = self.accounts().get::<AccountLeaf>(account)?;
         let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);

@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use crate::{cache::NodeCache, nodes::Stored, state::State, trie::Trie};
 use alloy_primitives::{
@@ -17,20 +17,20 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Nodes that blocks have added, and nodes that they have removed.
+/// Counts of the nodes that blocks have added, and of those that they have removed.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) came: AtomicU64,
     pub(crate) went: AtomicU64,
 }
 
-/// What moves with the head. Nodes never change, so a block that is dropped leaves nothing to take back.
+/// The change of the head. Nodes never change, so a dropped block leaves nothing to undo.
 #[derive(Debug)]
 pub(crate) struct Move {
     pub(crate) head: Arc<RwLock<B256>>,
     pub(crate) cache: Arc<NodeCache>,
     pub(crate) written: Arc<Written>,
-    /// The state that is to be at the head, when it is known.
+    /// The state of the new head, once it is computed.
     pub(crate) to: Option<State>,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct MptHashSession {
     proposal: Proposal<Move>,
     /// Number of the block.
     number: u64,
-    /// The root of the parent.
+    /// The state root of the parent.
     parent: B256,
-    /// Accounts of the parent that were read.
+    /// The accounts of the parent that were read.
     known: B256Map<Option<AccountLeaf>>,
     state: State,
 }
@@ -80,7 +80,7 @@ impl MptHashSession {
         }
     }
 
-    /// The trie of an account's storage before the block.
+    /// Returns the trie of an account's storage before the block.
     fn storage(&mut self, account: &B256) -> Result<Trie<'_>, StateError> {
         let root = self.leaf(account)?.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
         Ok(Trie::of_storage(&self.nodes, *account, root))
@@ -114,7 +114,7 @@ impl LayerSession for MptHashSession {
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         self.proposal.check()?;
         let applied = self.state.apply(&self.nodes, since_last.accounts(), &self.known);
-        // After a failure what the block has come to may be half of it.
+        // After a failure the block's state may be half changed.
         applied.map_err(|error| self.proposal.poison(error))?;
         Ok(Some(self.state.root))
     }

@@ -1,4 +1,4 @@
-//! A write set on its way through the tries.
+//! The application of a write set to the tries.
 
 use crate::{
     changes::{Changed, NodeChanges},
@@ -10,25 +10,25 @@ use polytrie_kv::Batch;
 use polytrie_state::{AccountWrite, StateError};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 
-/// A state that a block has come to, beginning with that of its parent.
+/// The state of a block in progress, which begins with that of its parent.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) root: B256,
-    /// Roots of the storage of accounts that were changed.
+    /// The storage roots of changed accounts.
     storage_roots: B256Map<B256>,
     pub(crate) changes: NodeChanges,
-    /// Whether nodes that are no longer part of the state go.
+    /// Whether nodes that are no longer part of the state are removed.
     drops: bool,
 }
 
 impl State {
-    /// That of the parent.
+    /// Creates the state of the parent.
     pub(crate) fn new(root: B256, drops: bool) -> Self {
         Self { root, storage_roots: B256Map::default(), changes: NodeChanges::default(), drops }
     }
 
-    /// Takes writes through the tries: first those of the storage of each account, then that of the accounts. `nodes` are
-    /// those of the parent; `known` are accounts of it that have been read already.
+    /// Applies writes to the tries: first to the storage of each account, then to the account trie. `nodes` are those
+    /// of the parent; `known` are its accounts that have been read already.
     ///
     /// # Errors
     ///
@@ -64,18 +64,18 @@ impl State {
         Ok(())
     }
 
-    /// Its nodes, over those of the parent.
+    /// Returns the nodes of this state, on top of those of the parent.
     pub(crate) const fn nodes<'a>(&'a self, below: &'a dyn Nodes) -> Changed<'a> {
         Changed { changes: &self.changes, below }
     }
 
-    /// Adds the rows to a batch.
+    /// Adds the changed rows to a batch.
     pub(crate) fn write(&self, batch: &mut Batch) {
         self.changes.write(batch, self.drops);
         put_root(batch, &self.root);
     }
 
-    /// The root of an account's storage as of now.
+    /// Returns the present root of an account's storage.
     fn storage_root(
         &self,
         nodes: &dyn Nodes,

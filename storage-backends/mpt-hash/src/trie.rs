@@ -1,7 +1,7 @@
 //! One trie, read and changed by the library.
 //!
-//! The library gets nodes from a [`HashDBRef`] and, where it changes them, gives them to a [`HashDB`]. Both say no more
-//! than that a node is not there, so that what a store failed with is kept aside here.
+//! The library reads nodes from a [`HashDBRef`] and writes changed ones to a [`HashDB`]. Both can only report that a
+//! node is missing, so the store's error is stored aside here.
 
 use crate::{
     changes::{Changed, NodeChanges},
@@ -20,10 +20,10 @@ use trie_db::{
 
 type LibraryError = Box<TrieError<B256, Malformed>>;
 
-/// Receives leaves by their keys.
+/// A callback for leaves by their keys.
 pub(crate) type LeafVisit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
 
-/// A trie at one state: that of the accounts, or that of the storage of `owner`.
+/// A trie of one state: the account trie, or the storage trie of `owner`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trie<'a> {
     pub(crate) nodes: &'a dyn Nodes,
@@ -40,11 +40,11 @@ impl<'a> Trie<'a> {
         Self { nodes, owner: Some(owner), root }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key; `None` if it is absent.
     ///
     /// # Errors
     ///
-    /// If the store fails, or nodes are missing or damaged; here as in what follows.
+    /// If the store fails, or nodes are missing or damaged; as in the methods below.
     pub(crate) fn get<V: LeafValue>(&self, key: &B256) -> Result<Option<V>, StateError> {
         if self.root == EMPTY_ROOT {
             return Ok(None);
@@ -86,7 +86,7 @@ impl<'a> Trie<'a> {
         Ok(())
     }
 
-    /// Removes all of its nodes. Their number is that of the changes which this makes.
+    /// Removes all nodes of the trie, which costs memory for each of them in `changes`.
     pub(crate) fn remove(&self, changes: &mut NodeChanges) -> Result<(), StateError> {
         if self.root == EMPTY_ROOT {
             return Ok(());
@@ -106,7 +106,7 @@ impl<'a> Trie<'a> {
         Ok(())
     }
 
-    /// Sets leaves, or removes them, and notes which nodes that adds and removes. Returns the root.
+    /// Sets or removes leaves, and notes the nodes that this adds and removes. Returns the root.
     pub(crate) fn update<V: LeafValue>(
         &self,
         changes: &mut NodeChanges,
@@ -119,7 +119,7 @@ impl<'a> Trie<'a> {
         Ok(root)
     }
 
-    /// Which one it is, in words.
+    /// Describes the trie in words.
     fn place(&self) -> String {
         match &self.owner {
             None => "the account trie".to_owned(),
@@ -137,7 +137,7 @@ fn change<V: LeafValue>(
     root: &mut B256,
     leaves: impl IntoIterator<Item = (B256, Option<V>)>,
 ) -> Result<(), LibraryError> {
-    // What it did not come to its end with is dropped.
+    // An incomplete update is dropped without a commit.
     let trie = TrieDBMutBuilder::<Ethereum>::from_existing(sink, root).disable_commit_on_drop();
     let mut trie = trie.build();
     let mut value = Vec::new();
@@ -157,11 +157,11 @@ fn change<V: LeafValue>(
     Ok(())
 }
 
-/// What the library reads from.
+/// The nodes that the library reads.
 #[derive(Debug)]
 struct Source<'a> {
     trie: Trie<'a>,
-    /// Why a node could not be read, the first time.
+    /// The first error of reading a node.
     failure: OnceLock<StateError>,
 }
 
@@ -172,13 +172,13 @@ impl<'a> Source<'a> {
 
     fn node(&self, found: Result<Option<Vec<u8>>, StateError>) -> Option<DBValue> {
         found.unwrap_or_else(|error| {
-            // Later ones follow from the first.
+            // Later errors follow from the first.
             let _ = self.failure.set(error);
             None
         })
     }
 
-    /// What the library's error is at the seam.
+    /// Converts the library's error to that of the seam.
     #[expect(clippy::boxed_local, reason = "the library boxes its errors")]
     fn failure(&self, error: LibraryError) -> StateError {
         if let Some(failure) = self.failure.get() {
@@ -210,7 +210,7 @@ impl HashDBRef<Keccak, DBValue> for Source<'_> {
     }
 }
 
-/// What the library changes. The trie without keys has no row.
+/// The changes that the library makes. The trie without keys has no row.
 #[derive(Debug)]
 struct Sink<'a> {
     source: Source<'a>,

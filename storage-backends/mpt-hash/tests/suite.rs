@@ -44,7 +44,7 @@ impl LayerFactory for MptHash {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // Nothing kept in memory; a little; all that was written; everything.
+        // The caches keep nothing in memory, a little, all written nodes, and everything.
         let caches = [
             (0, Cached::Used),
             (20_000, Cached::Used),

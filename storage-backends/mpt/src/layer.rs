@@ -1,4 +1,4 @@
-//! The layer: its head, and how it moves.
+//! The layer: its head, and the changes of it.
 
 use crate::{
     ACCOUNT_TRIE, STORAGE_TRIE, TRIE,
@@ -17,17 +17,17 @@ use polytrie_state::{
 use polytrie_trie::{AccountLeaf, Readers, stored_root};
 use std::sync::Arc;
 
-/// What the layer lets a user set.
+/// The user's settings of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MptOptions {
     /// Bytes of trie nodes to keep in memory between blocks.
     pub cache_bytes: usize,
-    /// Paths that blocks announce are read ahead even where the store is fast; no result depends on it.
+    /// Whether paths that blocks announce are read ahead even if the store is fast; no result depends on it.
     pub read_ahead: bool,
 }
 
 impl Default for MptOptions {
-    /// 1 GiB.
+    /// Returns a cache of 1 GiB without forced reading ahead.
     fn default() -> Self {
         Self { cache_bytes: 1 << 30, read_ahead: false }
     }
@@ -48,10 +48,10 @@ impl MptLayer {
     /// The layer's name.
     pub const NAME: &'static str = "mpt";
 
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reads at one block, straight from the rows, beside whatever the layer does next.
+//! Reads at one block, directly from the rows, unaffected by later blocks.
 
 use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};

@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use crate::{TRIE, tries::Tries};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Set};
@@ -10,10 +10,11 @@ use polytrie_state::{
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::Arc;
 
-/// From so many accounts and slots on the undo record is made on another thread: it takes a twentieth of the whole.
+/// Number of accounts and slots from which on the undo record is built on another thread: it takes a twentieth of the
+/// block's end.
 const PARALLEL_UNDO: usize = 4_096;
 
-/// The tries move with their head: the nodes that a block changed are changed in place.
+/// The change of the head and its tries: the nodes that a block changed are changed in place.
 #[derive(Debug)]
 pub(crate) struct MptChange {
     /// The root at the head.
@@ -45,9 +46,10 @@ pub(crate) struct MptSession {
     proposal: Proposal<MptChange>,
     /// Number of the block.
     number: u64,
-    /// The block reads by itself now: another thread would not read what it says any sooner.
+    /// Whether the block has begun to read by itself: another thread would not read announced paths any sooner.
     reads: bool,
-    /// Accounts with slots that were wiped on the way to an intermediate root: the trie in memory no longer has those.
+    /// The accounts with slots that were wiped before an intermediate root: the trie in memory no longer has those
+    /// slots.
     wiped: B256Set,
 }
 
@@ -60,7 +62,7 @@ impl MptSession {
         self.proposal.change.tries.lock()
     }
 
-    /// The tries, to read from them.
+    /// Locks the tries for reading.
     fn reading(&mut self) -> MutexGuard<'_, Tries> {
         self.reads = true;
         self.tries()
@@ -93,7 +95,7 @@ impl LayerSession for MptSession {
         Ok(self.reading().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
     }
 
-    /// Hints help where reads wait for a disk.
+    /// Requests hints if reads wait for a disk.
     fn wants(&self) -> Wants {
         Wants { hints: self.tries().rows.is_slow(), ..Wants::default() }
     }
@@ -108,7 +110,7 @@ impl LayerSession for MptSession {
         self.proposal.check()?;
         let mut tries = self.proposal.change.tries.lock();
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
-            // The store has what there was before the block.
+            // The store has the account as it was before the block.
             let before = TRIE.account(tries.rows.store(), &write.hash)?;
             if before.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT) {
                 self.wiped.insert(write.hash);
@@ -126,7 +128,7 @@ impl LayerSession for MptSession {
         let mut batch = store.batch();
         write_codes(&mut batch, writes.codes());
         let mut apply = || tries.apply(writes, Some(&mut batch));
-        // From the store, which stays as it was before the block.
+        // The slots come from the store, which stays as it was before the block.
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
             TRIE.visit_slots(&store, account, &B256::ZERO, visit)
         };

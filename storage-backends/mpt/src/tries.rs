@@ -1,4 +1,4 @@
-//! The account trie and the storage tries in memory, and how a write set goes through them.
+//! The account trie and the storage tries in memory, and the application of a write set to them.
 
 use crate::TRIE;
 use alloy_primitives::{B256, U256, map::HashMap};
@@ -10,23 +10,23 @@ use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValu
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 
-/// Fewer changed slots than this are not worth a second thread (measured: a task costs about as much as
-/// twenty slots).
+/// Number of changed slots below which no second thread is used (measured: a task costs about as much as twenty
+/// slots).
 const PARALLEL_SLOTS: usize = 64;
 
-/// What is in memory of all tries, at one block.
+/// The parts of all tries that are in memory, at one block.
 #[derive(Debug)]
 pub(crate) struct Tries {
-    /// The rows of what is not in memory.
+    /// The rows of the nodes that are not in memory.
     pub(crate) rows: Prefetcher,
     accounts: Trie<AccountLeaf>,
     storages: HashMap<B256, Storage>,
-    /// Bytes of all `storages`.
+    /// Bytes of memory of all `storages`.
     storage_bytes: usize,
     block: u32,
-    /// The root that the tries have, if that is not the one of the head: a block is under way.
+    /// The root of the tries, if it is not that of the head because a block is in progress.
     ahead: Option<B256>,
-    /// The undo record of the block under way, if it is finished.
+    /// The undo record of the block in progress, if the block is finished.
     way_back: Option<Vec<u8>>,
 }
 
@@ -37,12 +37,13 @@ struct Storage {
 }
 
 impl Storage {
-    /// Bytes of memory it takes. Of the map's places, which are in it and not on the heap, about half are free.
+    /// Bytes of memory of the storage. The map holds the storages in its places, about half of which are free, so one
+    /// more place is counted.
     fn bytes(&self) -> usize {
         self.trie.bytes() + size_of::<(B256, Self)>()
     }
 
-    /// The trie, which the block of this number uses.
+    /// Returns the trie, and notes that the block of this number uses it.
     const fn touch(&mut self, block: u32) -> &mut Trie<SlotValue> {
         self.touched = block;
         self.trie.set_block(block);
@@ -50,7 +51,7 @@ impl Storage {
     }
 }
 
-/// The change of one account's storage, worked on by one thread.
+/// The change of one account's storage, processed by one thread.
 struct StorageJob<'a> {
     write: &'a AccountWrite,
     trie: Trie<SlotValue>,
@@ -74,7 +75,7 @@ impl Tries {
         self.accounts.bytes() + self.storage_bytes
     }
 
-    /// Forgets what is in memory; the state is that of `root` in the store.
+    /// Drops all nodes from memory; the state is then that of `root` in the store.
     pub(crate) fn reset(&mut self, root: B256) {
         self.ahead = None;
         self.way_back = None;
@@ -83,25 +84,25 @@ impl Tries {
         self.storage_bytes = 0;
     }
 
-    /// What the tries hold is the head now. Returns its root, if it is another one than before.
+    /// Makes the content of the tries the head. Returns its root, if it differs from that before.
     pub(crate) fn settle(&mut self) -> Option<B256> {
         self.way_back = None;
         self.ahead.take()
     }
 
-    /// The block under way is finished, and this is its undo record.
+    /// Keeps the undo record of the finished block.
     pub(crate) fn remember_way_back(&mut self, record: &[u8]) {
         self.way_back = Some(record.to_vec());
     }
 
-    /// Whatever the block under way did to the tries is void: they are those of `root` again. What a finished block did
-    /// is taken back in memory, so that what is there stays.
+    /// Discards the changes of the block in progress, so that the tries have the root `root` again. The changes of a
+    /// finished block are undone in memory, so that its nodes stay there.
     pub(crate) fn go_back(&mut self, root: B256) {
         if self.ahead.is_none() {
             return;
         }
         let record = self.way_back.take().and_then(|record| UndoRecord::decode(&record).ok());
-        // The rows that this makes are those that the store has: they follow from the state alone.
+        // The rows that this makes are already in the store: they depend on the state alone.
         let undone = record.is_some_and(|record| {
             self.apply(&record.into_writes(), Some(&mut Batch::new()))
                 .is_ok_and(|back| back == root)
@@ -119,7 +120,7 @@ impl Tries {
         self.accounts.set_block(self.block);
     }
 
-    /// Has read ahead what of the way to an account or a slot is not in memory.
+    /// Requests the part of the path to an account or a slot that is not in memory.
     pub(crate) fn want(&mut self, access: Access) {
         let (address, slot) = match access {
             Access::Account(address) => (address, None),
@@ -164,8 +165,8 @@ impl Tries {
         Ok(value)
     }
 
-    /// Takes a write set through the tries. With a batch, what changed since the last time is added to it;
-    /// without, the tries are ahead of their rows. Returns the state root.
+    /// Applies a write set to the tries. If there is a batch, the rows changed since the last call with one are added
+    /// to it; without a batch, the tries are ahead of their rows. Returns the state root.
     pub(crate) fn apply(
         &mut self,
         writes: &WriteSet,
@@ -181,7 +182,7 @@ impl Tries {
             jobs.par_iter_mut().with_max_len(16).map(run).collect_into_vec(&mut done);
         } else {
             for job in &mut jobs {
-                // One batch goes from trie to trie: nothing is copied, and there is room in it already.
+                // One batch is passed from trie to trie: nothing is copied, and its memory is already allocated.
                 let mut rows = job.run(source, batch.as_deref_mut().map(mem::take));
                 if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut rows) {
                     *batch = mem::take(rows);
@@ -250,8 +251,8 @@ impl Tries {
         Ok(jobs)
     }
 
-    /// Keeps a storage trie in memory. One that is empty and saved is not worth its place, but one that has
-    /// rows still to be removed must stay until it is saved.
+    /// Keeps a storage trie in memory. An empty, saved trie is not worth its memory, but a trie that has rows to be
+    /// removed must stay until it is saved.
     fn keep(&mut self, account: B256, trie: Trie<SlotValue>) {
         if trie.last_root() == EMPTY_ROOT && trie.is_saved() {
             return;
@@ -261,7 +262,8 @@ impl Tries {
         self.storages.insert(account, storage);
     }
 
-    /// The account is gone. Its storage was wiped with it, and the trie stays as long as that is not saved.
+    /// Drops the storage trie of a removed account, if it is saved. Otherwise the trie, which was wiped, stays until
+    /// it is.
     fn forget(&mut self, account: &B256) {
         if let Some(storage) = self.storages.get(account)
             && storage.trie.is_saved()
@@ -271,8 +273,8 @@ impl Tries {
         }
     }
 
-    /// If more than `budget` bytes are in memory, lets go of the nodes longest untouched, down to three quarters of
-    /// it, so that the walk this takes is worth it. What the tries hold must be saved.
+    /// If more than `budget` bytes are in memory, drops the least recently touched nodes until three quarters of it
+    /// are left, so that the walk is worth its time. The tries must be saved.
     pub(crate) fn shrink_to(&mut self, budget: usize) {
         if self.bytes() <= budget {
             return;
@@ -289,7 +291,7 @@ impl Tries {
             kept += **bytes;
             kept <= budget / 4 * 3
         });
-        // What this block touched is dropped only if it is more than the budget by itself.
+        // Nodes that this block touched are dropped only if they alone exceed the budget.
         let keep = (fits.count() as u32).saturating_sub(1);
         let all = ages[0] > budget;
         self.accounts.evict(keep);
@@ -307,7 +309,7 @@ impl Tries {
 }
 
 impl StorageJob<'_> {
-    /// Adds the rows that changed to a batch, if there is one.
+    /// Applies the changes of the storage, and adds the changed rows to a batch, if there is one.
     fn run(
         &mut self,
         source: &Prefetcher,

@@ -1,4 +1,4 @@
-//! The suite that every layer passes.
+//! The suite that every layer passes, and tests of `mpt` alone.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -45,7 +45,7 @@ impl LayerFactory for Mpt {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // Nothing kept between blocks; a little; everything.
+        // The budgets keep nothing between blocks, a little, and everything.
         let budgets = [0, 20_000, usize::MAX].into_iter();
         let options = budgets.flat_map(|cache_bytes| {
             [false, true].map(|read_ahead| MptOptions { cache_bytes, read_ahead })
@@ -95,7 +95,8 @@ fn small_contracts_count_with_all_they_take() {
     assert!(without < CONTRACTS * 300, "tries that hold nothing are let go of: {without}");
 }
 
-/// A store in which so many accounts have a slot each, and the layer on it, which keeps nothing in memory.
+/// Fills a store in which `accounts` accounts have a slot each, and opens the layer on it, which keeps nothing in
+/// memory.
 fn filled(engine: Arc<dyn Engine>, accounts: u64) -> (Store, Arc<MptLayer>) {
     let store = Store::open(engine, MptLayer::TABLES, StoreOptions::default()).unwrap();
     let options = MptOptions { cache_bytes: 0, read_ahead: true };
@@ -175,7 +176,8 @@ fn what_a_block_announces_is_read_by_other_threads() {
         }
     };
     announce(&mut session);
-    // What the block before has touched of the account trie is in memory still; of each storage trie the one row is not.
+    // Nodes of the account trie that the block before touched are still in memory; the one row of each storage trie
+    // is not.
     while read_ahead.load(Ordering::SeqCst) < 200 {
         thread::yield_now();
     }
@@ -183,12 +185,12 @@ fn what_a_block_announces_is_read_by_other_threads() {
         assert_eq!(session.account(&address(n)).unwrap().unwrap().nonce, n + 1);
         assert_eq!(session.slot(&address(n), &U256::from(n)).unwrap(), U256::from(n + 1));
     }
-    // It is too late for more.
+    // The block reads by itself now, so this hint is ignored.
     session.hint(Access::Account(address(1_000)));
     session.finish().unwrap().outcome.write(&store).unwrap();
 
     panics.store(true, Ordering::SeqCst);
-    // A thread may not have come before the end of a block; the next one reports it then.
+    // A thread may start only after the end of a block; the next block reports its panic then.
     let error = loop {
         let session = Session::begin(&*layer, BlockRef { number: 2, ..parent });
         let ended = session.and_then(|mut session| {

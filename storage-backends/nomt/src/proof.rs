@@ -1,4 +1,4 @@
-//! The proof of a key: the siblings on the way to a key, and what stands at its end.
+//! The proof of a key: the siblings on the path to the key, and the node at its end.
 //!
 //! ```text
 //! the key is there      its own leaf, which follows from the claim
@@ -21,13 +21,13 @@ use polytrie_state::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The way from the root to a key.
+/// The path from the root to a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Way {
-    /// What stands beside it, from the top down.
+    /// The siblings of the path, from the root down.
     siblings: Vec<B256>,
-    /// The leaf of another key at its end, if that is what shows that the key is not there.
+    /// The leaf of another key at the end of the path, if this proves that the key is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other: Option<Other>,
 }
@@ -40,7 +40,7 @@ struct Other {
 }
 
 impl Way {
-    /// The way to a key.
+    /// Returns the path to a key.
     pub(crate) fn to(session: &Session, key: KeyPath) -> Result<Self, StateError> {
         let PathProof { terminal, siblings } = run("prove", || session.prove(key))?;
         let other = match terminal {
@@ -77,7 +77,7 @@ impl foreign::Way for Way {
     }
 }
 
-/// The root over a node at the end of the way to a key.
+/// Returns the root over a node at the end of the path to a key.
 fn climb(mut node: Node, key: &KeyPath, siblings: &[B256]) -> Node {
     for (level, sibling) in siblings.iter().enumerate().rev() {
         let (left, right) = if bit(key, level) { (sibling.0, node) } else { (node, sibling.0) };
@@ -86,7 +86,7 @@ fn climb(mut node: Node, key: &KeyPath, siblings: &[B256]) -> Node {
     node
 }
 
-/// Whether the trie has exactly this value under a key, on a way that leads to the root, and among its values.
+/// Whether the trie has exactly this value under a key, on a path that leads to the root, and also among its values.
 pub(crate) fn holds(
     session: &Session,
     root: B256,

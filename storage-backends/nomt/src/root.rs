@@ -1,4 +1,4 @@
-//! The root of a trie from its leaves in order, without the crate's trie: what a check compares with.
+//! The root of a trie computed from its sorted leaves, without the crate's trie, as a reference for checks.
 //!
 //! ```text
 //! nothing   32 zero bytes
@@ -11,21 +11,22 @@ use nomt::{
     trie::{InternalData, KeyPath, LeafData, Node, TERMINATOR, ValueHash},
 };
 
-/// Takes leaves in the order of their keys. Keeps what is open on the way to the last one: a node a level at most.
+/// The computation of a root from leaves in the order of their keys. It keeps the open nodes on the path to the last
+/// leaf: at most one a level.
 #[derive(Debug, Default)]
 pub(crate) struct Root {
-    /// The last leaf, and how many of its bits the one before it shares.
+    /// The last leaf, and the number of bits that it shares with the one before it.
     last: Option<(KeyPath, ValueHash, Option<usize>)>,
-    /// Left children that wait for their siblings, by their level, from the top down.
+    /// The left children that wait for their siblings, by their level, from the top down.
     left: Vec<(usize, Node)>,
 }
 
 impl Root {
-    /// Takes the next leaf, whose key is greater than those before.
+    /// Adds the next leaf, whose key must be greater than those before.
     pub(crate) fn add(&mut self, key: KeyPath, value_hash: ValueHash) {
         let shared = self.last.as_ref().map(|(last, _, _)| shared_bits(last, &key));
         if let (Some((last, value_hash, before)), Some(shared)) = (self.last.take(), shared) {
-            // It parts from the next one, or from the one before, whichever is deeper.
+            // The leaf separates from the next one, or from the one before, whichever is deeper.
             let level = before.map_or(shared, |before| before.max(shared)) + 1;
             let node = self.lift(&last, leaf(last, value_hash), level, shared + 1);
             self.left.push((shared + 1, node));
@@ -33,14 +34,14 @@ impl Root {
         self.last = Some((key, value_hash, shared));
     }
 
-    /// The root of all.
+    /// Returns the root over all leaves.
     pub(crate) fn end(mut self) -> Node {
         let Some((key, value_hash, before)) = self.last.take() else { return TERMINATOR };
         let level = before.map_or(0, |before| before + 1);
         self.lift(&key, leaf(key, value_hash), level, 0)
     }
 
-    /// A node on the way to a key, taken from one level up to another.
+    /// Lifts a node on the path to a key from one level to another.
     fn lift(&mut self, key: &KeyPath, mut node: Node, from: usize, to: usize) -> Node {
         for level in (to + 1..=from).rev() {
             let (left, right) = match bit(key, level - 1) {
@@ -56,17 +57,17 @@ impl Root {
     }
 }
 
-/// A leaf's node.
+/// Returns the node of a leaf.
 pub(crate) fn leaf(key_path: KeyPath, value_hash: ValueHash) -> Node {
     Blake3Hasher::hash_leaf(&LeafData { key_path, value_hash })
 }
 
-/// The bit of a key that decides at this level, counted from the root.
+/// Returns the bit of a key that decides at this level, counted from the root.
 pub(crate) const fn bit(key: &KeyPath, at: usize) -> bool {
     (key[at / 8] >> (7 - at % 8)) & 1 == 1
 }
 
-/// How many bits two keys share before they part.
+/// Returns the number of leading bits that two keys share.
 pub(crate) fn shared_bits(a: &KeyPath, b: &KeyPath) -> usize {
     let bytes = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let bits = a.get(bytes).zip(b.get(bytes)).map_or(0, |(a, b)| (a ^ b).leading_zeros());
@@ -79,7 +80,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// From the definition, top down.
+    /// Computes the root from its definition, top down.
     fn slow(leaves: &[(KeyPath, ValueHash)], level: usize) -> Node {
         match leaves {
             [] => TERMINATOR,
@@ -100,7 +101,7 @@ mod tests {
             let mut leaves: Vec<(KeyPath, ValueHash)> = Vec::new();
             for _ in 0..count {
                 let mut key: KeyPath = rng.random();
-                // Some part late from one that is there.
+                // Some keys share many leading bits with an earlier one.
                 if let Some((other, _)) = leaves.last()
                     && rng.random_bool(0.4)
                 {

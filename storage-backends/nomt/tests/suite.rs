@@ -1,4 +1,4 @@
-//! The suites that every layer passes, and every one whose files follow the store of the chain.
+//! The suites that every layer passes, and that of layers whose files follow the chain's store.
 
 use polytrie_kv::{Store, StoreOptions, Table};
 use polytrie_nomt::{NomtLayer, NomtOptions, verify};
@@ -15,7 +15,8 @@ use std::{fs, path::Path, sync::Arc};
 struct Nomt(NomtOptions);
 
 impl Default for Nomt {
-    /// Memory holds the files where it can: each opening makes some, and a disk syncs each of them.
+    /// Returns options that keep the files in memory if possible: each opening creates some, and a disk syncs each of
+    /// them.
     fn default() -> Self {
         let options = NomtOptions::default();
         let memory = Path::new("/dev/shm");
@@ -79,12 +80,12 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Nomt::default());
 }
 
-/// Files that are lost, or of another state, are made anew.
+/// Files that are lost, or belong to another state, are created again.
 #[test]
 fn files_that_do_not_belong_are_made_anew() {
     let strangers = strangers::<Nomt>();
     for factory in [&strangers.lost, &strangers.other] {
-        // What a crash has left, when files were made anew before.
+        // This is the directory that a crash leaves while files are created again.
         let old = factory.files().with_extension("old");
         fs::create_dir_all(old.join("bbn")).expect("a directory");
         let reading = factory.read_only();
@@ -100,7 +101,7 @@ fn files_that_do_not_belong_are_made_anew() {
     }
 }
 
-/// A table that becomes too small grows, with steps that wait and without.
+/// A hash table that becomes too small grows, with and without waiting steps.
 #[test]
 fn the_hash_table_grows() {
     let history = History::with_genesis_of(11, 4_000);

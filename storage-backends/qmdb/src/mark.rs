@@ -1,4 +1,4 @@
-//! Where the database stands, and what the trail says of a step: all that it takes to append it again.
+//! The position of the database, and the data of a step in the trail: all that it takes to append the step again.
 
 use alloy_primitives::B256;
 use polytrie_state::{
@@ -7,21 +7,21 @@ use polytrie_state::{
 };
 use std::sync::Arc;
 
-/// What begins the content of a block.
+/// The first byte of an encoded block.
 const BLOCK: u8 = 0;
-/// What is the content of a way back.
+/// The only byte of an encoded undo.
 const BACK: u8 = 1;
 
-/// A log of operations.
+/// A log of operations, by its length and root.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// How many there are; without any nothing was filled.
+    /// Number of operations; 0 if the database was never filled.
     pub(crate) operations: u64,
-    /// The root of the database after them.
+    /// The root of the database after these operations.
     pub(crate) root: B256,
 }
 
-/// A log in files.
+/// A log with the number of its files.
 ///
 /// ```text
 /// number of the files, 8 bytes, big-endian ‖ operations, 8 bytes, big-endian ‖ root
@@ -30,7 +30,7 @@ pub(crate) struct Log {
 pub struct Mark {
     /// The number of the files.
     pub(crate) files: u64,
-    /// What they have.
+    /// The log in these files.
     pub(crate) log: Log,
 }
 
@@ -66,16 +66,16 @@ impl IsMark for Mark {
     }
 }
 
-/// What a step did.
+/// The data of a step.
 ///
 /// ```text
-/// 0 ‖ (key ‖ length of the value, 1 byte, 0 if it is gone ‖ value)…      or 1
+/// 0 ‖ (key ‖ length of the value, 1 byte, 0 if it was removed ‖ value)…      or 1
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// It wrote this.
+    /// A block that wrote these changes.
     Block(Arc<Changes>),
-    /// It went back to an earlier log.
+    /// An undo to an earlier log.
     Back,
 }
 
@@ -89,7 +89,7 @@ impl TrailStep for Step {
         for (key, value) in &**changes {
             let value = value.as_deref().unwrap_or_default();
             out.extend_from_slice(key);
-            // A flat row has 73 bytes at most, and one at least.
+            // A flat row has between 1 and 73 bytes.
             out.push(value.len() as u8);
             out.extend_from_slice(value);
         }

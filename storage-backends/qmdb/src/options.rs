@@ -1,33 +1,35 @@
-//! Settings.
+//! The settings of the layer.
 
 use std::path::PathBuf;
 
-/// What can be set about the layer. Nothing of it changes a commitment.
+/// The user's settings of the layer. None of them changes a commitment.
 #[derive(Debug, Clone)]
 pub struct QmdbOptions {
-    /// Bytes of the crate's cache for pages of its files. Steps that wait to be committed take as much again. The index of
-    /// all keys is in memory beside it.
+    /// Bytes of the crate's cache for pages of its files. Steps that wait to be committed take as much again. The
+    /// index of all keys is in memory in addition.
     pub cache_bytes: usize,
-    /// Threads that hash, at least one.
+    /// Number of threads that hash, at least one.
     pub threads: usize,
-    /// Operations of a file of its log, at least one: whole files are pruned. Those that are there must have been made with as
-    /// many.
+    /// Number of operations in a file of the crate's log, at least one: whole files are pruned. Existing files must
+    /// have been created with the same number.
     pub file_operations: u64,
-    /// The directory that has those of its files, which is made where it is missing; without one they are in
-    /// [`Self::temporary`] and go with the layer.
+    /// The directory with the directories of the crate's files, which is created if it is missing. If `None`, they
+    /// are in [`Self::temporary`] and removed with the layer.
     pub dir: Option<PathBuf>,
-    /// The directory for files that go with the layer, if [`Self::dir`] names none; else they lie there.
+    /// The directory for files that are removed with the layer, if [`Self::dir`] is `None`; else such files are in
+    /// that one.
     pub temporary: PathBuf,
-    /// Whether no blocks come, and none of the files in [`Self::dir`] may change. They are copied when something asks for them.
+    /// Whether no blocks come, and the files in [`Self::dir`] must not change. They are copied when the database is
+    /// first needed.
     pub read_only: bool,
 }
 
 impl QmdbOptions {
-    /// [`Self::cache_bytes`] unless something else is asked for: suits 8 GiB.
+    /// The default of [`Self::cache_bytes`]: suits 8 GiB of memory.
     pub const CACHE_BYTES: usize = 256 << 20;
-    /// [`Self::threads`] unless something else is asked for: suits two cores.
+    /// The default of [`Self::threads`]: suits two cores.
     pub const THREADS: usize = 2;
-    /// [`Self::file_operations`] unless something else is asked for: some hundred MB in all, and few files.
+    /// The default of [`Self::file_operations`]: some hundred MB in all, and few files.
     pub const FILE_OPERATIONS: u64 = 1 << 20;
 }
 

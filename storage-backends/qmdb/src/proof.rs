@@ -1,4 +1,4 @@
-//! The proof of a key: the operation that wrote its value last, or the one that says which key comes next.
+//! The proof of a key: the operation that last wrote its value, or the one that names the key's successor.
 //!
 //! ```text
 //! the key is there      update of this key, its value and the key after it    at a place of the log, with the bits that say
@@ -6,7 +6,7 @@
 //!                       or, where there are no keys, the last commit            nodes beside the way to the root
 //! ```
 //!
-//! They are the crate's own, in its encoding, and its code verifies them.
+//! They are the crate's own proofs, in its encoding, and its code verifies them.
 
 use crate::tree::{CHUNK, DbKey, DbValue, VALUE};
 use alloy_primitives::{B256, Bytes};
@@ -22,7 +22,7 @@ use polytrie_state::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Nodes that a proof may have.
+/// Largest number of nodes of a proof.
 const DIGESTS: usize = MAX_PROOF_DIGESTS_PER_ELEMENT;
 
 type Presence = KeyValueProof<Family, DbKey, Digest, CHUNK>;
@@ -51,7 +51,7 @@ fn absence(proof: &[u8]) -> Result<Absence, ProofError> {
     Absence::decode_cfg(proof.to_vec(), &config).map_err(|e| ProofError::Malformed(e.to_string()))
 }
 
-/// Whether a proof shows that a key has this value, or none. Returns the key that comes next, if it has one.
+/// Whether a proof shows that a key has this value, or is absent. Returns the next key, if it has the value.
 pub(crate) fn holds(
     root: B256,
     key: Key,

@@ -1,4 +1,4 @@
-//! The suites that every layer passes, and every one whose files follow the store of the chain.
+//! The suites that every layer passes, and that of layers whose files follow the chain's store.
 
 use parking_lot::Mutex;
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
@@ -23,12 +23,12 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Files of all stores in one directory, each with a number of its own: rows alone cannot make them again, so they are kept
-/// while stores are closed and opened.
+/// A factory whose stores have their files in one directory, each with a separate number. The rows alone cannot
+/// recreate the files, so they are kept while stores are closed and opened.
 #[derive(Debug)]
 struct Qmdb {
     options: QmdbOptions,
-    /// The directory, if it is to go with the factory.
+    /// The directory, if it should be removed with the factory.
     _dir: Option<Arc<TempDir>>,
 }
 
@@ -55,7 +55,7 @@ impl LayerFactory for Qmdb {
     }
 
     fn state_decides_rows(&self) -> bool {
-        // The root tells how the state came about.
+        // The root depends on the history of the state.
         false
     }
 
@@ -109,10 +109,10 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Qmdb::default());
 }
 
-/// Blocks that may be taken back where files are pruned.
+/// Number of blocks that may be undone while files are pruned.
 const WINDOW: usize = 20;
 
-/// A block forward, after the chain has said which ones may be taken back.
+/// Runs the next block, after the layer got the horizon of the chain.
 fn run_next(driver: &mut Driver<'_>, history: &History) {
     let at = driver.number();
     let undo_from = (at + 1).saturating_sub(WINDOW as u64);
@@ -120,8 +120,8 @@ fn run_next(driver: &mut Driver<'_>, history: &History) {
     driver.run(&history.blocks[at as usize]).expect("a block");
 }
 
-/// What blocks below the last ones that may be taken back needed goes, and these are taken back to the same roots,
-/// by the same process and by the next one.
+/// Data is pruned that only blocks below the undoable ones needed, and the undoable ones are undone to the same
+/// roots, by the same process and by the next one.
 #[test]
 fn what_is_pruned_is_not_needed() {
     let history = History::random(13, 200);
@@ -133,7 +133,7 @@ fn what_is_pruned_is_not_needed() {
     let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
     for at in 0..history.head() {
         run_next(&mut driver, &history);
-        // As after a restart, which does not know of earlier blocks.
+        // This is like a restart, after which the layer does not know of earlier blocks.
         if at == 100 {
             drop(driver);
             driver = opened(&factory, &engine);
@@ -160,7 +160,7 @@ fn what_is_pruned_is_not_needed() {
     }
 }
 
-/// An engine whose next write waits until somebody lets it go.
+/// An engine whose next write waits until the test opens a gate.
 #[derive(Debug, Default)]
 struct Gated {
     rows: MemoryEngine,
@@ -177,15 +177,15 @@ impl Wrapped for Gated {
     fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let gate = self.gate.lock().take();
         if let Some(gate) = gate {
-            // Whoever is gone waits for nothing.
+            // If the test is gone, the write does not wait.
             let _ = gate.recv();
         }
         self.rows.write(changes)
     }
 }
 
-/// Blocks that are not durable yet decide nothing: after a crash those that could be taken back when the last durable one came
-/// still can.
+/// Blocks that are not durable yet prune nothing: after a crash, the blocks can still be undone that could be
+/// when the last durable one came.
 #[test]
 fn what_is_not_durable_prunes_nothing() {
     let history = History::random(16, 241);
@@ -207,7 +207,7 @@ fn what_is_not_durable_prunes_nothing() {
     while driver.store().progress().durable == before {
         thread::yield_now();
     }
-    // It finds that many are durable, and 60 are not.
+    // This block finds that many are durable, and 60 are not.
     run_next(&mut driver, &history);
     assert!(figure(&driver, "steps_behind") < 128);
     drop(driver);
@@ -219,7 +219,8 @@ fn what_is_not_durable_prunes_nothing() {
     assert_clean(&driver, "back");
 }
 
-/// Files that are lost, or of another state, are not made up: what can be done is said, and filling is one of it.
+/// Files that are lost, or belong to another state, are not recreated: the error says what to do, and filling again
+/// is one way.
 #[test]
 fn files_that_do_not_belong_are_refused() {
     let strangers = strangers::<Qmdb>();
@@ -240,7 +241,7 @@ fn files_that_do_not_belong_are_refused() {
     assert_clean(&driver, "filled again");
 }
 
-/// What is filled again leaves nothing of before.
+/// Filling a layer again leaves no old files.
 #[test]
 fn old_files_go() {
     let history = History::random(14, 3);
@@ -254,7 +255,8 @@ fn old_files_go() {
     assert_clean(&driver, "in the end");
 }
 
-/// Wherever a process ends that fills a layer again, the next one that does leaves nothing of before, nor of that one.
+/// Wherever a process ends that fills a layer again, the next filling leaves none of the old files, nor of those of
+/// that process.
 #[test]
 fn old_files_go_after_a_crash() {
     let history = History::random(14, 3);
@@ -282,7 +284,7 @@ fn old_files_go_after_a_crash() {
     }
 }
 
-/// Nothing is lost where a layer cannot be filled: while there is a fork, and where what comes is not in order.
+/// Nothing is lost if a layer cannot be filled: while there is a fork, and if the accounts come with an error.
 #[test]
 fn what_cannot_be_filled_is_left() {
     let history = History::random(17, 3);
@@ -303,7 +305,7 @@ fn what_cannot_be_filled_is_left() {
     assert_clean(&driver, "filled");
 }
 
-/// The files below a directory.
+/// Returns the files below a directory.
 fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory") {
@@ -318,7 +320,7 @@ fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A command that only reads changes no file, whether these lack blocks or have some that were taken back.
+/// A command that only reads changes no file, whether the files lack blocks or have undone ones.
 #[test]
 fn reading_changes_nothing() {
     let history = History::random(19, 12);
@@ -342,7 +344,7 @@ fn reading_changes_nothing() {
     }
 }
 
-/// Copies of the files lie beside them, and go: with who reads, or, after a crash, with the next opening.
+/// Copies of the files lie beside them, and are removed: with the reader, or, after a crash, at the next opening.
 #[test]
 fn copies_lie_beside_the_files_and_go() {
     let history = History::random(21, 3);
@@ -368,8 +370,8 @@ fn copies_lie_beside_the_files_and_go() {
     assert_eq!(there(), 1);
 }
 
-/// Damage in the files is what a check finds, wherever it is, or it does no harm: the layer opens, the check ends, and no root
-/// is another one, neither on the way back nor forward again.
+/// Damage in the files is found by a check, wherever it is, or is harmless: the layer opens, the check ends, and all
+/// roots stay the same, back and forward again.
 #[test]
 fn damaged_files_are_found() {
     let history = History::random(18, 12);
@@ -382,7 +384,7 @@ fn damaged_files_are_found() {
         history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
         assert_clean(&driver, "whole");
         drop(driver);
-        // Beside the directories of its files there are those that are locked.
+        // Beside the directories of its files there are locked ones.
         let mut files = content(factory.files());
         files.retain(|file, _| {
             file.strip_prefix(factory.files()).is_ok_and(|within| within.components().count() > 2)
@@ -407,7 +409,7 @@ fn damaged_files_are_found() {
     assert!(found > 0);
 }
 
-/// A fork whose layer went back and on another way before it had files of its own says so.
+/// A fork whose layer was undone and took another branch before the fork had its files reports that.
 #[test]
 fn a_fork_needs_what_it_comes_from() {
     let history = History::random(15, 8);

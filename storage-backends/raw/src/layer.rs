@@ -1,4 +1,4 @@
-//! The layer: the seam implemented.
+//! The layer: the implementation of the seam.
 
 use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// Flat state without a commitment.
 ///
-/// All of it is in the store: the layer keeps nothing in memory, so that opening costs nothing, and nothing becomes of it
-/// when a block is accepted or dropped.
+/// All of it is in the store: the layer keeps nothing in memory, so opening costs nothing, and nothing needs to be
+/// done when a block is accepted or dropped.
 #[derive(Debug)]
 pub struct RawLayer {
     store: Store,
@@ -22,7 +22,7 @@ pub struct RawLayer {
 }
 
 impl RawLayer {
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`].
@@ -36,7 +36,7 @@ impl RawLayer {
     }
 }
 
-/// Ends a block or the undoing of one: its rows, code included, are all there is.
+/// Ends a block or an undo; the batch has its rows and code, and there is no commitment.
 fn end(
     store: &Store,
     proposal: Proposal<()>,

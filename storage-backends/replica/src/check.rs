@@ -1,5 +1,5 @@
-//! `db check`: every row of the trie against the trie that its leaves make, and the flat state against those
-//! leaves.
+//! The scrub of `db check`: every row of the trie is compared with the trie that its leaves make, and the flat state
+//! with those leaves.
 
 use crate::{ACCOUNTS, FLAT, SLOTS, TRIE, journal};
 use alloy_primitives::{B256, U256};
@@ -7,7 +7,7 @@ use polytrie_kv::Snapshot;
 use polytrie_state::{Account, CheckReport, StateError};
 use polytrie_trie::LeafCheck;
 
-/// Checks both stores as they are at one moment.
+/// Checks snapshots of both stores.
 pub(crate) fn check(
     store: &Snapshot,
     flat: &Snapshot,
@@ -23,10 +23,10 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// The leaves of the tries against the flat state.
+/// The comparison of the tries' leaves with the flat state.
 pub(crate) struct FlatLeaves<'a> {
     flat: &'a Snapshot,
-    /// For the bytes of a row.
+    /// The buffer for the bytes of a row.
     value: Vec<u8>,
 }
 

@@ -1,14 +1,14 @@
-//! Errors of workers, as the seam reports them.
+//! The errors of workers.
 
 use polytrie_kv::Panicked;
 use polytrie_state::StateError;
 
-/// A worker panicked.
+/// Returns the error for a worker that panicked.
 pub(crate) fn panicked(said: Panicked) -> StateError {
     StateError::Corrupt(format!("a worker of the layer `replica` panicked: {said}"))
 }
 
-/// A worker is gone that had still something to answer.
+/// Returns the error for a worker that ended before it answered.
 pub(crate) fn gone() -> StateError {
     StateError::Corrupt("a worker of the layer `replica` ended unexpectedly".into())
 }

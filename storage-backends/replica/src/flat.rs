@@ -1,15 +1,15 @@
-//! Where the flat state is: beside the trie, or in a store of its own.
+//! The place of the flat state: beside the trie, or in a second store.
 //!
-//! Beside the trie its rows are part of the block's one atomic write, and there is nothing to say. In a store
-//! of its own (the paper's arrangement: another disk) there are two writes, and a crash may come between:
+//! Beside the trie, its rows are part of the block's one atomic write. In a second store (the paper's arrangement:
+//! another disk) there are two writes, and a crash may come between:
 //!
 //! ```text
 //! main store   … trie rows ‖ block ‖ head ‖ journal row n: the flat rows of change n ‖ seq = n     first
 //! flat store   flat rows of change n ‖ seq = n                                                     second
 //! ```
 //!
-//! The flat store is made durable only after the main one, so it is never ahead. On opening it is brought up
-//! to date from the journal. Journal rows go once the flat store has their changes durably.
+//! The flat store is made durable only after the main one, so it is never ahead. On opening it is brought up to date
+//! from the journal. A journal row is removed once the flat store has its change durably.
 
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
@@ -35,18 +35,18 @@ struct Own {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Progress {
-    /// The last change in the flat store.
+    /// Number of the last change in the flat store.
     written: u64,
-    /// The last change that is durable there.
+    /// Number of the last change that is durable there.
     durable: u64,
-    /// Changes that were prepared and not accepted yet.
+    /// Number of changes that were prepared and not accepted yet.
     prepared: u64,
-    /// The batch of the main store that has the last change.
+    /// Number of the main store's batch that has the last change.
     batch: u64,
 }
 
 impl Own {
-    /// Makes all of it durable. The main store must have that durably.
+    /// Makes the whole flat store durable. Its changes must be durable in the main store already.
     fn checkpoint(&self, progress: &mut Progress) -> Result<(), StateError> {
         self.store.checkpoint()?;
         progress.durable = progress.written;
@@ -55,14 +55,14 @@ impl Own {
 }
 
 impl Flat {
-    /// The flat state of a main store; one with a store of its own is brought up to date.
+    /// Opens the flat state of a main store; a second store is brought up to date.
     pub(crate) fn open(main: Store, own: Option<FlatStore>) -> Result<Self, StateError> {
         let own = match own {
             None => None,
             Some(FlatStore(store)) => {
                 let durable = catch_up(&main, &store)?;
                 let written = sequence(&main)?;
-                // What the main store has when it is opened is durable.
+                // The main store's content at opening is durable.
                 let progress = Progress { written, durable, prepared: 0, batch: 0 };
                 Some(Own { store, progress: Mutex::new(progress) })
             }
@@ -70,18 +70,18 @@ impl Flat {
         Ok(Self { main, own })
     }
 
-    /// The store of the trie.
+    /// Returns the store of the trie.
     pub(crate) const fn main(&self) -> &Store {
         &self.main
     }
 
-    /// What the flat rows are read from.
+    /// Returns the store that the flat rows are read from.
     pub(crate) fn store(&self) -> &Store {
         self.own.as_ref().map_or(&self.main, |own| &own.store)
     }
 
-    /// Adds to the main store's batch what a change, whose flat rows `write` adds to a batch, needs there; returns what
-    /// [`Self::accept`] is to write when that was written.
+    /// Prepares a change, whose flat rows `write` adds to a batch. Adds to the main store's batch what the change
+    /// needs there; returns the rows that [`Self::accept`] writes after that batch.
     pub(crate) fn prepare(
         &self,
         batch: &mut Batch,
@@ -105,11 +105,12 @@ impl Flat {
         Some(rows)
     }
 
-    /// The main store has the change.
+    /// Writes the flat rows of a change, after the main store has its batch.
     pub(crate) fn accept(&self, rows: Option<Batch>) -> Result<(), StateError> {
         let (Some(own), Some(rows)) = (&self.own, rows) else { return Ok(()) };
         let mut progress = own.progress.lock();
-        // Not before the main one. Where that is flushed by hand, this change comes before the last one is durable there.
+        // The flat store must not be durable before the main one. If that is flushed by hand, this runs before the
+        // last change is durable there.
         let by_hand = self.main.is_flushed_by_hand();
         if by_hand && own.store.is_full() {
             if self.main.progress().durable >= progress.batch {
@@ -129,14 +130,14 @@ impl Flat {
         Ok(())
     }
 
-    /// What was prepared and not accepted is void.
+    /// Discards the changes that were prepared and not accepted.
     pub(crate) fn discard(&self) {
         if let Some(own) = &self.own {
             own.progress.lock().prepared = 0;
         }
     }
 
-    /// Empties the flat store, for a genesis.
+    /// Empties the flat store before a genesis is filled in.
     pub(crate) fn clear(&self) -> Result<(), StateError> {
         let mut batch = Batch::new();
         for table in [ACCOUNTS, SLOTS] {
@@ -153,7 +154,7 @@ impl Flat {
         Ok(self.store().engine_write(&batch)?)
     }
 
-    /// The genesis is complete: from now on the two stores belong together.
+    /// Ends the filling with a genesis: from now on the two stores belong together.
     pub(crate) fn loaded(&self) -> Result<(), StateError> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut batch = Batch::new();
@@ -169,17 +170,17 @@ impl Flat {
         Ok(self.main.engine_write(&batch)?)
     }
 
-    /// Whether the flat state has a store of its own.
+    /// Whether the flat state is in a second store.
     pub(crate) const fn is_apart(&self) -> bool {
         self.own.is_some()
     }
 }
 
-/// A flat state that is kept elsewhere must be named.
+/// Checks that a second store is given, if the flat state is in one.
 ///
 /// # Errors
 ///
-/// If it is not, or the store fails.
+/// If it is not given, or the store fails.
 pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), StateError> {
     if own.is_none() && main.get(META, ID)?.is_some() {
         return Err(StateError::Unsupported {
@@ -190,11 +191,11 @@ pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), S
     Ok(())
 }
 
-/// Brings the flat store up to the main one; returns the last change that it has durably.
+/// Brings the flat store up to the main one; returns the number of the last change that it has durably.
 fn catch_up(main: &Store, flat: &Store) -> Result<u64, StateError> {
     let expected = main.get(META, ID)?;
     if expected.is_none() {
-        // Nothing was loaded yet, or loading was interrupted: it will be done again.
+        // The store was never filled, or filling was interrupted: it will be filled again.
         return Ok(0);
     }
     if flat.get(META, ID)? != expected {

@@ -1,7 +1,7 @@
-//! Hints on their way from the EVM to the workers: filtered, bundled, dropped rather than waited for.
+//! Hints from the EVM to the workers: filtered, bundled, and dropped rather than waited for.
 //!
-//! Nothing is read here. A trie belongs to its worker, so only that knows what of a path is not in memory, and has it read
-//! ahead (`polytrie_trie::Prefetcher`).
+//! No row is read here. A trie belongs to its worker, so only the worker knows which nodes of a path are missing in
+//! memory, and has them read ahead (`polytrie_trie::Prefetcher`).
 
 use crate::side::{HINTS_AT_ONCE, TrieSide};
 use alloy_primitives::{
@@ -11,23 +11,23 @@ use alloy_primitives::{
 use polytrie_state::{Access, hash_address};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What became of the hints, over the life of a layer.
+/// The counts of hints over the life of a layer.
 #[derive(Debug, Default)]
 pub(crate) struct HintCounters {
-    /// Given by the EVM.
+    /// Number of hints from the EVM.
     pub(crate) given: AtomicU64,
-    /// Handed to a worker.
+    /// Number of hints that were sent to a worker.
     pub(crate) queued: AtomicU64,
-    /// Dropped because the queue was full.
+    /// Number of hints that were dropped because the queue was full.
     pub(crate) dropped: AtomicU64,
 }
 
-/// The filter of one block.
+/// The filter of one block's hints.
 ///
-/// A slot that is only read needs no path: the flat state answers for it. So a read counts only if it is
-/// announced ahead of execution (an access list), or a write follows. Slots of a transaction that ends before
-/// a bundle is full are not sent at all, because its writes, which say the same, are sent at its end: the
-/// hooks matter for long transactions, whose paths are read while they run.
+/// A slot that is only read needs no path: the flat state answers for it. So a read counts only if it is announced
+/// ahead of execution (an access list), or a write follows. Slots of a transaction that ends before a bundle is full
+/// are not sent at all, because its writes are sent at its end and name the same slots. The hooks matter for long
+/// transactions, whose paths are read while they run.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     accounts: AddressHashSet,
@@ -55,7 +55,7 @@ impl Filter {
         }
     }
 
-    /// A transaction has ended; its writes are sent by others. Hints that are few do not send the workers to their threads.
+    /// Ends a transaction, whose writes are sent separately. A few hints alone do not start the workers' threads.
     pub(crate) fn end_transaction(&mut self, side: &TrieSide) {
         self.bundle.retain(|access| matches!(access, Access::Account(_)));
         if !self.bundle.is_empty() && side.is_away() {
@@ -89,7 +89,7 @@ impl Filter {
         }
     }
 
-    /// Adds what was counted.
+    /// Adds the block's counts to those of the layer.
     pub(crate) fn count(&self, counters: &HintCounters) {
         counters.given.fetch_add(self.given, Relaxed);
         counters.queued.fetch_add(self.queued, Relaxed);

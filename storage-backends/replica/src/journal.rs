@@ -1,4 +1,4 @@
-//! The rows of the journal: the flat rows of a change that the flat store may not have yet.
+//! The rows of the journal: the flat rows of changes that the flat store may not have yet.
 
 use crate::{ACCOUNTS, JOURNAL, SLOTS};
 use polytrie_kv::{Batch, KeyRange, Read, Table};
@@ -8,19 +8,19 @@ use std::ops::ControlFlow;
 /// The tables of the flat rows, in the order by which journal rows refer to them.
 const TABLES: [Table; 2] = [ACCOUNTS, SLOTS];
 
-/// Flat rows as a journal row.
+/// Encodes flat rows as a journal row.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     let mut out = Vec::new();
     batch.encode(&TABLES, &mut out);
     out
 }
 
-/// Reads [`encode`]'s bytes.
+/// Decodes the bytes of [`encode`].
 pub(crate) fn decode(bytes: &[u8]) -> Option<Batch> {
     Batch::decode(bytes, &TABLES)
 }
 
-/// All rows of the journal, for `db check`.
+/// Checks all rows of the journal, for `db check`.
 pub(crate) fn check(main: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
     scan(main, JOURNAL, KeyRange::ALL, |key, row| {
         if key.len() != 8 || decode(row).is_none() {

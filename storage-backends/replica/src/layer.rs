@@ -1,4 +1,4 @@
-//! The seam.
+//! The layer: the implementation of the seam.
 
 use crate::{
     ACCOUNT_TRIE, ACCOUNTS, FLAT, JOURNAL, META, SLOTS, STORAGE_TRIE, TRIE, check, flat, load,
@@ -27,7 +27,7 @@ impl ReplicaLayer {
     /// The layer's name.
     pub const NAME: &'static str = "replica";
 
-    /// The tables it needs in its store, in either mode.
+    /// The tables that the layer needs in its store, in either mode.
     pub const TABLES: &'static [Table] = &[
         ACCOUNTS,
         SLOTS,
@@ -44,7 +44,7 @@ impl ReplicaLayer {
     /// The tables of a [`FlatStore`].
     pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
 
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl ReplicaLayer {
         Ok(Arc::new(Self { core: Arc::new(Core::open(store, options)?) }))
     }
 
-    /// Hints so far: given by the EVM, handed to workers, dropped because their queue was full.
+    /// Returns the counts of hints so far: from the EVM, sent to workers, dropped because their queue was full.
     pub fn hint_counts(&self) -> [u64; 3] {
         let hints = &self.core.hints;
         [&hints.given, &hints.queued, &hints.dropped].map(|counter| counter.load(Relaxed))
@@ -134,8 +134,8 @@ impl StateLayer for ReplicaLayer {
     ) -> Result<(), StateError> {
         self.core.lifecycle.ready()?;
         let flat = self.core.flat.store().snapshot();
-        // Keys of slots hold only the beginning of the account's hash, so one that is not there may be like
-        // one that is.
+        // Keys of slots hold only the beginning of the account's hash, so an account that does not exist may share it
+        // with one that does.
         match FLAT.account(&flat, &account, &mut Vec::new())? {
             Some(_) => FLAT.visit_slots(&flat, &account, &from, visit),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Filling an empty store from sorted accounts, in one pass.
+//! The filling of an empty store from sorted accounts, in one pass.
 
 use crate::{FLAT, TRIE, flat::Flat};
 use alloy_primitives::{B256, U256};
@@ -21,12 +21,13 @@ pub(crate) fn load(
     Ok(root)
 }
 
-/// The flat record of an account goes before its slots, all of them with the rows of the tries or into their own store.
+/// The sink of a load, which builds the flat rows too. They are written with the rows of the tries, or into the
+/// second store; the flat record of an account precedes its slots.
 struct Both<'a> {
     store: &'a Store,
     flat: &'a Flat,
     flat_rows: Batch,
-    /// For the bytes of a row.
+    /// The buffer for the bytes of a row.
     value: Vec<u8>,
 }
 

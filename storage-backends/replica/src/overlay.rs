@@ -1,4 +1,4 @@
-//! What the store does not hold yet: blocks that ended and wait for their root.
+//! The overlay: blocks that ended and wait for their root, which the store does not have yet.
 
 use crate::FLAT;
 use alloy_primitives::{B256, Bytes, U256, map::HashMap};
@@ -6,12 +6,12 @@ use polytrie_kv::Read;
 use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// The write sets of the blocks between the store's head and the block under way, oldest first.
+/// The write sets of the blocks between the store's head and the block in progress, oldest first.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Overlay(pub(crate) Vec<Arc<WriteSet>>);
 
 impl Overlay {
-    /// What each of these blocks did to an account, newest first.
+    /// Returns the changes of an account by these blocks, newest first.
     fn writes<'a>(&'a self, account: &'a B256) -> impl Iterator<Item = &'a AccountWrite> {
         self.0.iter().rev().filter_map(|block| {
             let accounts = block.accounts();
@@ -20,12 +20,12 @@ impl Overlay {
         })
     }
 
-    /// The account, if one of the blocks changed it.
+    /// Returns the account, if one of the blocks changed it.
     pub(crate) fn account(&self, hash: &B256) -> Option<Option<Account>> {
         self.writes(hash).next().map(|write| write.after)
     }
 
-    /// The slot, if one of the blocks decides its value.
+    /// Returns the value of the slot, if one of the blocks decides it.
     pub(crate) fn slot(&self, account: &B256, slot: &B256) -> Option<U256> {
         self.writes(account).find_map(|write| {
             match write.slots.binary_search_by(|s| s.hash.cmp(slot)) {
@@ -44,7 +44,7 @@ impl Overlay {
 
     /// Whether the account has any slot after these blocks.
     pub(crate) fn has_storage(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
-        // Whether a slot is there, as far as the blocks say; the newest one is right.
+        // Whether each slot is set, as far as the blocks show; the newest block counts.
         let mut known = HashMap::<B256, bool>::default();
         let mut all = false;
         for write in self.writes(account) {

@@ -1,4 +1,4 @@
-//! One block under way, and one that waits for its root.
+//! One block in progress, and one that waits for its root.
 
 use crate::{
     FLAT,
@@ -16,11 +16,11 @@ use polytrie_state::{
 use polytrie_trie::{ReadAhead, Reading};
 use std::sync::Arc;
 
-/// Writes are handed to the workers when so many have come together: waking a thread for each transaction
-/// would cost about as much as executing it. A block that does not get so far takes its writes in at its end.
+/// Number of writes that are sent to the workers together: waking a thread for each transaction would cost about as
+/// much as executing it. The workers get the writes of a smaller block at its end.
 const WRITES_AT_ONCE: usize = 64;
 
-/// One block under way. Reads are answered by blocks that wait, and by the flat rows below them.
+/// One block in progress. Waiting blocks answer its reads, and the flat rows below them.
 #[derive(Debug)]
 pub(crate) struct ReplicaSession {
     proposal: Proposal<ReplicaChange>,
@@ -31,14 +31,14 @@ pub(crate) struct ReplicaSession {
     filter: Filter,
     /// Whether hints help this block.
     hinted: bool,
-    /// Where the store is slow: flat rows that are read ahead.
+    /// The flat rows that are read ahead, if the store is slow.
     ahead: Option<Reading<FlatAhead>>,
-    /// Whether the workers are told of writes before the end of the block.
+    /// Whether the workers get writes before the end of the block.
     streamed: bool,
     out: Outbox,
     /// Whether the block is large enough for threads.
     shared: bool,
-    /// The buffer all reads share.
+    /// The buffer that all reads share.
     value: Vec<u8>,
 }
 
@@ -65,20 +65,19 @@ impl ReplicaSession {
         }
     }
 
-    /// The tries, as long as they are those from before the block.
+    /// Returns the tries, as long as they are those from before the block.
     fn tries(&self) -> Option<&TrieSide> {
         (!self.streamed).then_some(&self.core.side)
     }
 
-    /// The block reads by itself now.
+    /// Ends the announcing of rows to read ahead: the block reads by itself now.
     fn close(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             ahead.close();
         }
     }
 
-    /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
-    /// says so.
+    /// Ends the block for the workers, which then compute its root; if `go_on`, the next block begins meanwhile.
     fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing, StateError> {
         self.filter.count(&self.core.hints);
         self.ahead = None;
@@ -143,7 +142,7 @@ impl LayerSession for ReplicaSession {
         self.filter.hint(access, &self.core.side);
     }
 
-    /// Where hints help, so do writes, which are the better hints.
+    /// Requests writes from the first on if hints help, because writes are the better hints.
     fn wants(&self) -> Wants {
         let from = if self.hinted { 0 } else { WRITES_AT_ONCE };
         #[cfg(test)]
@@ -194,7 +193,8 @@ impl LayerSession for ReplicaSession {
     }
 }
 
-/// Reads the flat rows that a block announces. It finds them in a cache: that of the store, of the engine or of the system.
+/// A reader of the flat rows that a block announces. The block then finds them in a cache: that of the store, of the
+/// engine or of the system.
 #[derive(Debug)]
 struct FlatAhead(Store);
 

@@ -1,4 +1,4 @@
-//! What the layer and its sessions work on.
+//! The state of the layer, and its head changes.
 
 use crate::{
     FLAT, ReplicaOptions, TRIE,
@@ -18,24 +18,24 @@ use polytrie_state::{
 use polytrie_trie::{AccountLeaf, stored_root};
 use std::sync::Arc;
 
-/// What the layer shares with its sessions.
+/// The state that the layer shares with its sessions.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// The trie, the code, and what belongs to the chain.
+    /// The store of the trie, the code, and the chain's rows.
     pub(crate) store: Store,
     pub(crate) flat: Flat,
     pub(crate) side: TrieSide,
     pub(crate) lifecycle: Arc<Lifecycle>,
     /// The root at the head.
     pub(crate) root: RwLock<B256>,
-    /// Blocks that ended and were not accepted yet.
+    /// The blocks that ended and were not accepted yet.
     pub(crate) overlay: Mutex<Overlay>,
     pub(crate) hints: HintCounters,
     pub(crate) options: ReplicaOptions,
 }
 
 impl Core {
-    /// What the stores hold; empty ones are the empty state.
+    /// Opens the state of a store; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
         let flat = Flat::open(store.clone(), options.flat.clone())?;
@@ -53,11 +53,11 @@ impl Core {
     }
 }
 
-/// What a block, or the way back from one, makes of the head.
+/// The change of the head by a block or an undo.
 #[derive(Debug)]
 pub(crate) struct ReplicaChange {
     pub(crate) core: Arc<Core>,
-    /// The root, and flat rows for a store of their own, once they are known.
+    /// The root, and the flat rows for a second store, once they are known.
     sealed: Option<(B256, Option<Batch>)>,
 }
 
@@ -66,7 +66,8 @@ impl ReplicaChange {
         Self { core: Arc::clone(core), sealed: None }
     }
 
-    /// Everything about the block `number` but its root while workers compute that, and then all of it.
+    /// Finishes the block `number`: builds its undo record and rows while workers compute its root, and then waits
+    /// for that.
     pub(crate) fn finish_block(
         proposal: Proposal<Self>,
         writes: &WriteSet,
@@ -82,7 +83,7 @@ impl ReplicaChange {
         Self::finish(proposal, writes, sealing, undo)
     }
 
-    /// The outcome of what changes the state by `writes`, given the record for undoing it.
+    /// Returns the outcome of a change of the state by `writes`, given its undo record.
     pub(crate) fn finish(
         mut proposal: Proposal<Self>,
         writes: &WriteSet,
@@ -95,7 +96,7 @@ impl ReplicaChange {
         proposal.finish(Commitment::state_root(root), batch, undo)
     }
 
-    /// The root, the flat rows for a store of their own, and all other rows.
+    /// Returns the root, the flat rows for a second store, and all other rows.
     fn complete(
         &self,
         writes: &WriteSet,

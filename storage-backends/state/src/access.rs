@@ -1,4 +1,4 @@
-//! What the EVM is about to touch.
+//! Hints about the parts of the state that the EVM will touch.
 
 use alloy_primitives::{Address, U256};
 

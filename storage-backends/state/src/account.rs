@@ -1,12 +1,12 @@
-//! The part of an account every layer keeps.
+//! The part of an account that every layer keeps.
 
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 
 /// An account as the EVM sees it.
 ///
-/// There is no storage root in it: only canonical layers have one, and it is theirs to keep. Its RLP is a list of the
-/// fields in this order, which undo records and logs keep.
+/// It has no storage root: only canonical layers have one, and keep it themselves. Its RLP, which undo records and
+/// logs hold, is a list of the fields in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
 pub struct Account {
     /// Number of transactions sent, or of contracts created.

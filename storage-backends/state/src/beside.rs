@@ -1,4 +1,4 @@
-//! Work that another thread does if one has time.
+//! Work that another thread does if one is idle.
 
 use parking_lot::Mutex;
 use polytrie_kv::{Panicked, caught};
@@ -11,19 +11,19 @@ use std::{
     },
 };
 
-/// Work for another thread that the caller need not wait for: all of them may be busy with something that takes longer, the
-/// senders of the next blocks for example.
+/// A piece of work for another thread that the caller need not wait for: all threads may be busy with something that
+/// takes longer, such as recovering the senders of the next blocks.
 pub struct Beside<T> {
-    /// Until it begins.
+    /// The work, until a thread begins it.
     waiting: Arc<Mutex<Option<Work<T>>>>,
     result: Receiver<Result<T, Panicked>>,
 }
 
-/// What is to be done, and where the result goes.
+/// The work, and the channel for its result.
 type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<Result<T, Panicked>>);
 
 impl<T: Send + 'static> Beside<T> {
-    /// Asks for it.
+    /// Offers the work to the thread pool.
     pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, result) = channel();
         let waiting: Arc<Mutex<Option<Work<T>>>> =
@@ -32,14 +32,15 @@ impl<T: Send + 'static> Beside<T> {
         rayon::spawn(move || {
             let work = taken.lock().take();
             if let Some((work, sender)) = work {
-                // The caller may be gone.
+                // The caller may have dropped the receiver.
                 let _ = sender.send(caught(work));
             }
         });
         Self { waiting, result }
     }
 
-    /// Waits for the result if the work has begun; if not, it never will. A panic of the work goes on here.
+    /// Waits for the result if a thread has begun the work; otherwise cancels it and returns `None`. A panic of the
+    /// work resumes here.
     pub fn finish(self) -> Option<T> {
         if self.waiting.lock().take().is_some() {
             return None;
@@ -47,7 +48,7 @@ impl<T: Send + 'static> Beside<T> {
         match self.result.recv() {
             Ok(Ok(result)) => Some(result),
             Ok(Err(said)) => resume_unwind(Box::new(said.to_string())),
-            // Not before something was sent.
+            // The thread sends a result before it drops the sender.
             Err(_) => None,
         }
     }

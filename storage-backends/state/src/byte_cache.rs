@@ -1,4 +1,4 @@
-//! What was used last of a store, in memory within a number of bytes.
+//! A cache of the recently used parts of a store, bounded by a number of bytes.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -7,13 +7,14 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Parts of a store by their keys, those used last, within a number of bytes; for all threads.
+/// A cache of parts of a store by their keys, bounded by a number of bytes, for all threads. The least recently used
+/// parts are dropped first.
 #[derive(Debug)]
 pub struct ByteCache<K: Hash + Eq, V> {
     held: Mutex<Held<K, V>>,
-    /// Bytes that it may take.
+    /// Largest number of bytes that the parts may take.
     limit: usize,
-    /// Bytes that a part takes.
+    /// Returns the bytes of memory of a part.
     size: fn(&V) -> usize,
     asked: AtomicU64,
     hits: AtomicU64,
@@ -26,14 +27,14 @@ struct Held<K: Hash + Eq, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> ByteCache<K, V> {
-    /// An empty one of at most so many bytes. `size` says how many a part takes, with what it takes beside its own: its key,
-    /// its places in list and table, what the allocator adds.
+    /// Creates an empty cache of at most `limit` bytes. `size` returns the bytes that a part takes, including its
+    /// key, its places in list and table, and the allocator's overhead.
     pub fn new(limit: usize, size: fn(&V) -> usize) -> Self {
         let held = Mutex::new(Held { parts: LruCache::unbounded(), bytes: 0 });
         Self { held, limit, size, asked: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
-    /// The part with this key, which was used just now.
+    /// Returns the part with this key, and marks it as just used.
     pub fn get(&self, key: &K) -> Option<V> {
         self.asked.fetch_add(1, Relaxed);
         let found = self.held.lock().parts.get(key).cloned();
@@ -41,7 +42,7 @@ impl<K: Hash + Eq, V: Clone> ByteCache<K, V> {
         found
     }
 
-    /// Keeps a part, which was used just now, in place of those that were not for the longest time.
+    /// Caches a part as just used, and drops the least recently used ones if it does not fit.
     pub fn put(&self, key: K, part: &V) {
         let added = (self.size)(part);
         if added > self.limit {
@@ -59,7 +60,7 @@ impl<K: Hash + Eq, V: Clone> ByteCache<K, V> {
         }
     }
 
-    /// Lets go of a part that is not there any more.
+    /// Removes a part from the cache.
     pub fn remove(&self, key: &K) {
         let mut held = self.held.lock();
         if let Some(before) = held.parts.pop(key) {
@@ -67,19 +68,19 @@ impl<K: Hash + Eq, V: Clone> ByteCache<K, V> {
         }
     }
 
-    /// Lets go of everything.
+    /// Removes all parts.
     pub fn clear(&self) {
         let mut held = self.held.lock();
         held.parts.clear();
         held.bytes = 0;
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the cached parts take.
     pub fn bytes(&self) -> usize {
         self.held.lock().bytes
     }
 
-    /// How many parts were asked for, and how many of them were there.
+    /// Returns the number of lookups, and how many of them found a part.
     pub fn asked_and_hits(&self) -> (u64, u64) {
         (self.asked.load(Relaxed), self.hits.load(Relaxed))
     }
@@ -111,7 +112,7 @@ mod tests {
         cache.remove(&0);
         cache.remove(&1);
         assert_eq!((cache.bytes(), cache.get(&0)), (2 * PART, None));
-        // In the place of what is too large now there is nothing.
+        // A part that has become too large leaves its key without one.
         cache.put(3, &vec![3; 1_000]);
         assert_eq!((cache.bytes(), cache.get(&3)), (PART, None));
         cache.clear();

@@ -1,4 +1,4 @@
-//! The block's own view of the state: what it read, what it wrote, what was there before.
+//! The block's own view of the state: the values it read, the values it wrote, and the values before it.
 
 use crate::{
     Account, AccountChange, AccountWrite, LayerSession, SessionCounters, SlotWrite, StateError,
@@ -9,14 +9,14 @@ use alloy_primitives::{
     map::{Entry as MapEntry, HashMap, HashSet},
 };
 
-/// Everything one block has touched so far, with the value at its start and the value now.
+/// The accounts, slots and codes that one block has touched so far, with the value at its start and the value now.
 #[derive(Debug, Default)]
 pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
-    /// Codes that the block needed and did not write.
+    /// Hashes of the codes that the block needed and did not write.
     codes_needed: HashSet<B256>,
-    /// What was asked of the layer.
+    /// The counts of calls to the layer.
     pub(crate) counters: SessionCounters,
 }
 
@@ -25,9 +25,9 @@ struct Entry {
     hash: B256,
     before: Option<Account>,
     now: Option<Account>,
-    /// Whether anything of the account was written.
+    /// Whether the block has written any part of the account.
     written: bool,
-    /// Whether the slots from before the block are gone.
+    /// Whether the slots from before the block were removed.
     wiped: bool,
     slots: HashMap<U256, SlotEntry>,
 }
@@ -40,7 +40,8 @@ struct SlotEntry {
 }
 
 impl Entry {
-    /// Slots that are not what they were, or not zero if `wipe` says that all of them are removed first.
+    /// Returns the slots whose value has changed, or that are not zero if `wipe` says that all slots are removed
+    /// first.
     fn changed_slots(&self, wipe: bool) -> impl Iterator<Item = SlotWrite> {
         let slots = self.slots.iter().filter(move |(_, s)| is_change(wipe, s.before, s.now));
         slots.map(|(slot, s)| SlotWrite {
@@ -95,7 +96,7 @@ impl BlockCache {
         self.codes.get(hash).cloned()
     }
 
-    /// Code from before the block.
+    /// Returns code from before the block.
     pub(crate) fn read_code(
         &mut self,
         layer: &mut dyn LayerSession,
@@ -126,9 +127,9 @@ impl BlockCache {
         if entry.wiped || entry.before.is_none() {
             return Ok(false);
         }
-        // Known slots are zero now; a slot that was not read may still be there. A block that empties a
-        // contract slot by slot and then creates on top of it would be told "yes": the layer only knows the
-        // state before the block. No such creation can succeed for another reason (EIP-7610: code or nonce).
+        // Known slots are zero now; a slot that was not read may still be there. A block that empties a contract slot
+        // by slot and then creates on top of it would get "yes" here: the layer only knows the state before the
+        // block. No such creation can succeed, for another reason (EIP-7610: code or nonce).
         layer.has_storage(address, &entry.hash)
     }
 
@@ -169,7 +170,7 @@ impl BlockCache {
         Ok(())
     }
 
-    /// Writes that were applied just now, with the hashes of their keys.
+    /// Returns the writes that were just applied, with the hashes of their keys.
     pub(crate) fn hashed(&self, writes: &TxWrites) -> Vec<AccountWrite> {
         let hashed = |change: &AccountChange| {
             let entry = self.accounts.get(&change.address)?;
@@ -191,7 +192,7 @@ impl BlockCache {
         writes.accounts.iter().filter_map(hashed).collect()
     }
 
-    /// All that the block has written so far, with hashed keys: what each account and slot is now.
+    /// Returns all that the block has written so far, with hashed keys: the present value of each account and slot.
     pub(crate) fn hashed_so_far(&self) -> Vec<AccountWrite> {
         let written = self.accounts.iter().filter(|(_, entry)| entry.written);
         let so_far = written.map(|(address, entry)| AccountWrite {
@@ -205,7 +206,7 @@ impl BlockCache {
         so_far.collect()
     }
 
-    /// The block's write set; the cache stays as it is.
+    /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet, StateError> {
         let mut accounts = Vec::new();
         let mut codes = Vec::new();
@@ -230,7 +231,8 @@ impl BlockCache {
         Ok(WriteSet::of(accounts, codes))
     }
 
-    /// What is known of an account, read if it is new to the block; and what counts further reads.
+    /// Returns the entry of an account, read from the layer if it is new to the block, and the counters for further
+    /// reads.
     fn entry(
         &mut self,
         layer: &mut dyn LayerSession,

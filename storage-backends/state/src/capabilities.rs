@@ -1,4 +1,5 @@
-//! What only some layers can do. A layer hands out what it can; callers say who else could where it cannot.
+//! The capabilities that only some layers have. A layer returns each one it has; where it lacks one, the caller names
+//! the layers that have it.
 
 use crate::{
     Access, BagCounts, BagNode, BlockRef, LayerSession, Proof, StateError, StateLayer, TakeNode,
@@ -9,20 +10,21 @@ use std::sync::Arc;
 
 /// Proofs of accounts and slots against [`StateLayer::commitment`].
 pub trait Prove {
-    /// A proof of an account and some of its slots, present or absent.
+    /// Proves an account and some of its slots, present or absent.
     ///
     /// # Errors
     ///
-    /// [`StateError::Unsupported`] if the layer was opened without what proofs take; or if the store fails or is damaged.
+    /// [`StateError::Unsupported`] if the layer was opened without the data that proofs need; or if the store fails
+    /// or is damaged.
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
 }
 
 /// Witnesses of blocks that are part of the chain already.
 pub trait PastWitnesses {
-    /// What it takes, beside code and headers, to execute a block without the state and to compute its root: the state
-    /// root before it and the nodes, as RLP, each once. `back` takes blocks back from the head on
-    /// ([`UndoRecords::writes`](crate::UndoRecords::writes)), the last of them the block itself; `touched` is what it
-    /// read, slots by account, all by hash.
+    /// Returns what it takes, beside code and headers, to execute a block without the state and to compute its root:
+    /// the state root before the block, and the nodes as RLP, each once. `back` takes blocks back from the head on
+    /// ([`UndoRecords::writes`](crate::UndoRecords::writes)); its last entry is the block itself. `touched` holds the
+    /// accounts and slots that the block read, by hash.
     ///
     /// # Errors
     ///
@@ -34,30 +36,30 @@ pub trait PastWitnesses {
     ) -> Result<(B256, Vec<Bytes>), StateError>;
 }
 
-/// Blocks that leave a [`Witness`] when they are executed, and layers that know nothing else.
+/// Execution that yields a [`Witness`] of each block, and layers that know only a witness.
 pub trait Stateless {
-    /// As [`StateLayer::begin`]; the block's outcome holds its witness, without the first `levels` levels of the account
-    /// trie.
+    /// Begins a block like [`StateLayer::begin`]; its outcome holds its witness, without the first `levels` levels of
+    /// the account trie.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`StateLayer::begin`].
     fn begin_witnessed(
         &self,
         parent: BlockRef,
         levels: u8,
     ) -> Result<Box<dyn LayerSession>, StateError>;
 
-    /// A layer in memory that knows nothing but what a witness holds. The levels that this leaves out are taken from here:
-    /// the state root is the same.
+    /// Opens a layer in memory that knows only the content of a witness. The levels that the witness leaves out are
+    /// taken from this layer, whose state root must be the same.
     ///
     /// # Errors
     ///
     /// [`StateError::Corrupt`] if the witness is damaged.
     fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>, StateError>;
 
-    /// A witness that was made against an older state root, carried over to the head, with so many levels left out if it
-    /// leaves out none; `None` if a change since touches what it holds.
+    /// Updates a witness that was made for an older state root to the head. If it leaves out no levels, the first
+    /// `levels` are left out of the result. `None` if a later change touches what it holds.
     ///
     /// # Errors
     ///
@@ -65,14 +67,14 @@ pub trait Stateless {
     fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError>;
 }
 
-/// Nodes that another process, on another machine perhaps, reads for this one ahead of blocks. Each is verified by its hash
-/// where it is used, so the other one need not be trusted, nor be at the same block: nothing but time depends on it.
+/// Trie nodes that another process, perhaps on another machine, reads for this layer ahead of blocks. Each node is verified by
+/// its hash where it is used. So the other process need be neither trusted nor at the same block: only time depends on it.
 pub trait Bags {
-    /// Levels of the account trie that it keeps in memory, so that nobody need send nodes of them.
+    /// Returns the levels of the account trie that this layer keeps in memory. Nodes of these levels need not be sent.
     fn levels_kept(&self) -> u8;
 
-    /// Reads what is stored on the way to accounts and slots for a layer that has so many levels of the account trie, each node
-    /// once.
+    /// Reads the stored nodes on the paths to accounts and slots, each once, for a layer that has so many levels of the
+    /// account trie.
     ///
     /// # Errors
     ///
@@ -84,35 +86,35 @@ pub trait Bags {
         take: &mut TakeNode<'_>,
     ) -> Result<(), StateError>;
 
-    /// Takes nodes that were read for the block with this number. If its turn is not over, those that are nodes are kept
-    /// until it is, as far as there is room.
+    /// Takes nodes that were read for the block with this number. They are kept until that block is executed, as far as
+    /// there is room; rows that are no nodes are refused.
     fn offer(&self, block: u64, nodes: Vec<BagNode>);
 
-    /// What became of what was offered.
+    /// Returns the counts of the nodes that were offered, kept and used.
     fn counts(&self) -> BagCounts;
 }
 
-/// Forgetting what newer versions have replaced.
+/// The removal of data that newer versions have replaced.
 pub trait Prune {
-    /// Forgets what proofs of the state do not need, except for what undoing the blocks of `undo_records` (all whose
-    /// records are kept) brings back. Reads, commitment and proofs stay as they are. Writes to the store directly, in
-    /// pieces, and may be stopped at any time, by a crash too.
+    /// Removes data that proofs of the state do not need, except for what undoing the blocks of `undo_records` (all
+    /// kept records) brings back. Reads, commitment and proofs stay as they are. Writes to the store directly, in
+    /// pieces, and may be stopped at any time, even by a crash.
     ///
     /// # Errors
     ///
-    /// If the store fails, or a block is under way.
+    /// If the store fails, or a block is in progress.
     fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError>;
 }
 
-/// What [`Prune::prune`] did.
+/// The result of [`Prune::prune`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Pruned {
-    /// Entries there are, those forgotten before included.
+    /// Number of entries that there ever were, including those removed earlier.
     pub entries: u64,
-    /// Those that are needed.
+    /// Number of entries that are needed.
     pub needed: u64,
-    /// Bytes of their rows before.
+    /// Bytes of the entries' rows before pruning.
     pub bytes_before: u64,
-    /// Bytes of their rows after.
+    /// Bytes of the entries' rows after pruning.
     pub bytes_after: u64,
 }

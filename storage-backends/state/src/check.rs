@@ -1,4 +1,4 @@
-//! What `db check` finds, and what the checks of layers have in common.
+//! The report of `db check`, and the parts of checks that layers share.
 
 use crate::{Account, CODE_TABLE, StateError, scan};
 use alloy_primitives::{B256, hex, keccak256};
@@ -9,31 +9,31 @@ use std::{
     ops::ControlFlow,
 };
 
-/// Accounts between two calls of `progress`.
+/// Number of accounts between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 1_000;
 
-/// What [`StateLayer::check`](crate::StateLayer::check) found.
+/// The findings of [`StateLayer::check`](crate::StateLayer::check).
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Accounts seen.
+    /// Number of accounts visited.
     pub accounts: u64,
-    /// Slots seen.
+    /// Number of slots visited.
     pub slots: u64,
-    /// Rows of the authenticated structure seen.
+    /// Number of rows of the authenticated structure visited.
     pub nodes: u64,
-    /// What is wrong, a sentence each (at most 100 are kept); empty means clean.
+    /// The problems found, one sentence each (at most 100 are kept); empty if there are none.
     pub problems: Vec<String>,
 }
 
 impl CheckReport {
-    /// Notes a problem; what comes after the first 100 is left out.
+    /// Notes a problem; after the first 100, problems are left out.
     pub fn problem(&mut self, text: String) {
         if self.problems.len() < 100 {
             self.problems.push(text);
         }
     }
 
-    /// Counts an account, and says so to `progress` every thousand.
+    /// Counts an account, and calls `progress` after every thousand.
     pub fn count_account(&mut self, progress: &mut dyn FnMut(u64)) {
         self.accounts += 1;
         if self.accounts.is_multiple_of(PROGRESS_EVERY) {
@@ -41,11 +41,11 @@ impl CheckReport {
         }
     }
 
-    /// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
+    /// Turns damage that ended a part of the check into a problem; a failure of the store stays an error.
     ///
     /// # Errors
     ///
-    /// Whatever else `part` ended with.
+    /// Any other error of `part`.
     pub fn part(&mut self, part: Result<(), StateError>) -> Result<(), StateError> {
         match part {
             Err(damage @ StateError::Corrupt(_)) => {
@@ -56,7 +56,7 @@ impl CheckReport {
         }
     }
 
-    /// A table has so many rows, none missing and none too many.
+    /// Checks that a table has the expected number of rows.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl CheckReport {
         Ok(())
     }
 
-    /// Every code is what its key says.
+    /// Checks that the hash of every code is its key.
     ///
     /// # Errors
     ///
@@ -90,7 +90,8 @@ impl CheckReport {
         })
     }
 
-    /// The code of an account, if it has any, is there; what it is [`Self::check_codes`] says.
+    /// Checks that the code of an account, if it has any, is in the store. [`Self::check_codes`] checks the code
+    /// itself.
     ///
     /// # Errors
     ///
@@ -109,21 +110,21 @@ impl CheckReport {
     }
 }
 
-/// A walk through all accounts: each is counted, each code is looked for once.
+/// A walk through all accounts, which counts each account and looks up each code once.
 pub struct AccountWalk<'a> {
-    /// What was found so far.
+    /// The findings so far.
     pub report: &'a mut CheckReport,
     progress: &'a mut dyn FnMut(u64),
     codes_seen: HashSet<B256>,
 }
 
 impl<'a> AccountWalk<'a> {
-    /// Begins; `progress` receives the number of accounts done so far, every thousand and at the end.
+    /// Begins a walk; `progress` receives the number of accounts visited so far, after every thousand and at the end.
     pub fn new(report: &'a mut CheckReport, progress: &'a mut dyn FnMut(u64)) -> Self {
         Self { report, progress, codes_seen: HashSet::new() }
     }
 
-    /// The next account, whose code must be in `store`; what it is [`CheckReport::check_codes`] says.
+    /// Visits the next account, whose code must be in `store`. [`CheckReport::check_codes`] checks the code itself.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl<'a> AccountWalk<'a> {
         Ok(())
     }
 
-    /// All accounts were there.
+    /// Ends the walk, and reports the number of accounts to `progress`.
     pub fn end(self) {
         (self.progress)(self.report.accounts);
     }
@@ -148,7 +149,7 @@ impl Debug for AccountWalk<'_> {
     }
 }
 
-/// How many rows a table has.
+/// Counts the rows of a table.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
-//! Contract code: addressed by its hash, shared, never deleted; the same table for every layer.
+//! The table of contract code: addressed by its hash, shared, never deleted; the same for every layer.
 
 use crate::StateError;
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, Read, Table};
 
-/// `keccak256(code)` → code.
+/// The table of code: `keccak256(code)` → code.
 pub const CODE_TABLE: Table = Table::new(1, "Code", 32);
 
-/// Reads code by its hash.
+/// Reads code by its hash; `None` if it is not in the store.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What a layer commits to.
+//! A layer's commitment to its state.
 
 use alloy_primitives::{B256, Bytes};
 
@@ -7,9 +7,9 @@ use alloy_primitives::{B256, Bytes};
 pub enum CommitmentKind {
     /// The state root of the Ethereum specification; comparable with a header.
     StateRoot,
-    /// No commitment at all.
+    /// The layer makes no commitment.
     None,
-    /// A commitment of the layer's own, which no header can hold.
+    /// A commitment in the layer's own form, which no header can hold.
     Own,
 }
 
@@ -22,7 +22,7 @@ pub struct Commitment {
 }
 
 impl Commitment {
-    /// The commitment of a canonical layer.
+    /// Creates the commitment of a canonical layer.
     pub fn state_root(root: B256) -> Self {
         Self {
             kind: CommitmentKind::StateRoot,
@@ -31,32 +31,32 @@ impl Commitment {
         }
     }
 
-    /// The commitment of a layer that does not authenticate; its digest is zero.
+    /// Creates the commitment of a layer that does not authenticate; its digest is zero.
     pub const fn none() -> Self {
         Self { kind: CommitmentKind::None, digest: B256::ZERO, body: Bytes::new() }
     }
 
-    /// A commitment of a layer's own: its full form and the digest of that form.
+    /// Creates a commitment in a layer's own form, from the full form and the digest of it.
     pub const fn own(digest: B256, body: Bytes) -> Self {
         Self { kind: CommitmentKind::Own, digest, body }
     }
 
-    /// What kind of commitment this is.
+    /// Returns the kind of the commitment.
     pub const fn kind(&self) -> CommitmentKind {
         self.kind
     }
 
-    /// 32 bytes that stand for the commitment; the state root of a canonical layer.
+    /// Returns the 32 bytes that stand for the commitment; for a canonical layer, the state root.
     pub const fn digest(&self) -> B256 {
         self.digest
     }
 
-    /// The full commitment as the layer's README defines it.
+    /// Returns the full commitment as the layer's README defines it.
     pub const fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The state root, if this commitment can be compared with a header.
+    /// Returns the state root, if this commitment can be compared with a header.
     pub fn as_state_root(&self) -> Option<B256> {
         (self.kind == CommitmentKind::StateRoot).then_some(self.digest)
     }

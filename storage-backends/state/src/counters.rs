@@ -1,4 +1,4 @@
-//! Counters at the seam: what was asked of a layer, and how long it took.
+//! Counters of the seam: the calls to a layer, and the time they took.
 
 use crate::{AccountWrite, WriteSet};
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One of so many reads is timed: reading the clock twice costs a good part of what a cached read does. A prime,
-/// so that it keeps no step with the few reads that every transaction makes in the same order.
+/// One of this many reads is timed: reading the clock twice costs a good part of what a cached read costs. The number
+/// is a prime, so that it keeps no step with the few reads that every transaction makes in the same order.
 const SAMPLE: u64 = 13;
 
-/// Bytes of an account as the EVM sees it: hashed key, nonce, balance, code hash.
+/// Bytes counted for an account: hashed key, nonce, balance, code hash.
 pub const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
-/// Bytes of a slot: its key within the account, and its value.
+/// Bytes counted for a slot: its key within the account, and its value.
 pub const SLOT_BYTES: u64 = 32 + 32;
 
-/// Makes a struct of counters, the sum of which has the sum of each.
+/// Generates a struct of counters whose sum is the sum of each counter.
 macro_rules! counters {
     ($(#[$of_all:meta])* pub struct $all:ident { $($(#[$of_one:meta])* pub $one:ident: $type:ty,)* }) => {
         $(#[$of_all])*
@@ -33,26 +33,26 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What one kind of call amounted to.
+    /// The counts of one kind of call.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub struct CallCount {
-        /// Calls.
+        /// Number of calls.
         pub calls: u64,
-        /// Of these, timed.
+        /// Number of these calls that were timed.
         pub timed: u64,
-        /// Nanoseconds in those that were timed.
+        /// Nanoseconds in the timed calls.
         pub timed_ns: u64,
     }
 }
 
 impl CallCount {
-    /// Counts a call; the time if this one is to be timed.
+    /// Counts a call; returns the current time if this call is to be timed.
     pub(crate) fn sampled(&mut self) -> Option<Instant> {
         self.calls += 1;
         (self.calls % SAMPLE == 1).then(Instant::now)
     }
 
-    /// The call that began with [`Self::sampled`] is over.
+    /// Ends the call that began with [`Self::sampled`], and adds its time if it was timed.
     pub(crate) fn done(&mut self, started: Option<Instant>) {
         if let Some(started) = started {
             self.timed += 1;
@@ -60,7 +60,7 @@ impl CallCount {
         }
     }
 
-    /// Makes a call that is counted, and now and then timed.
+    /// Makes a call, counts it, and times it now and then.
     pub(crate) fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let started = self.sampled();
         let result = call();
@@ -68,7 +68,7 @@ impl CallCount {
         result
     }
 
-    /// The time in all calls, estimated from those that were timed.
+    /// Returns the time in all calls, estimated from the timed ones.
     pub fn time(&self) -> Duration {
         let total = u128::from(self.timed_ns) * u128::from(self.calls);
         Duration::from_nanos((total / u128::from(self.timed.max(1))) as u64)
@@ -76,7 +76,8 @@ impl CallCount {
 }
 
 counters! {
-    /// What one [`Session`](crate::Session) asked of its layer. Add those of several blocks for their sum.
+    /// The counts of one [`Session`](crate::Session)'s calls to its layer. Add those of several blocks to get their
+    /// sum.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct SessionCounters {
@@ -96,19 +97,19 @@ counters! {
         pub codes_known: u64,
         /// Bytes of these codes.
         pub code_bytes_known: u64,
-        /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
+        /// Transactions' finalised writes applied: SSTORE and balances, with the work that the layer does at once.
         pub applied: CallCount,
-        /// Hints passed on. Layers whose queue is bounded make the caller wait when it is full.
+        /// Hints passed to the layer. Layers with a bounded queue make the caller wait when it is full.
         pub hints: CallCount,
         /// Blocks finished: the commitment and the batch.
         pub finished: CallCount,
         /// Accounts in the write sets, those of which only slots changed included.
         pub accounts_written: u64,
-        /// Of these, accounts that were there and are not any more.
+        /// Accounts among these that existed before and no longer do.
         pub accounts_deleted: u64,
         /// Slots in the write sets.
         pub slots_written: u64,
-        /// Of these, slots that were set to zero.
+        /// Slots among these that were set to zero.
         pub slots_deleted: u64,
         /// Codes in the write sets.
         pub codes_written: u64,
@@ -118,17 +119,17 @@ counters! {
 }
 
 impl SessionCounters {
-    /// Accounts and slots asked of the layer.
+    /// Number of accounts and slots read from the layer.
     pub const fn reads(&self) -> u64 {
         self.accounts_read.calls + self.slots_read.calls
     }
 
-    /// Accounts and slots given to the layer.
+    /// Number of accounts and slots in the write sets.
     pub const fn writes(&self) -> u64 {
         self.accounts_written + self.slots_written
     }
 
-    /// Counts what a block changed.
+    /// Counts the accounts, slots and codes of a block's write set.
     pub(crate) fn count_writes(&mut self, writes: &WriteSet) {
         let deleted = |write: &&AccountWrite| write.before.is_some() && write.after.is_none();
         let slots = || writes.accounts().iter().flat_map(|write| &write.slots);
@@ -140,12 +141,12 @@ impl SessionCounters {
         self.code_bytes_written = writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
     }
 
-    /// Bytes of the accounts (104 each, key included) and slots (64 each) asked of the layer.
+    /// Bytes of the accounts (104 each, key included) and slots (64 each) read from the layer.
     pub const fn read_bytes(&self) -> u64 {
         self.accounts_read.calls * ACCOUNT_BYTES + self.slots_read.calls * SLOT_BYTES
     }
 
-    /// Bytes of the accounts and slots that were given to the layer, with their code.
+    /// Bytes of the accounts and slots in the write sets, with their code.
     pub const fn write_bytes(&self) -> u64 {
         self.accounts_written * ACCOUNT_BYTES
             + self.slots_written * SLOT_BYTES

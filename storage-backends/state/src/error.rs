@@ -1,20 +1,20 @@
-//! Why a layer failed. Never because a block is bad: a layer stores whatever it is given.
+//! The errors of a layer. None means that a block is bad: a layer stores whatever it gets.
 
 use polytrie_kv::KvError;
 
-/// A state layer failed.
+/// The error of a state layer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StateError {
     /// The store under the layer failed.
     #[error(transparent)]
     Store(#[from] KvError),
-    /// What is stored does not fit together.
+    /// The stored rows contradict each other or do not decode.
     #[error("the stored state is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
-    /// The layer was driven out of order.
+    /// The layer's methods were called in a wrong order.
     #[error("the state layer was driven out of order: {0}")]
     Protocol(&'static str),
-    /// A block asked for something that it had not been told to ask for ([`Known`](crate::Known)).
+    /// A block touched a part of the state that was not announced for it ([`Known`](crate::Known)).
     #[error("the block touches something that it was not said to touch")]
     Untold,
     /// The layer cannot do this.
@@ -22,7 +22,7 @@ pub enum StateError {
     Unsupported {
         /// Name of the layer.
         layer: &'static str,
-        /// What it cannot do, and what to use instead.
+        /// The missing capability, and what to use instead.
         reason: String,
     },
     /// An earlier failure made the layer unusable; open the data directory again.

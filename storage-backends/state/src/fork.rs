@@ -1,11 +1,11 @@
-//! A layer that goes its own way, to see what the state was at an earlier block.
+//! Forks: separate layers in memory that show the state at an earlier block.
 
 use crate::{StateError, StateLayer, undo_in_steps};
 use polytrie_kv::Store;
 use std::sync::Arc;
 
-/// A layer of its own that begins where another one stands, and the store that takes what it writes, in memory.
-/// Neither of the two sees what happens to the other.
+/// A separate layer that begins at the state of another one, and the store in memory that takes its writes. Neither
+/// layer sees later changes of the other.
 #[derive(Debug)]
 pub struct Fork {
     /// The store.
@@ -15,13 +15,13 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// One block back, given its undo record.
+    /// Takes one block back, given its undo record.
     ///
     /// # Errors
     ///
-    /// As [`StateLayer::undo`].
+    /// Those of [`StateLayer::undo`].
     pub fn undo(&self, record: &[u8]) -> Result<(), StateError> {
-        // If it ends on the way, so does the fork.
+        // If this fails between two steps, the fork cannot be used any more.
         let outcome = undo_in_steps(&*self.layer, &self.store, record, 0, &mut |_, _| {})?;
         outcome.write(&self.store).map(drop)
     }

@@ -1,4 +1,4 @@
-//! What a layer is filled with.
+//! The accounts and slots that a layer is filled with.
 
 use crate::{Account, StateError};
 use alloy_primitives::{B256, Bytes, U256};
@@ -12,32 +12,32 @@ pub struct GenesisAccount<'a> {
     pub hash: B256,
     /// The account.
     pub account: Account,
-    /// Its code, where it has any.
+    /// The account's code, if it has any.
     pub code: Option<Bytes>,
-    /// Its slots.
+    /// The account's slots.
     pub slots: GenesisSlots<'a>,
 }
 
-/// The accounts to fill a layer with, as a source gives them one after the other: sorted by hash, each once.
+/// The accounts to fill a layer with, streamed by a source: sorted by hash, each once.
 pub type GenesisAccounts<'r, 'a> =
     &'r mut (dyn Iterator<Item = Result<GenesisAccount<'a>, StateError>> + 'r);
 
-/// The slots of an account to fill a layer with, one after the other, because there may be more than fit into memory:
-/// sorted by hash, each once, none of them zero. A source that gives others ends in an error.
+/// The slots of an account to fill a layer with, streamed because there may be more than fit into memory: sorted by
+/// hash, each once, none of them zero. A source that breaks these rules leads to an error.
 pub struct GenesisSlots<'a> {
     source: Box<dyn Iterator<Item = Result<(B256, U256), StateError>> + 'a>,
     last: Option<B256>,
 }
 
 impl<'a> GenesisSlots<'a> {
-    /// What a source gives.
+    /// Wraps a source of slots.
     pub fn new(source: impl Iterator<Item = Result<(B256, U256), StateError>> + 'a) -> Self {
         Self { source: Box::new(source), last: None }
     }
 }
 
 impl Default for GenesisSlots<'_> {
-    /// None.
+    /// Returns no slots.
     fn default() -> Self {
         Self::new(iter::empty())
     }
@@ -45,7 +45,7 @@ impl Default for GenesisSlots<'_> {
 
 impl From<Vec<(B256, U256)>> for GenesisSlots<'_> {
     fn from(slots: Vec<(B256, U256)>) -> Self {
-        // Most accounts have none; that costs no allocation.
+        // Most accounts have no slots, and an empty list needs no allocation.
         if slots.is_empty() { Self::default() } else { Self::new(slots.into_iter().map(Ok)) }
     }
 }
@@ -71,8 +71,7 @@ impl fmt::Debug for GenesisSlots<'_> {
     }
 }
 
-/// Empties tables, past what the store gathers, so that they can be filled: an attempt that was stopped in the middle may
-/// have left rows.
+/// Empties tables directly in the engine, so that they can be filled: an interrupted attempt may have left rows.
 ///
 /// # Errors
 ///
@@ -85,7 +84,7 @@ pub fn clear_tables(store: &Store, tables: &[Table]) -> Result<(), StateError> {
     Ok(store.engine_write(&batch)?)
 }
 
-/// The accounts of a source; one that does not come after the one before it is an error.
+/// Passes on the accounts of a source; an account that is out of order becomes an error.
 pub fn in_order_of_hash<'a>(
     accounts: GenesisAccounts<'_, 'a>,
 ) -> impl Iterator<Item = Result<GenesisAccount<'a>, StateError>> {

@@ -1,9 +1,9 @@
-//! Several blocks that a layer takes as one.
+//! Groups: several blocks that a layer takes as one.
 //!
-//! A commitment costs most where tries are deep and blocks are small: many nodes change in every block. Taken
-//! together, the blocks of a group cost one commitment, and what changed and changed back costs nothing. Reads, write
-//! sets and undo records are still those of each block by itself: the group answers with what its earlier blocks wrote,
-//! and with the layer's head below.
+//! A commitment costs most where tries are deep and blocks are small: many nodes change in every block. The blocks of
+//! a group together cost one commitment, and a value that changes and changes back costs nothing. Reads, write sets
+//! and undo records are still those of each block by itself: the group answers reads from the writes of its earlier
+//! blocks, and from the layer's head below them.
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SessionCounters, SlotWrite,
@@ -19,15 +19,15 @@ use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Bytes of an account in memory, with its place in the map; an estimate.
+/// Bytes that a group counts for an account in memory, with its entry in the map; an estimate.
 const ACCOUNT_BYTES: usize = 384;
-/// Bytes that a group counts for a slot.
+/// Bytes that a group counts for a slot; an estimate.
 const SLOT_BYTES: usize = 192;
 
-/// Blocks under way that end with one commitment.
+/// Blocks in progress that end with one commitment.
 ///
-/// Good for layers whose content is a function of the state alone and whose undo records are plain [`UndoRecord`]s:
-/// rows and records are then the same as if each block had been taken by itself.
+/// For layers whose content is a function of the state alone and whose undo records are plain [`UndoRecord`]s: rows
+/// and records are then the same as if each block had been taken by itself.
 #[derive(Debug)]
 pub struct Group {
     merged: Arc<Mutex<Merged>>,
@@ -39,20 +39,20 @@ pub struct Group {
 /// A block of a group.
 #[derive(Debug)]
 pub struct GroupedBlock {
-    /// What the block changed.
+    /// The block's write set.
     pub writes: Arc<WriteSet>,
-    /// Its undo record.
+    /// The block's undo record.
     pub undo: Vec<u8>,
-    /// What it asked of the layer and of the blocks before it.
+    /// The counts of the block's calls to the layer and the earlier blocks.
     pub counters: SessionCounters,
 }
 
 impl Group {
-    /// A group on top of `parent`, which is the head of a layer on `store`, with no blocks yet.
+    /// Begins a group on top of `parent`, which must be the head of a layer on `store`. It has no blocks yet.
     ///
     /// # Errors
     ///
-    /// As [`StateLayer::begin`].
+    /// Those of [`StateLayer::begin`].
     pub fn begin(
         layer: Arc<dyn StateLayer>,
         store: Store,
@@ -64,13 +64,13 @@ impl Group {
         Ok(Self { merged: Arc::new(Mutex::new(merged)), store, number: parent.number })
     }
 
-    /// The next block. One at a time: [`Self::add`] it before there is another. If it is dropped instead, the
-    /// layer may have seen writes of it, and the group cannot go on.
+    /// Begins the next block. There can be one at a time: [`Self::add`] it before beginning another. If it is dropped
+    /// instead, the layer may have seen some of its writes, and the group cannot go on.
     pub fn session(&self) -> Session {
         Session::on(Box::new(GroupedSession(Arc::clone(&self.merged))))
     }
 
-    /// Adds a block that has been executed.
+    /// Adds an executed block.
     ///
     /// # Errors
     ///
@@ -85,17 +85,17 @@ impl Group {
         Ok(GroupedBlock { writes: Arc::new(writes), undo, counters })
     }
 
-    /// Bytes of memory that the group takes, more or less.
+    /// Bytes of memory that the group takes, estimated.
     pub fn bytes(&self) -> usize {
         self.merged.lock().bytes
     }
 
-    /// Ends the group. The outcome is that of all its blocks together, and so is its undo record: those of the blocks
-    /// came with each.
+    /// Ends the group. The outcome is that of all its blocks together, and so is its undo record; [`Self::add`] has
+    /// returned the record of each block.
     ///
     /// # Errors
     ///
-    /// If the layer fails, or a block is still under way.
+    /// If the layer fails, or a block is still in progress.
     pub fn finish(self) -> Result<Outcome, StateError> {
         let merged = Arc::into_inner(self.merged)
             .ok_or(StateError::Protocol("a group was finished while a block of it was under way"))?
@@ -106,7 +106,7 @@ impl Group {
     }
 }
 
-/// The layer's head and what the blocks so far made of it.
+/// The layer's head, and the merged changes of the group's blocks.
 #[derive(Debug)]
 struct Merged {
     layer: Arc<dyn StateLayer>,
@@ -121,7 +121,7 @@ struct MergedAccount {
     address: Option<Address>,
     before: Option<Account>,
     now: Option<Account>,
-    /// Whether the slots from before the group are gone.
+    /// Whether the slots from before the group were removed.
     wiped: bool,
     slots: B256Map<SlotWrite>,
 }
@@ -198,7 +198,7 @@ impl Merged {
     }
 }
 
-/// What all blocks together changed.
+/// Returns the merged changes of all blocks.
 fn write_set(
     layer: &mut dyn LayerSession,
     accounts: B256Map<MergedAccount>,
@@ -214,11 +214,11 @@ fn write_set(
         let slots = slots.into_values().filter(|s| is_change(wipe, s.before, s.after)).collect();
         merged.push(AccountWrite { hash, address, before, after: now, wipe, slots });
     }
-    // Codes of what was created and is gone again, too: undo leads back to the blocks in between.
+    // Codes of accounts that were created and removed again are kept, too: undo leads back to the blocks in between.
     Ok(WriteSet::of(merged, codes.into_iter().collect()))
 }
 
-/// One block of a group under way.
+/// One block of a group in progress.
 #[derive(Debug)]
 struct GroupedSession(Arc<Mutex<Merged>>);
 
@@ -269,7 +269,7 @@ impl LayerSession for GroupedSession {
         if known.slots.is_empty() {
             return Ok(true);
         }
-        // What the group knows of is zero now; is there anything else?
+        // All slots that the group knows are zero now; any other slot counts.
         let mut found = false;
         layer.slots(*hash, B256::ZERO, &mut |slot, _| {
             found = !known.slots.contains_key(&slot);
@@ -278,7 +278,7 @@ impl LayerSession for GroupedSession {
         Ok(found)
     }
 
-    /// Writes from the beginning: to the layer all blocks are one, of which it gets all writes or none.
+    /// Requests writes from the beginning: the layer sees all blocks as one, and needs all of its writes or none.
     fn wants(&self) -> Wants {
         let Wants { hints, writes_from } = self.0.lock().session.wants();
         Wants { hints, writes_from: writes_from.map(|_| 0) }

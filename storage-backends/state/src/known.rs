@@ -1,11 +1,11 @@
-//! What a block is going to touch, read before it runs.
+//! Block execution on state that was read ahead.
 //!
-//! Where that is told beforehand, a block needs its layer no more once all of it has been read: it runs on what was read,
-//! and the layer meanwhile works on what the block is going to leave.
+//! If a block's accesses are known beforehand, the block no longer needs its layer once all of them have been read. It
+//! runs on those values, and the layer meanwhile works on the changes that the block was announced to make.
 //!
 //! ```text
 //! Session::begin ──► Known::read ──► apply what the block leaves ──► finish             the layer, on any thread
-//!                         └────────► Known::session: run the block ──► into_writes      the same writes, or it was told wrong
+//!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
 
 use crate::{Access, Account, LayerSession, Outcome, Session, StateError, WriteSet};
@@ -15,7 +15,7 @@ use alloy_primitives::{
 };
 use std::sync::Arc;
 
-/// Accounts, slots and codes as they are before a block.
+/// The accounts, slots and codes that were read, as they are before a block.
 #[derive(Debug, Default)]
 pub struct Known {
     accounts: AddressMap<KnownAccount>,
@@ -26,16 +26,16 @@ pub struct Known {
 struct KnownAccount {
     account: Option<Account>,
     slots: HashMap<U256, U256>,
-    /// Whether it has any slot; `None` if the layer was not asked.
+    /// Whether the account has any slot; `None` if that was not looked up.
     has_storage: Option<bool>,
 }
 
 impl Known {
-    /// Reads all of this from a session in which nothing was written so far.
+    /// Reads all of `accesses` from a session in which nothing was written so far.
     ///
     /// # Errors
     ///
-    /// As [`Session::account`] and [`Session::slot`].
+    /// Those of [`Session::account`] and [`Session::slot`].
     pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self, StateError> {
         let mut known = Self::default();
         for access in accesses {
@@ -56,7 +56,7 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// As [`Session::code`]; [`StateError::Corrupt`] if it is not there.
+    /// Those of [`Session::code`]; [`StateError::Corrupt`] if the code is not there.
     pub fn read_code(&mut self, session: &mut Session, hash: B256) -> Result<Bytes, StateError> {
         let code = session
             .code(&hash)?
@@ -65,11 +65,11 @@ impl Known {
         Ok(code)
     }
 
-    /// Finds out whether an account has any slot, which only the creation of a contract asks.
+    /// Looks up whether an account has any slot, which only the creation of a contract needs.
     ///
     /// # Errors
     ///
-    /// As [`Session::has_storage`].
+    /// Those of [`Session::has_storage`].
     pub fn look_for_storage(
         &mut self,
         session: &mut Session,
@@ -80,7 +80,7 @@ impl Known {
         Ok(())
     }
 
-    /// An account before the block.
+    /// Returns an account as it was before the block; `None` if it did not exist.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Known {
         Ok(self.known(address)?.account)
     }
 
-    /// A slot before the block; zero where there is none.
+    /// Returns the value of a slot before the block; zero if it was not set.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ impl Known {
         }
     }
 
-    /// A block that runs on this and on nothing else. It has no outcome: what it changes is what
-    /// [`Session::into_writes`] says.
+    /// Begins a session that reads only these values. It has no outcome: [`Session::into_writes`] returns its
+    /// changes.
     pub fn session(self: &Arc<Self>) -> Session {
         Session::on(Box::new(KnownSession(Arc::clone(self))))
     }
@@ -138,7 +138,7 @@ impl Known {
     }
 }
 
-/// A block that runs on what is known.
+/// A session that reads only known values.
 #[derive(Debug)]
 struct KnownSession(Arc<Known>);
 

@@ -1,35 +1,36 @@
-//! One block under way in a layer.
+//! The interface of one block in progress in a layer.
 
 use crate::{Access, Account, AccountWrite, Outcome, PendingOutcome, StateError, WriteSet};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{fmt::Debug, sync::Arc};
 
-/// What a layer wants to know of a block before it ends.
+/// The calls that a layer wants to get before a block ends.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Wants {
     /// Whether [`LayerSession::hint`] does anything.
     pub hints: bool,
-    /// From how many changes of accounts on it gets writes as they come ([`LayerSession::stream_hashed`]); `None` for never.
+    /// Number of account changes from which on the layer gets writes as they come ([`LayerSession::stream_hashed`]);
+    /// `None` for never.
     pub writes_from: Option<usize>,
 }
 
-/// One block under way in a layer. Dropped it never happened.
+/// One block in progress in a layer. If it is dropped, the block never happened.
 ///
-/// Reads answer with the state *before the block*; a block's own writes are remembered by
-/// [`Session`](crate::Session). The caller passes each key with its hash so that it is hashed once.
+/// Reads return the state *before the block*; [`Session`](crate::Session) remembers a block's own writes. The caller
+/// passes each key with its hash, so that it is hashed once.
 pub trait LayerSession: Debug + Send {
-    /// The account before the block.
+    /// Reads an account as it was before the block; `None` if it did not exist.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged, or the layer failed before.
     fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
 
-    /// The value of a slot before the block.
+    /// Reads the value of a slot before the block.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     fn slot(
         &mut self,
         address: &Address,
@@ -38,7 +39,7 @@ pub trait LayerSession: Debug + Send {
         hash: &B256,
     ) -> Result<U256, StateError>;
 
-    /// Code by its hash.
+    /// Reads code by its hash.
     ///
     /// # Errors
     ///
@@ -49,38 +50,39 @@ pub trait LayerSession: Debug + Send {
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
 
-    /// What the layer wants to know before the block ends; asked once a block.
+    /// Returns the calls that the layer wants before the block ends. Called once a block.
     fn wants(&self) -> Wants {
         Wants::default()
     }
 
-    /// Something will be touched soon. Must return at once and must not fail.
+    /// Announces that a part of the state will be touched soon. Must return at once and must not fail.
     fn hint(&mut self, access: Access) {
         let _ = access;
     }
 
-    /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again, merged, in
-    /// [`Self::finish`]. Keys come with the hashes that reading them has cost already. `before` values are not set, a
-    /// value may be what it was before, and a `wipe` may concern an account without slots.
+    /// Passes the finalised writes of one transaction, in order. A layer may work on them at once; they come again,
+    /// merged, in [`Self::finish`]. Keys come with their hashes, which are known from reading them. `before` values
+    /// are not set, a value may be the same as before, and a `wipe` may concern an account without slots.
     ///
-    /// The first call comes when the block has made [`Wants::writes_from`] changes, or an intermediate root is asked
-    /// for; it brings all of them, and each later one those of a transaction. A block may end before it.
+    /// The first call comes when the block has made [`Wants::writes_from`] changes, or an intermediate root is
+    /// requested. It brings all changes so far, and each later call those of one transaction. A block may end before
+    /// the first call.
     ///
     /// # Errors
     ///
-    /// If the layer fails at them.
+    /// If the layer fails to apply them.
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
         drop(writes);
         Ok(())
     }
 
-    /// The state root after everything applied so far, for receipts before Byzantium (EIP-658): `None` if
-    /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
-    /// the block); its `before` values are not set, and a `wipe` may concern an account without slots. A layer that
-    /// was told by [`Self::stream_hashed`] is not told again: for it there is nothing in `since_last`.
+    /// Returns the state root after everything applied so far, for receipts before Byzantium (EIP-658); `None` if the
+    /// layer cannot compute it cheaply. `since_last` holds the changes since the last call (or the start of the
+    /// block); its `before` values are not set, and a `wipe` may concern an account without slots. For a layer that
+    /// got the changes through [`Self::stream_hashed`], `since_last` is empty.
     ///
     /// # Errors
     ///
@@ -90,8 +92,8 @@ pub trait LayerSession: Debug + Send {
         Ok(None)
     }
 
-    /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
-    /// until the outcome is accepted.
+    /// Ends the block: computes the commitment and the batch. Nothing is durable yet, and the layer stays at the
+    /// parent until the outcome is accepted.
     ///
     /// # Errors
     ///
@@ -104,7 +106,7 @@ pub trait LayerSession: Debug + Send {
     ///
     /// # Errors
     ///
-    /// As [`Self::finish`], as far as it is known by then; the rest comes with the outcome.
+    /// Those of [`Self::finish`] that are known at once; later errors come with the outcome.
     fn finish_later(
         self: Box<Self>,
         writes: Arc<WriteSet>,

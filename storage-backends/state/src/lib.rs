@@ -1,4 +1,4 @@
-//! The seam of polytrie: what a state layer is.
+//! The seam of polytrie: the interface of a state layer.
 //!
 //! A layer keeps accounts, slots and code and authenticates them with a [`Commitment`]. It is opened on a
 //! [`Store`](polytrie_kv::Store) and driven block by block:
@@ -12,12 +12,12 @@
 //! layer.undo(record) ──► Outcome           one block back
 //! ```
 //!
-//! A session or an outcome that is dropped never happened.
+//! If a session or an outcome is dropped, the block never happened.
 //!
-//! [`Session`] is the same for every layer: it merges the writes of the block's transactions into one
-//! [`WriteSet`] (deduplicated, sorted by hashed key, free of no-ops, "wipe, then set"), so that no layer can
-//! get that wrong. A new layer implements three traits: [`StateLayer`], [`LayerSession`] for a block under way, and
-//! [`StateReader`] for reads beside it.
+//! [`Session`] is the same for every layer: it merges the writes of the block's transactions into one [`WriteSet`]
+//! (deduplicated, sorted by hashed key, free of no-ops, "wipe, then set"), so that no layer can get that wrong. A new
+//! layer implements three traits: [`StateLayer`], [`LayerSession`] for a block in progress, and [`StateReader`] for
+//! reads beside it.
 
 mod access;
 mod account;

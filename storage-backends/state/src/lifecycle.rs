@@ -1,13 +1,13 @@
-//! Keeping a layer in order: one block under way at a time, and none after a failure.
+//! The life cycle of a layer: one block in progress at a time, and none after a failure.
 
 use crate::{CheckReport, HeadChange, Proposal, StateError, UndoRecord, WriteSet};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::{collections::VecDeque, sync::Arc};
 
-/// The order in which a layer may be driven, written once for all of them.
+/// The order in which a layer's methods may be called, enforced in one place for all layers.
 ///
-/// A layer has one and asks it before every call. Whatever is to move the head begins here, and is a [`Proposal`] from
+/// A layer has one and checks it before every call. Any change of the head begins here, and is a [`Proposal`] from
 /// then on:
 ///
 /// ```text
@@ -16,11 +16,11 @@ use std::{collections::VecDeque, sync::Arc};
 ///                    └── dropped ────┴── dropped ────────► idle
 /// ```
 ///
-/// A layer that computes commitments behind the blocks says how many may wait ([`Self::with_depth`]); a block of it
-/// may also end with [`Proposal::wait`], after which the next one begins.
+/// A layer that computes commitments behind the blocks sets how many blocks may wait ([`Self::with_depth`]). Such a
+/// block may also end with [`Proposal::wait`], after which the next one begins.
 ///
-/// A layer that finds its state damaged opens nevertheless ([`Self::opened`]): it can be checked, which says what is
-/// damaged, and filled anew; everything else fails.
+/// A layer that finds its stored state damaged opens nevertheless ([`Self::opened`]). It can be checked, which
+/// reports the damage, and filled again; every other call fails.
 #[derive(Debug)]
 pub struct Lifecycle {
     store: Store,
@@ -32,32 +32,33 @@ pub struct Lifecycle {
 struct State {
     /// The proposals that are neither accepted nor void, oldest first, by their numbers.
     open: VecDeque<u64>,
-    /// How far the newest of them is.
+    /// The phase of the newest open proposal.
     phase: Phase,
-    /// Whether proposals on top of those that are open were discarded: memory goes back when the last of these is settled.
+    /// Whether proposals on top of the open ones were discarded. Memory is rolled back when the last open one is
+    /// settled.
     is_void_above: bool,
     /// Number of the last proposal.
     last: u64,
     failure: Option<StateError>,
-    /// Why the state cannot be used, if what was found is damaged.
+    /// The damage of the stored state, for which it cannot be used.
     damage: Option<StateError>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// There is none.
+    /// No proposal is open.
     #[default]
     Idle,
-    /// Under way.
+    /// The newest proposal is in progress.
     Started,
-    /// Ended; the next one may begin.
+    /// The newest proposal has ended, and the next one may begin.
     Waiting,
-    /// Ended; nothing begins before it is settled.
+    /// The newest proposal has ended, and nothing begins before it is settled.
     Finished,
 }
 
 impl State {
-    /// Forgets this proposal and those on top of it.
+    /// Removes this proposal and those on top of it.
     fn close_from(&mut self, position: usize) {
         self.open.truncate(position);
         self.phase = if self.open.is_empty() { Phase::Idle } else { Phase::Waiting };
@@ -66,22 +67,22 @@ impl State {
 }
 
 impl Lifecycle {
-    /// The life of a layer on `store`; idle at first.
+    /// Creates the life cycle of a layer on `store`, with no proposal.
     pub fn new(store: Store) -> Arc<Self> {
         Self::with_depth(store, 0)
     }
 
-    /// The life of a layer with this many blocks that may be started on top of one that waits.
+    /// Creates the life cycle of a layer in which this many blocks may begin on top of a waiting one.
     pub fn with_depth(store: Store, depth: usize) -> Arc<Self> {
         Arc::new(Self { store, depth, state: Mutex::default() })
     }
 
-    /// The life of a layer, and what it `read` of its store; if that is damaged, what it holds instead until it is filled
-    /// anew.
+    /// Creates the life cycle of a layer, and returns what was `read` from its store. If that is damaged, returns
+    /// `empty` instead, which the layer holds until it is filled again.
     ///
     /// # Errors
     ///
-    /// If reading failed for another reason than damage, or as `empty`.
+    /// If reading failed for another reason than damage, and any error of `empty`.
     pub fn opened<T>(
         store: Store,
         read: Result<T, StateError>,
@@ -98,17 +99,17 @@ impl Lifecycle {
         Ok((life, found))
     }
 
-    /// Whether the layer may be driven any further.
+    /// Checks that the layer may be used.
     ///
     /// # Errors
     ///
-    /// [`StateError::Poisoned`] if the store or the layer failed before; the damage, if what was found is damaged.
+    /// [`StateError::Poisoned`] if the store or the layer failed before; the damage, if the stored state is damaged.
     pub fn ready(&self) -> Result<(), StateError> {
         self.fillable()?;
         self.state.lock().damage.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether the layer may be filled: damage goes with what was there before.
+    /// Checks that the layer may be filled, which is possible even if the stored state is damaged.
     ///
     /// # Errors
     ///
@@ -119,16 +120,16 @@ impl Lifecycle {
         failure.map_or(Ok(()), |failure| Err(StateError::Poisoned(Box::new(failure))))
     }
 
-    /// The layer was filled: what was damaged is gone.
+    /// Notes that the layer was filled, which removes any damage.
     pub fn filled(&self) {
         self.state.lock().damage = None;
     }
 
-    /// All that a check can say of a state that was found damaged; `None` if it was not.
+    /// Returns the report of a check if the stored state was found damaged; else `None`.
     ///
     /// # Errors
     ///
-    /// As [`Self::fillable`].
+    /// Those of [`Self::fillable`].
     pub fn damage(&self) -> Result<Option<CheckReport>, StateError> {
         self.fillable()?;
         let damage = self.state.lock().damage.clone();
@@ -139,12 +140,13 @@ impl Lifecycle {
         }))
     }
 
-    /// A block or an undo begins; `change` is what becomes of the layer when that is accepted, or dropped at any moment.
+    /// Begins a block or an undo. `change` decides what happens to the layer's memory when the proposal is accepted
+    /// or dropped.
     ///
     /// # Errors
     ///
-    /// As [`Self::ready`]; [`StateError::Protocol`] if the last one is neither accepted nor discarded, or too many
-    /// blocks wait.
+    /// Those of [`Self::ready`]; [`StateError::Protocol`] if the last proposal is neither accepted nor discarded, or
+    /// too many blocks wait.
     pub fn begin<C: HeadChange>(self: &Arc<Self>, change: C) -> Result<Proposal<C>, StateError> {
         self.ready()?;
         let mut state = self.state.lock();
@@ -162,11 +164,11 @@ impl Lifecycle {
         Ok(Proposal::new(Arc::clone(self), number, change))
     }
 
-    /// An undo begins, in a layer whose records are plain [`UndoRecord`]s: what it changes, too.
+    /// Begins an undo in a layer whose records are plain [`UndoRecord`]s. Returns the writes that it makes, too.
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`]; [`StateError::Corrupt`] if `record` is damaged.
+    /// Those of [`Self::begin`]; [`StateError::Corrupt`] if `record` is damaged.
     pub fn begin_undo<C: HeadChange>(
         self: &Arc<Self>,
         record: &[u8],
@@ -182,11 +184,11 @@ impl Lifecycle {
         Ok((self.begin(change)?, record.into_writes()))
     }
 
-    /// Whether nothing that has ended waits to be accepted, for what must not happen meanwhile.
+    /// Checks that no ended block waits to be accepted, for actions that are not allowed meanwhile.
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if something does.
+    /// [`StateError::Protocol`] if a block waits.
     pub fn settled(&self) -> Result<(), StateError> {
         let state = self.state.lock();
         let under_way = usize::from(state.phase == Phase::Started);
@@ -196,14 +198,14 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Notes a failure after which the layer must not go on (a worker that died, memory and store that
-    /// disagree) and hands it back. The first one is kept.
+    /// Notes a failure after which the layer must not go on (a worker thread that died, memory and store that
+    /// disagree) and returns it. Only the first failure is kept.
     pub fn poison(&self, failure: StateError) -> StateError {
         self.state.lock().failure.get_or_insert_with(|| failure.clone());
         failure
     }
 
-    /// Whether this proposal is the one under way.
+    /// Checks that this proposal is the one in progress.
     pub(crate) fn check(&self, number: u64) -> Result<(), StateError> {
         self.ready()?;
         let state = self.state.lock();
@@ -213,25 +215,25 @@ impl Lifecycle {
         Err(StateError::Protocol("a block was continued after it had been discarded"))
     }
 
-    /// This proposal, which is under way, has ended.
+    /// Ends this proposal, which must be in progress.
     pub(crate) fn end(&self, number: u64, may_wait: bool) -> Result<(), StateError> {
         self.check(number)?;
         self.state.lock().phase = if may_wait { Phase::Waiting } else { Phase::Finished };
         Ok(())
     }
 
-    /// How many proposals this one stands on; `None` if it is void.
+    /// Returns how many open proposals are below this one; `None` if it is void.
     pub(crate) fn below(&self, number: u64) -> Option<usize> {
         self.state.lock().open.iter().position(|open| *open == number)
     }
 
-    /// Whether this proposal, the oldest one, is all that is left below others that were discarded.
+    /// Whether this proposal, the oldest one, is the only open one, and others on top of it were discarded.
     pub(crate) fn is_last_below_void(&self) -> bool {
         let state = self.state.lock();
         state.is_void_above && state.open.len() == 1
     }
 
-    /// The oldest proposal is accepted.
+    /// Notes that the oldest proposal was accepted.
     pub(crate) fn accepted(&self) {
         let mut state = self.state.lock();
         state.open.pop_front();
@@ -240,7 +242,7 @@ impl Lifecycle {
         }
     }
 
-    /// This proposal and those on top of it are void.
+    /// Notes that this proposal and those on top of it are void.
     pub(crate) fn discarded(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(position) = state.open.iter().position(|open| *open == number) {
@@ -260,7 +262,7 @@ mod tests {
         Lifecycle::with_depth(Store::memory(&[CODE_TABLE]).unwrap(), depth)
     }
 
-    /// Notes what becomes of a proposal, and fails at it if asked to.
+    /// A head change that notes each call, and fails on request.
     #[derive(Debug, Clone, Default)]
     struct Notes {
         name: &'static str,
@@ -334,7 +336,7 @@ mod tests {
         finish(second).accept().unwrap();
         fourth.check().unwrap();
         assert_eq!(notes.take(), ["accept a", "accept b"]);
-        // With the oldest one all are void.
+        // With the oldest proposal, all are void.
         drop(third);
         assert_eq!(notes.take(), ["discard c"]);
         assert!(matches!(fourth.check(), Err(StateError::Protocol(_))));
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(notes.take(), ["accept a", "discard a"]);
     }
 
-    /// A block that is dropped while others wait below it: they stand, and memory goes back to the last of them.
+    /// A block is dropped while others wait below it: they stay, and memory is rolled back to the last of them.
     #[test]
     fn what_waits_below_stands() {
         let (life, notes) = (lifecycle(2), Notes::default());

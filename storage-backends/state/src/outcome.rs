@@ -1,10 +1,10 @@
-//! What a block amounts to in a layer.
+//! The outcome of a block in a layer.
 
 use crate::{Commitment, StateError, Unaccepted, Witness};
 use polytrie_kv::{Batch, Store};
 
-/// What a block (or undoing one) amounts to in a layer, which stays at the parent until this is accepted. Dropped it
-/// never happened.
+/// The outcome of a block, or of undoing one. The layer stays at the parent until it is accepted. If it is dropped,
+/// the block never happened.
 ///
 /// The chain adds its own rows to `batch`, and ends with [`Self::write`].
 #[derive(Debug)]
@@ -12,44 +12,45 @@ use polytrie_kv::{Batch, Store};
 pub struct Outcome {
     /// The commitment after the block.
     pub commitment: Commitment,
-    /// What the layer wants written, to be merged with the chain's own rows into one atomic write.
+    /// The rows that the layer writes, to be merged with the chain's rows into one atomic write.
     pub batch: Batch,
-    /// What [`StateLayer::undo`](crate::StateLayer::undo) needs to take the block back; empty in the outcome of an undo.
+    /// The record that [`StateLayer::undo`](crate::StateLayer::undo) needs to undo the block; empty in the
+    /// outcome of an undo.
     pub undo: Vec<u8>,
-    /// What the block needs of the state before it, if it was started with [`Stateless`](crate::Stateless).
+    /// The block's witness of the state before it, if it was begun with [`Stateless`](crate::Stateless).
     pub witness: Option<Witness>,
-    /// What moves the layer's head.
+    /// The proposal, which moves the layer's head.
     pub proposal: Box<dyn Unaccepted>,
 }
 
 impl Outcome {
-    /// Writes the batch in one atomic write and goes on from it.
+    /// Writes the batch in one atomic write, and accepts the outcome.
     ///
     /// # Errors
     ///
-    /// If the store fails, or as [`Self::accept`].
+    /// If the store fails, and those of [`Self::accept`].
     pub fn write(mut self, store: &Store) -> Result<Commitment, StateError> {
         store.write(std::mem::take(&mut self.batch))?;
         self.accept()
     }
 
-    /// The batch has been written to the store: the layer goes on from it. Outcomes of blocks that wait are accepted in
-    /// their order.
+    /// Moves the layer's head, after the batch has been written to the store. Outcomes of waiting blocks are accepted
+    /// in their order.
     ///
     /// # Errors
     ///
     /// [`StateError::Poisoned`] if the store or the layer failed before; [`StateError::Protocol`] if a block below is
-    /// not accepted yet or was discarded; or if the layer cannot follow, after which it is poisoned.
+    /// not accepted yet or was discarded; or if the layer's memory cannot follow, after which it is poisoned.
     pub fn accept(self) -> Result<Commitment, StateError> {
         self.proposal.accept()?;
         Ok(self.commitment)
     }
 
-    /// What dropping it does, for who wants to know that it went well. Blocks on top of it are void, too.
+    /// Discards the block like dropping the outcome does, and reports errors. Blocks on top of it are void, too.
     ///
     /// # Errors
     ///
-    /// If the layer failed before, or cannot go back.
+    /// If the layer failed before, or cannot roll back its memory.
     pub fn discard(self) -> Result<(), StateError> {
         self.proposal.discard()
     }

@@ -1,15 +1,15 @@
-//! Blocks whose commitment is still being computed.
+//! Outcomes whose commitment is still being computed.
 
 use crate::{Outcome, StateError};
 use std::fmt::Debug;
 
-/// The outcome of a block whose commitment is still being computed. Dropped the block never happened, nor those on top
-/// of it.
+/// The outcome of a block whose commitment is still being computed. If it is dropped, neither the block nor those on
+/// top of it happened.
 pub trait PendingOutcome: Debug + Send {
-    /// Whether [`Self::resolve`] will return without waiting for a worker.
+    /// Whether [`Self::resolve`] will return without waiting for a worker thread.
     fn is_ready(&self) -> bool;
 
-    /// Waits for the commitment. To be called when every block before has been accepted.
+    /// Waits for the commitment. Must be called only after every earlier block has been accepted.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ pub trait PendingOutcome: Debug + Send {
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError>;
 }
 
-/// It is there at once.
+/// A finished outcome needs no waiting.
 impl PendingOutcome for Outcome {
     fn is_ready(&self) -> bool {
         true

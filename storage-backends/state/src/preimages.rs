@@ -1,17 +1,17 @@
-//! Addresses and slots by their hashes, for who needs more than hashes: a dump of the state by address, and a layer whose
-//! keys are made of addresses and slots themselves.
+//! The table of addresses and slots by their hashes, for a dump of the state by address, and for a layer whose keys
+//! are made of addresses and slots themselves.
 //!
-//! Rows are true whatever the state is, so they are never deleted. The table belongs to the store of the chain; a layer
-//! that needs it says so ([`StateLayer::needs_preimages`](crate::StateLayer::needs_preimages)).
+//! Rows are true whatever the state is, so they are never deleted. The table belongs to the chain's store; a layer
+//! declares that it needs the table with [`StateLayer::needs_preimages`](crate::StateLayer::needs_preimages).
 
 use crate::{StateError, WriteSet};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Read, Table};
 
-/// Keccak-256 → the address (20 bytes) or slot (32 bytes, big-endian) it is of.
+/// The table of preimages: Keccak-256 → the address (20 bytes) or slot (32 bytes, big-endian) that it is the hash of.
 pub const PREIMAGE_TABLE: Table = Table::new(48, "Preimages", 32);
 
-/// The address that has this hash, if it is kept.
+/// Reads the address with this hash; `None` if it is not in the table.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub fn read_address(store: &dyn Read, hash: &B256) -> Result<Option<Address>, St
     Address::try_from(row.as_slice()).map(Some).map_err(|_| damaged(hash))
 }
 
-/// The slot that has this hash, if it is kept.
+/// Reads the slot with this hash; `None` if it is not in the table.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ fn damaged(hash: &B256) -> StateError {
     StateError::Corrupt(format!("what the hash {hash} is of is damaged"))
 }
 
-/// Adds the accounts and slots that a block adds to the state.
+/// Adds the preimages of the accounts and slots that a block adds to the state.
 pub fn put_preimages(batch: &mut Batch, writes: &WriteSet) {
     for write in writes.accounts() {
         if let (None, Some(_), Some(address)) = (&write.before, &write.after, &write.address) {

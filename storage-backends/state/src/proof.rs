@@ -1,4 +1,4 @@
-//! Proofs, whatever the layer.
+//! The common type of proofs, whatever the layer.
 
 use crate::{Account, StateError};
 use alloy_primitives::{Address, B256, U256};
@@ -10,42 +10,42 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// no layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// Name of the layer that made it.
+    /// Name of the layer that made the proof.
     pub layer: String,
-    /// The layer's own form; for canonical layers that of `eth_getProof` (EIP-1186).
+    /// The proof in the layer's own form; for canonical layers that of `eth_getProof` (EIP-1186).
     pub proof: serde_json::Value,
 }
 
 impl Proof {
-    /// The proof of a layer, from the form that this defines.
+    /// Creates a proof of a layer from the form that the layer defines.
     ///
     /// # Errors
     ///
-    /// If that does not serialise.
+    /// If the form does not serialise.
     pub fn of(layer: &str, form: &impl Serialize) -> Result<Self, StateError> {
         let proof = serde_json::to_value(form)
             .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
         Ok(Self { layer: layer.to_owned(), proof })
     }
 
-    /// The proof in the form of a layer.
+    /// Decodes the proof into the form of a layer.
     ///
     /// # Errors
     ///
-    /// [`ProofError::Malformed`] if it is not of that form.
+    /// [`ProofError::Malformed`] if it does not have that form.
     pub fn form<T: DeserializeOwned>(&self) -> Result<T, ProofError> {
         serde_json::from_value(self.proof.clone())
             .map_err(|error| ProofError::Malformed(error.to_string()))
     }
 }
 
-/// What a proof of an account and slots proves.
+/// The facts that a proof of an account and slots proves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proven {
-    /// The account asked for.
+    /// The address of the proven account.
     pub address: Address,
-    /// Whether it exists; if not, the other fields are those of an empty account.
+    /// Whether the account exists; if not, the other fields are those of an empty account.
     pub exists: bool,
     /// Nonce.
     pub nonce: u64,
@@ -53,16 +53,16 @@ pub struct Proven {
     pub balance: U256,
     /// Keccak-256 of the code.
     pub code_hash: B256,
-    /// The slots asked for, with their values; zero where there is none.
+    /// The proven slots with their values; zero if a slot is not set.
     pub slots: Vec<(U256, U256)>,
 }
 
 impl Proven {
-    /// The account, if there is one, and the values of `slots`, in this order.
+    /// Returns the account, if it exists, and the values of `slots`, in this order.
     ///
     /// # Errors
     ///
-    /// If something else was asked for when the proof was made.
+    /// If the proof was made for another address or other slots.
     pub fn answer(
         self,
         address: &Address,
@@ -77,7 +77,7 @@ impl Proven {
     }
 }
 
-/// Why a proof does not hold.
+/// The reason why a proof is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The proof is not of the form its layer defines.

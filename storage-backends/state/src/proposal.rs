@@ -1,13 +1,13 @@
-//! What is to move the head of a layer: a block, or the way back from one, until it is accepted or void.
+//! Proposals to move the head of a layer: a block, or the undo of one, until it is accepted or void.
 
 use crate::{Commitment, Lifecycle, Outcome, StateError};
 use polytrie_kv::Batch;
 use std::{fmt::Debug, sync::Arc};
 
-/// What becomes of a layer's memory with a [`Proposal`]. What only that decides belongs into it: it goes when the
-/// proposal does, and where there is nothing else, nothing has to be done.
+/// The change of a layer's memory that a [`Proposal`] controls. State that belongs to the proposal alone should be a
+/// field of it: it is dropped with the proposal, and then nothing needs to be implemented.
 pub trait HeadChange: Debug + Send + 'static {
-    /// The store has the change: the head moves, and memory follows.
+    /// Moves the head in memory, after the store has the change.
     ///
     /// # Errors
     ///
@@ -16,28 +16,28 @@ pub trait HeadChange: Debug + Send + 'static {
         Ok(())
     }
 
-    /// Whatever was computed beyond the head is void, however far it came: memory goes back to the head.
+    /// Rolls memory back to the head: whatever was computed beyond it is void, however far the computation came.
     ///
     /// # Errors
     ///
-    /// If it cannot. The layer is poisoned then.
+    /// If memory cannot be rolled back. The layer is poisoned then.
     fn discard(&mut self) -> Result<(), StateError> {
         Ok(())
     }
 }
 
-/// For a layer that keeps nothing in memory.
+/// The change of a layer that keeps nothing in memory.
 impl HeadChange for () {}
 
-/// A block, or the way back from one, from [`Lifecycle::begin`] until its [`Outcome`] is accepted. Dropped before that it
-/// never happened.
+/// A block, or the undo of one, from [`Lifecycle::begin`] until its [`Outcome`] is accepted. If it is dropped before,
+/// it never happened.
 #[derive(Debug)]
 pub struct Proposal<C: HeadChange> {
-    /// What becomes of the layer.
+    /// The change of the layer's memory.
     pub change: C,
     lifecycle: Arc<Lifecycle>,
     number: u64,
-    /// Whether the next one may have begun.
+    /// Whether the next proposal may have begun.
     waits: bool,
     is_settled: bool,
 }
@@ -47,31 +47,31 @@ impl<C: HeadChange> Proposal<C> {
         Self { change, lifecycle, number, waits: false, is_settled: false }
     }
 
-    /// Whether it is still under way.
+    /// Checks that the proposal is in progress.
     ///
     /// # Errors
     ///
-    /// As [`Lifecycle::ready`]; [`StateError::Protocol`] if a block below it was discarded.
+    /// Those of [`Lifecycle::ready`]; [`StateError::Protocol`] if a block below it was discarded.
     pub fn check(&self) -> Result<(), StateError> {
         self.lifecycle.check(self.number)
     }
 
-    /// The block has ended, and its outcome will be known later: the next one may begin.
+    /// Ends the block while its outcome is still being computed: the next one may begin.
     ///
     /// # Errors
     ///
-    /// As [`Self::check`].
+    /// Those of [`Self::check`].
     pub fn wait(&mut self) -> Result<(), StateError> {
         self.lifecycle.end(self.number, true)?;
         self.waits = true;
         Ok(())
     }
 
-    /// The outcome is known.
+    /// Ends the proposal with its outcome.
     ///
     /// # Errors
     ///
-    /// As [`Self::check`].
+    /// Those of [`Self::check`].
     pub fn finish(
         self,
         commitment: Commitment,
@@ -92,7 +92,7 @@ impl<C: HeadChange> Proposal<C> {
     fn discard_once(&mut self) -> Result<(), StateError> {
         self.is_settled = true;
         let life = &self.lifecycle;
-        // Blocks that wait below stand. When they are settled, memory goes back to the last of them.
+        // Waiting blocks below this one stay. When they are settled, memory is rolled back to the last of them.
         let discarded = match life.below(self.number) {
             Some(0) => life
                 .fillable()
@@ -107,26 +107,26 @@ impl<C: HeadChange> Proposal<C> {
 impl<C: HeadChange> Drop for Proposal<C> {
     fn drop(&mut self) {
         if !self.is_settled {
-            // If it fails, the layer is poisoned, and whatever comes next says why.
+            // If this fails, the layer is poisoned, and later calls return the reason.
             let _ = self.discard_once();
         }
     }
 }
 
-/// A [`Proposal`] with an outcome, whatever the layer.
+/// A [`Proposal`] with an outcome, without the type of its layer.
 pub trait Unaccepted: Debug + Send {
     /// See [`Outcome::accept`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Outcome::accept`].
     fn accept(self: Box<Self>) -> Result<(), StateError>;
 
     /// See [`Outcome::discard`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Outcome::discard`].
     fn discard(self: Box<Self>) -> Result<(), StateError>;
 }
 

@@ -1,26 +1,26 @@
-//! Reading a layer at one block, whatever happens to it later.
+//! The interface for reading a layer at one block, unaffected by later blocks.
 
 use crate::{Account, StateError};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::fmt::Debug;
 
-/// Reads at one block, shared between threads.
+/// A reader of the state at one block, shared between threads.
 pub trait StateReader: Debug + Send + Sync {
-    /// The account.
+    /// Reads an account; `None` if it does not exist.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError>;
 
-    /// The value of a slot; zero where there is none.
+    /// Reads the value of a slot; zero if it is not set.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError>;
 
-    /// Code by its hash.
+    /// Reads code by its hash.
     ///
     /// # Errors
     ///

@@ -1,25 +1,26 @@
-//! How a layer's undo records are read.
+//! The decoding of a layer's undo records.
 
 use crate::{StateError, UndoRecord, UndoSteps, WriteSet, layer::SlotVisit, visit_wiped};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 
-/// What a layer's undo records say. Without a method of its own they are plain [`UndoRecord`]s ([`PlainRecords`]).
+/// A decoder of a layer's undo records. By default they are plain [`UndoRecord`]s ([`PlainRecords`]).
 pub trait UndoRecords {
-    /// The steps in which a block is taken back; `rows` is the store that the record is in. More than one only if the
-    /// block wiped a large contract; records that hold everything else have one ([`UndoSteps::one`]).
+    /// Returns the steps in which a block is undone; `rows` is the store that holds the record. There is more
+    /// than one step only if the block wiped a large contract; a record that holds everything has one
+    /// ([`UndoSteps::one`]).
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if `record` or what belongs to it is damaged, or if the store fails.
+    /// [`StateError::Corrupt`] if `record` or its rows in the store are damaged, or if the store fails.
     fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
         UndoSteps::of(record, rows)
     }
 
-    /// What taking a block back changes in accounts and slots: with it, reads at the head tell the state at earlier
-    /// blocks. Of each account that changed, or of which a slot did, what it was before the block; of a wiped one all
-    /// its slots, unless [`WriteSet::apart`] says where they are. `before` values need not be set. `rows` is the store at
-    /// that block or a later one of the same branch.
+    /// Returns the changes of accounts and slots that undo a block. With them, reads at the head give the state
+    /// at earlier blocks. They hold the former value of each account that changed or has a changed slot, and all
+    /// slots of a wiped account, unless [`WriteSet::apart`] says where they are. `before` values need not be set.
+    /// `rows` is the store at that block or a later one of the same branch.
     ///
     /// # Errors
     ///
@@ -29,12 +30,13 @@ pub trait UndoRecords {
         Ok(UndoRecord::decode(record)?.into_writes())
     }
 
-    /// Visits the slots that [`Self::writes`] does not list, in order of their hash, beginning at `from`: those of an
-    /// account for which [`WriteSet::apart`] gives this number. `rows` is as there.
+    /// Visits the slots that [`Self::writes`] does not list, in order of their hash, beginning at `from`. `apart` is
+    /// the number that [`WriteSet::apart`] returns for an account, and the account's hash. `rows` is as in
+    /// [`Self::writes`].
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or as `visit`.
+    /// If the store fails or is damaged, and any error of `visit`.
     fn slots_apart(
         &self,
         rows: &dyn Read,
@@ -46,7 +48,7 @@ pub trait UndoRecords {
     }
 }
 
-/// Records that are [`UndoRecord`]s.
+/// The decoder of records that are plain [`UndoRecord`]s.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRecords;
 

@@ -1,4 +1,4 @@
-//! Scanning a table with the errors of a layer.
+//! Scans of a table with the errors of a layer.
 
 use crate::{SlotVisit, StateError};
 use polytrie_kv::{KeyRange, Read, Table};
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 ///
-/// If the store fails, or as `visit`.
+/// If the store fails, and any error of `visit`.
 pub fn scan(
     store: &dyn Read,
     table: Table,
@@ -25,11 +25,11 @@ pub fn scan(
     failed.map_or(Ok(()), Err)
 }
 
-/// Whether a walk through the slots of an account comes to one.
+/// Whether a walk through the slots of an account finds one.
 ///
 /// # Errors
 ///
-/// As the walk.
+/// Those of the walk.
 pub fn any_slot(
     walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
 ) -> Result<bool, StateError> {

@@ -1,5 +1,5 @@
-//! Small files that say what a directory holds: JSON that people can read, with a checksum, so that a changed digit is
-//! found and not believed.
+//! Small files that describe a directory: readable JSON with a checksum, so that a changed digit is found and not
+//! believed.
 
 use alloy_primitives::{B256, keccak256};
 use serde::{Serialize, de::DeserializeOwned};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 /// The field that holds the checksum.
 const CHECKSUM: &str = "checksum";
 
-/// The fields of a file by name, so that neither their order nor white space counts.
+/// The fields of a file by name, so that neither their order nor white space matters.
 type Fields = BTreeMap<String, Value>;
 
-/// The content of a file for a value that is a JSON object, with its checksum.
+/// Encodes a value, which must be a JSON object, as the content of a file with a checksum.
 ///
 /// # Errors
 ///
-/// If the value is no object.
+/// If the value is not an object.
 pub fn seal(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut fields: Fields = serde_json::from_value(serde_json::to_value(value)?)?;
     let sum = checksum(&fields)?;
@@ -26,11 +26,11 @@ pub fn seal(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The value of a file that [`seal`] made.
+/// Decodes a file that [`seal`] made.
 ///
 /// # Errors
 ///
-/// In words what is wrong with it.
+/// A text that says what is wrong with the file.
 pub fn unseal<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     let mut fields: Fields = serde_json::from_slice(text).map_err(|e| e.to_string())?;
     let sum = fields.remove(CHECKSUM).ok_or("it has no checksum")?;

@@ -1,4 +1,4 @@
-//! One block under way, the same for every layer.
+//! Sessions: one block in progress, the same for every layer.
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
@@ -11,57 +11,58 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
+/// One block in progress: reads see the block's own writes, and writes are merged into one [`WriteSet`].
 #[derive(Debug)]
 pub struct Session {
     layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
-    /// Changes of accounts until the layer is told of each by hash; `None` if it never is.
+    /// Number of account changes until the layer gets each change by hash; `None` if it never does.
     until_streamed: Option<usize>,
-    /// Changes since the last intermediate root; only kept when roots are asked for, and the layer is not told by hash.
+    /// The changes since the last intermediate root; only kept if roots are requested and the layer does not get
+    /// changes by hash.
     since_last_root: Option<WriteSet>,
-    /// Whether the layer was asked for such a root.
+    /// Whether the layer was asked for an intermediate root.
     roots_asked: bool,
 }
 
-/// A finished block whose commitment may still be under way.
+/// A finished block whose commitment may still be in computation.
 #[derive(Debug)]
 pub struct FinishedLater {
-    /// Commitment, write batch and undo record, when they are there.
+    /// The commitment, write batch and undo record, once they are computed.
     pub outcome: Box<dyn PendingOutcome>,
-    /// What the block changed.
+    /// The block's write set.
     pub writes: Arc<WriteSet>,
-    /// What it asked of the layer; zeros if that was not counted.
+    /// The counts of the block's calls to the layer; zeros if they were not counted.
     pub counters: SessionCounters,
 }
 
 /// A finished block, not durable yet.
 #[derive(Debug)]
 pub struct Finished {
-    /// Commitment, write batch and undo record.
+    /// The commitment, write batch and undo record.
     pub outcome: Outcome,
-    /// What the block changed.
+    /// The block's write set.
     pub writes: WriteSet,
-    /// What it asked of the layer; zeros if that was not counted.
+    /// The counts of the block's calls to the layer; zeros if they were not counted.
     pub counters: SessionCounters,
 }
 
 impl Session {
-    /// Starts a block on top of `parent`.
+    /// Begins a block on top of `parent`.
     ///
     /// # Errors
     ///
-    /// As [`StateLayer::begin`].
+    /// Those of [`StateLayer::begin`].
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         Ok(Self::on(layer.begin(parent)?))
     }
 
-    /// Starts a block whose outcome holds its witness.
+    /// Begins a block whose outcome holds its witness, without the first `levels` levels of the account trie.
     ///
     /// # Errors
     ///
-    /// As [`Stateless::begin_witnessed`].
+    /// Those of [`Stateless::begin_witnessed`].
     pub fn begin_witnessed(
         layer: &dyn Stateless,
         parent: BlockRef,
@@ -70,7 +71,7 @@ impl Session {
         Ok(Self::on(layer.begin_witnessed(parent, levels)?))
     }
 
-    /// A block that has been started.
+    /// Wraps a block that the layer has begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
         let cache = BlockCache::default();
@@ -84,35 +85,35 @@ impl Session {
         }
     }
 
-    /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
+    /// Makes [`Self::state_root_so_far`] available; must be called before the first write.
     pub fn with_intermediate_roots(mut self) -> Self {
         self.since_last_root = Some(WriteSet::default());
         self
     }
 
-    /// The account as of now, within the block.
+    /// Returns the account at the present point of the block; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// As [`LayerSession::account`].
+    /// Those of [`LayerSession::account`].
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
         self.cache.account(&mut *self.layer, address)
     }
 
-    /// A slot as of now, within the block; zero where there is none.
+    /// Returns the value of a slot at the present point of the block; zero if it is not set.
     ///
     /// # Errors
     ///
-    /// As [`LayerSession::slot`].
+    /// Those of [`LayerSession::slot`].
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         self.cache.slot(&mut *self.layer, address, slot)
     }
 
-    /// Code by its hash; `None` if it was never stored.
+    /// Returns code by its hash; `None` if it was never stored.
     ///
     /// # Errors
     ///
-    /// As [`LayerSession::code`].
+    /// Those of [`LayerSession::code`].
     pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Counts code of so many bytes that the block needs, and that the executor kept from an earlier block.
+    /// Counts code of this many bytes that the block needs and the executor has kept from an earlier block.
     pub fn count_known_code(&mut self, code_hash: &B256, bytes: usize) {
         self.cache.count_known_code(code_hash, bytes);
     }
@@ -129,18 +130,18 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`LayerSession::has_storage`].
+    /// Those of [`LayerSession::has_storage`].
     pub fn has_storage(&mut self, address: &Address) -> Result<bool, StateError> {
         self.cache.has_storage(&mut *self.layer, address)
     }
 
-    /// Time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
+    /// Returns the time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
     pub fn read_time(&self) -> Duration {
         let counters = self.counters();
         counters.accounts_read.time() + counters.slots_read.time() + counters.codes_read.time()
     }
 
-    /// What was asked of the layer so far.
+    /// Returns the counts of the calls to the layer so far.
     pub fn counters(&self) -> SessionCounters {
         self.cache.counters
     }
@@ -150,18 +151,18 @@ impl Session {
         self.wants_hints
     }
 
-    /// Something will be touched soon.
+    /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
             self.cache.counters.hints.call(|| self.layer.hint(access));
         }
     }
 
-    /// Takes the finalised writes of one transaction.
+    /// Applies the finalised writes of one transaction.
     ///
     /// # Errors
     ///
-    /// If what was there before cannot be read, or as [`LayerSession::stream_hashed`].
+    /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
         let started = self.cache.counters.applied.sampled();
         for change in &writes.accounts {
@@ -182,12 +183,12 @@ impl Session {
         Ok(())
     }
 
-    /// The state root after everything applied so far; `None` if the layer has none to give, or none was
-    /// announced by [`Self::with_intermediate_roots`].
+    /// Returns the state root after everything applied so far; `None` if the layer cannot compute it, or
+    /// [`Self::with_intermediate_roots`] was not called.
     ///
     /// # Errors
     ///
-    /// As [`LayerSession::stream_hashed`] and [`LayerSession::state_root_so_far`].
+    /// Those of [`LayerSession::stream_hashed`] and [`LayerSession::state_root_so_far`].
     pub fn state_root_so_far(&mut self) -> Result<Option<B256>, StateError> {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
         if let Some(left @ 1..) = &mut self.until_streamed {
@@ -200,11 +201,11 @@ impl Session {
         self.layer.state_root_so_far(&pending)
     }
 
-    /// Ends the block: its commitment, what to write, and what it changed.
+    /// Ends the block; returns its commitment, batch and write set.
     ///
     /// # Errors
     ///
-    /// If what was there before cannot be read, or as [`LayerSession::finish`].
+    /// If a former value cannot be read, and those of [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished, StateError> {
         let started = self.cache.counters.finished.sampled();
         let writes = self.write_set()?;
@@ -217,7 +218,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If what was there before cannot be read, or as [`LayerSession::finish_later`].
+    /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
         let started = self.cache.counters.finished.sampled();
         let writes = Arc::new(self.write_set()?);
@@ -226,19 +227,19 @@ impl Session {
         Ok(FinishedLater { outcome, writes, counters })
     }
 
-    /// Ends the block without a commitment: what it changed, and what it asked of the layer.
+    /// Ends the block without a commitment; returns its write set and the counts of its calls to the layer.
     ///
     /// # Errors
     ///
-    /// If what was there before cannot be read.
+    /// If a former value cannot be read.
     pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters), StateError> {
         let writes = self.cache.write_set(&mut *self.layer)?;
         let counters = finished(self.cache.counters, None, &writes);
         Ok((writes, counters))
     }
 
-    /// What the block changed in the end. It does not name what was changed before the last root and is now as it was
-    /// before the block: a layer that was asked for that root is told here.
+    /// Returns the block's write set. It leaves out values that changed before the last intermediate root and are
+    /// again as they were before the block; a layer that computed that root gets those changes here.
     fn write_set(&mut self) -> Result<WriteSet, StateError> {
         let untold =
             self.since_last_root.as_ref().is_some_and(|pending| !pending.accounts.is_empty());
@@ -249,7 +250,7 @@ impl Session {
     }
 }
 
-/// The counters of a block that has just ended.
+/// Completes the counters of a block that has just ended.
 fn finished(
     mut counters: SessionCounters,
     started: Option<Instant>,
@@ -260,7 +261,7 @@ fn finished(
     counters
 }
 
-/// Adds the writes of one transaction to those of earlier ones, the later one winning.
+/// Adds the writes of one transaction to those of earlier ones; the later write wins.
 fn merge(pending: &mut WriteSet, writes: Vec<AccountWrite>) {
     for mut write in writes {
         let slots = std::mem::take(&mut write.slots);

@@ -1,4 +1,4 @@
-//! Which layer a data directory belongs to.
+//! The stamp that says which layer a data directory belongs to.
 
 use crate::{seal, unseal};
 use alloy_primitives::B256;
@@ -14,7 +14,7 @@ use std::{
 /// Name of the stamp's file within the data directory.
 pub const STAMP_FILE: &str = "polytrie.json";
 
-/// What a data directory holds; written before anything else, with a checksum, and checked on every open.
+/// The identity of a data directory; written before anything else, with a checksum, and checked on every open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Version of the layout on disk; a change of any format changes it.
@@ -23,7 +23,7 @@ pub struct Stamp {
     pub state: String,
     /// The key-value engine.
     pub kv: String,
-    /// The layer's parameters, as far as they are baked into the data.
+    /// The layer's parameters on which the stored data depends.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
     /// The chain's name, or the path of its genesis file.
@@ -32,70 +32,70 @@ pub struct Stamp {
     pub chain_id: u64,
     /// Hash of the genesis block.
     pub genesis_hash: B256,
-    /// Hash of the rules of a chain that came from a file: of its genesis without the accounts, as the client keeps it
-    /// beside the stamp. They can change as long as the blocks that are there are valid by them.
+    /// Hash of the rules of a chain that came from a file: of its genesis without the accounts, which the client
+    /// keeps beside the stamp. The rules may change as long as the stored blocks are valid by them.
     pub rules: Option<B256>,
     /// The program version that created the directory.
     pub created_by: String,
 }
 
-/// A data directory cannot be used as asked.
+/// The error of a data directory that cannot be used as requested.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StampError {
-    /// It holds something else.
+    /// The directory was made with another setting.
     #[error("the data directory {} holds {what} `{found}`, you asked for `{expected}`: leave the option out to use what is there, or choose another --datadir", path.display())]
     Mismatch {
         /// The data directory.
         path: PathBuf,
         /// `state layer`, `engine`, …
         what: String,
-        /// What is there.
+        /// The stored setting.
         found: String,
-        /// What was asked for.
+        /// The requested setting.
         expected: String,
     },
-    /// It was written by another version.
+    /// The directory was written by another version of the program.
     #[error("the data directory {} has format {found}, this program reads format {expected}: use the version that wrote it ({created_by}), or import again into another --datadir; if that is this version, {STAMP_FILE} is damaged: put back a copy of it", path.display())]
     Format {
         /// The data directory.
         path: PathBuf,
-        /// Its format.
+        /// The directory's format.
         found: u32,
-        /// Our format.
+        /// The format of this program.
         expected: u32,
-        /// Who wrote it.
+        /// The program version that wrote the directory.
         created_by: String,
     },
-    /// The stamp is there but does not read as one.
+    /// The stamp's file does not decode.
     #[error("{} is not a stamp this program understands ({reason}): put back a copy of the file if {} is a data directory of polytrie, what else is in it is not touched; or choose another --datadir", file.display(), file.parent().unwrap_or(file).display())]
     Unreadable {
         /// The stamp's file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it does not decode.
         reason: String,
     },
-    /// It could not be read or written.
+    /// The stamp's file could not be read or written.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
         /// `read` or `write`.
         action: &'static str,
         /// The stamp's file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
 }
 
 impl Stamp {
-    /// The format this version reads and writes.
+    /// The format that this version reads and writes.
     pub const FORMAT: u32 = 5;
 
     /// Reads the stamp of a data directory; `None` if it has none yet.
     ///
     /// # Errors
     ///
-    /// [`StampError::Io`] if it cannot be read, [`StampError::Unreadable`] if it is no stamp, and [`StampError::Format`] if it is
-    /// one of another format.
+    /// [`StampError::Io`] if it cannot be read, [`StampError::Unreadable`] if it does not decode, and
+    /// [`StampError::Format`] if it has another format.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
         let file = dir.join(STAMP_FILE);
         let bytes = match fs::read(&file) {
@@ -138,11 +138,11 @@ impl Stamp {
         })
     }
 
-    /// Compares one property with what was asked for; nothing asked is always fine.
+    /// Compares one stored setting with the requested one; no request is always fine.
     ///
     /// # Errors
     ///
-    /// [`StampError::Mismatch`] if something else was asked for.
+    /// [`StampError::Mismatch`] if another setting was requested.
     pub fn expect(
         &self,
         dir: &Path,

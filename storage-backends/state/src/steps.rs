@@ -1,9 +1,9 @@
-//! Taking a block back in steps, so that none of them grows with the contracts that the block wiped.
+//! Undo in steps, so that no step grows with the contracts that the block wiped.
 //!
-//! A step is a change of the state like a block, durable by itself: the first ones give wiped accounts back with their
-//! slots, a piece at a time, and the last one takes back everything else. In between the state is that of no block, so
-//! the caller that takes a block back notes in the batch of each step how many are done. After a crash the rest is done before
-//! anything else.
+//! A step is a change of the state like a block, durable by itself. The first steps give wiped accounts back with
+//! their slots, a piece at a time, and the last one undoes everything else. In between, the state is that of no
+//! block, so the caller notes in the batch of each step how many are done. After a crash the remaining steps are done
+//! before anything else.
 
 use crate::{
     Outcome, StateError, StateLayer, UndoRecord,
@@ -14,36 +14,36 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Read, Store};
 use std::{collections::VecDeque, ops::ControlFlow};
 
-/// The steps in which a block is taken back, each with an undo record of its own. There is always a last one.
+/// The steps in which a block is undone, each with its own undo record. There is always a last one.
 #[derive(Debug)]
 pub struct UndoSteps {
-    /// Accounts some slots of which are still to come, in pieces.
+    /// Accounts with slots that are still to be given back, in pieces.
     wiped: VecDeque<AccountUndo>,
-    /// From where on slots of the first of them are to come, if some have come already.
+    /// The slot from which the first account's remaining slots begin, if some were already given back.
     from: Option<B256>,
-    /// The record of the last step, until it was taken.
+    /// The record of the last step, until it was returned.
     rest: Option<Vec<u8>>,
 }
 
 impl UndoSteps {
-    /// One step, for a record that holds everything.
+    /// Returns one step, for a record that holds everything.
     pub fn one(record: &[u8]) -> Self {
         Self { wiped: VecDeque::new(), from: None, rest: Some(record.to_vec()) }
     }
 
-    /// Replaces the last step's record: for layers whose record must also name the state before.
+    /// Replaces the last step's record, for layers whose record must also name the state before.
     #[must_use]
     pub fn with_last(mut self, record: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Self {
         self.rest = self.rest.map(record);
         self
     }
 
-    /// The steps of an [`UndoRecord`]. `rows` is the store in which the record is; what of it is not in the record
-    /// is looked through, so that nothing begins which could not be ended.
+    /// Returns the steps of an [`UndoRecord`]. `rows` is the store that holds the record. The pieces beside the
+    /// record are read through, so that nothing begins that could not be completed.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the record or what belongs to it is damaged; or if the store fails.
+    /// [`StateError::Corrupt`] if the record or a piece is damaged; or if the store fails.
     pub fn of(record: &[u8], rows: &dyn Read) -> Result<Self, StateError> {
         let decoded = UndoRecord::decode(record)?;
         if decoded.is_whole() {
@@ -66,11 +66,11 @@ impl UndoSteps {
         Ok(Self { wiped: wiped.into(), from: None, rest: Some(rest) })
     }
 
-    /// The record of the next step; `None` after the last.
+    /// Returns the record of the next step; `None` after the last.
     ///
     /// # Errors
     ///
-    /// As [`Self::of`].
+    /// Those of [`Self::of`].
     pub fn next(&mut self, rows: &dyn Read) -> Result<Option<Vec<u8>>, StateError> {
         while let Some(account) = self.wiped.front() {
             let Some(apart) = account.apart else { break };
@@ -106,13 +106,13 @@ impl UndoSteps {
     }
 }
 
-/// Takes a block back but for the last step, which is returned as [`StateLayer::undo`] does, to be written with
-/// everything else. Of the other steps, which are written here, `done` are done already; `note` adds to the batch of each how
-/// many are done with it.
+/// Takes a block back except for the last step, whose outcome is returned as by [`StateLayer::undo`], so that the
+/// caller can write it with everything else. The other steps are written here. The first `done` of them are done
+/// already; `note` adds to the batch of each step how many are done with it.
 ///
 /// # Errors
 ///
-/// As [`StateLayer::undo`].
+/// Those of [`StateLayer::undo`].
 pub fn undo_in_steps(
     layer: &dyn StateLayer,
     store: &Store,

@@ -1,8 +1,8 @@
-//! How a store that commits by itself follows the store of the chain.
+//! The trail, by which a store that commits by itself follows the chain's store.
 //!
-//! A layer whose commitment lives in a store of its own, as one over a published crate does, has two stores and one truth:
-//! flat rows in the store of the chain, which are written with the block, and the commitment beside them. The trail says
-//! in the chain's store what the other one may not have yet:
+//! A layer whose commitment lives in a second store, as that of an adapter of a published crate does, has two stores
+//! and one truth: flat rows in the chain's store, which are written with the block, and the commitment beside them.
+//! The trail lists in the chain's store the steps that the other one may not have yet:
 //!
 //! ```text
 //! chain's store   flat rows ‖ block ‖ head ‖ row n: mark before step n, what the step is ‖ end: first and last step, mark after
@@ -10,48 +10,50 @@
 //! open            the mark of the other store is looked for in the trail; the steps since then are what it lacks
 //! ```
 //!
-//! A [`Mark`] says where the other store stands, and a [`TrailStep`] what it takes to go on from there. A step is a block, or the
-//! way back from one. Where the commitment follows from the state alone, it is the keys that were touched ([`Touched`]): the
-//! last value of each is in the flat rows, whatever happened in between. Where it tells how the state came about, it is all that a
-//! block wrote.
+//! A [`Mark`] is a position of the other store, and a [`TrailStep`] holds what it takes to go on from there. A step
+//! is a block, or the undo of one. If the commitment depends on the state alone, a step holds the touched keys
+//! ([`Touched`]): the last value of each is in the flat rows, whatever happened in between. If the commitment depends
+//! on the history, a step holds all writes of a block.
 //!
-//! Rows go with the batch of a later step, once the other store has theirs durably. How many there are thus depends on when
-//! things became durable, and not on the blocks alone, unlike all other rows of a layer.
+//! A row exists from the batch of its step until the batch of a later step, after the other store has the step
+//! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
+//! other rows of a layer.
 
 use crate::{CheckReport, StateError, Touched, scan};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
 use std::{fmt::Debug, ops::ControlFlow};
 
-/// The table of the trail: number of a step → mark before it ‖ what it is; and the end.
+/// The table of the trail: number of a step → mark before it ‖ step; and the row of the end.
 pub const TRAIL_TABLE: Table = Table::new(3, "Trail", 8);
 
-/// The key of the row that says where the trail ends.
+/// The key of the row that holds the end of the trail.
 const END: [u8; 8] = [0xff; 8];
 
-/// Where a store that commits by itself stands. The default is one that was never filled.
+/// A position of a store that commits by itself. The default is that of a store that was never filled.
 pub trait Mark: Debug + Default + Clone + Copy + PartialEq + Send + Sync + 'static {
-    /// Appends its bytes.
+    /// Appends the encoded mark.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads its bytes, and returns those after them.
+    /// Decodes a mark, and returns the bytes behind it.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])>;
 
-    /// The digest of the commitment there.
+    /// Returns the digest of the commitment at this position.
     fn digest(&self) -> B256;
 
-    /// Whether there is a state that it belongs to.
+    /// Whether the store was filled.
     fn is_filled(&self) -> bool {
         true
     }
 
-    /// One of the same place that is not filled.
+    /// Returns the mark of the same place, not filled.
     #[must_use]
     fn unfilled(&self) -> Self {
         Self::default()
     }
 
-    /// Where another store with the same content stands that is at the place of `other`: no block decides where that is.
+    /// Returns the mark with the place of `other`, for a store with the same content at that place. No block
+    /// determines the place.
     #[must_use]
     fn in_place_of(self, other: &Self) -> Self {
         let _ = other;
@@ -59,7 +61,7 @@ pub trait Mark: Debug + Default + Clone + Copy + PartialEq + Send + Sync + 'stat
     }
 }
 
-/// The digest, where it tells the state.
+/// A digest is enough of a mark if the commitment depends on the state alone.
 impl Mark for B256 {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_slice());
@@ -75,21 +77,21 @@ impl Mark for B256 {
     }
 }
 
-/// What another store has to do to take a step.
+/// The data that another store needs to apply a step.
 pub trait TrailStep: Debug + Sized {
-    /// Appends its bytes.
+    /// Appends the encoded step.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads its bytes; `None` if they are not exactly what [`Self::encode`] writes.
+    /// Decodes a step; `None` if the bytes are not exactly what [`Self::encode`] writes.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
-/// `(account ‖ number of slots, 4 bytes, big-endian ‖ slots…)…`
+/// Encoded as `(account ‖ number of slots, 4 bytes, big-endian ‖ slots…)…`.
 impl TrailStep for Touched {
     fn encode(&self, out: &mut Vec<u8>) {
         for (account, slots) in self {
             out.extend_from_slice(account.as_slice());
-            // Nothing near as many fit into memory.
+            // Memory cannot hold as many slots as would overflow this.
             out.extend_from_slice(&(slots.len() as u32).to_be_bytes());
             slots.iter().for_each(|slot| out.extend_from_slice(slot.as_slice()));
         }
@@ -114,30 +116,30 @@ impl TrailStep for Touched {
 /// A step that another store lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lacking<M, S> {
-    /// What it is.
+    /// The step.
     pub step: S,
-    /// The mark after it.
+    /// The mark after the step.
     pub after: M,
 }
 
-/// Where a trail ends, and from where on it is there.
+/// The end of a trail, and the range of steps that have rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trail<M> {
-    /// The first step that has a row; all after it have one.
+    /// The first step that has a row; all later ones have one.
     first: u64,
     /// The last step.
     last: u64,
-    /// The mark after it.
+    /// The mark after the last step.
     mark: M,
 }
 
 impl<M: Mark> Trail<M> {
-    /// A trail without steps, from this mark on.
+    /// Creates a trail without steps at this mark.
     pub const fn at(mark: M) -> Self {
         Self { first: 1, last: 0, mark }
     }
 
-    /// The trail of a store; that of one which was never filled if it has none.
+    /// Reads the trail of a store. If there is none, returns that of a store that was never filled.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl<M: Mark> Trail<M> {
         found.ok_or_else(|| StateError::Corrupt("the end of the trail is damaged".into()))
     }
 
-    /// Puts a trail without steps in the place of whatever there is: the other store stands at this mark.
+    /// Replaces the stored trail with one without steps: the other store is at this mark.
     pub fn begin(batch: &mut Batch, mark: M) -> Self {
         batch.delete_range(TRAIL_TABLE, &[], None);
         let trail = Self::at(mark);
@@ -162,8 +164,8 @@ impl<M: Mark> Trail<M> {
         trail
     }
 
-    /// Adds a step that leads to a mark to the batch that it is part of. The other store has everything up to the step
-    /// `done` durably.
+    /// Adds a step, which leads to the mark `after`, to the batch of its block. The other store has everything up to
+    /// the step `done` durably.
     #[must_use = "it is the trail once the batch is written"]
     pub fn step(&self, batch: &mut Batch, step: &impl TrailStep, after: M, done: u64) -> Self {
         let first = self.first.max(done.min(self.last).saturating_add(1));
@@ -180,21 +182,21 @@ impl<M: Mark> Trail<M> {
         next
     }
 
-    /// The mark at its end.
+    /// Returns the mark at the end.
     pub const fn mark(&self) -> M {
         self.mark
     }
 
-    /// The number of its last step.
+    /// Returns the number of the last step.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// The steps since the other store was at this mark, in order; `None` if it never was, as far as the trail goes.
+    /// Returns the steps since the other store was at this mark, in order; `None` if the mark is not in the trail.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if it is damaged; or if the store fails.
+    /// [`StateError::Corrupt`] if a row is damaged; or if the store fails.
     pub fn since<S: TrailStep>(
         &self,
         rows: &dyn Read,
@@ -268,7 +270,7 @@ fn damaged(step: u64) -> StateError {
     StateError::Corrupt(format!("step {step} of the trail is damaged or missing"))
 }
 
-/// `mark before ‖ step ‖ checksum`
+/// Decodes a row, `mark before ‖ step ‖ checksum`.
 fn decode<M: Mark, S: TrailStep>(key: &[u8], row: &[u8]) -> Option<(M, S)> {
     let (before, step) = M::decode(strip_checksum(key, row)?)?;
     Some((before, S::decode(step)?))
@@ -289,7 +291,7 @@ mod tests {
         keys.iter().map(|(account, of)| (hash(*account), slots(of))).collect()
     }
 
-    /// The step of this number, which leads to a mark.
+    /// Returns the step of this number, which leads to a mark.
     fn step(number: u8, after: u8) -> Lacking<B256, Touched> {
         let step = touched(&[(number, &[number]), (9, &[number, number + 1])]);
         Lacking { step, after: hash(after) }
@@ -297,7 +299,7 @@ mod tests {
 
     const STEPS: [(u8, u8); 4] = [(1, 1), (2, 2), (3, 1), (4, 3)];
 
-    /// A trail through marks 0, 1, 2, 1, 3.
+    /// Writes a trail through marks 0, 1, 2, 1, 3.
     fn trail(store: &Store, done: u64) -> Trail<B256> {
         let mut batch = Batch::new();
         let mut trail = Trail::begin(&mut batch, hash(0));
@@ -324,13 +326,13 @@ mod tests {
         assert_eq!((whole.last(), whole.mark()), (4, hash(3)));
         let steps = STEPS.map(|(number, after)| step(number, after));
         assert_eq!(since(&whole, &store, 3), Some(vec![]));
-        // From the last time on that it was there.
+        // If the store was at the mark several times, the last time counts.
         assert_eq!(since(&whole, &store, 1), Some(steps[3..].to_vec()));
         assert_eq!(since(&whole, &store, 2), Some(steps[2..].to_vec()));
         assert_eq!(since(&whole, &store, 0), Some(steps.to_vec()));
         assert_eq!(since(&whole, &store, 7), None);
 
-        // What the other store has is gone from it.
+        // Steps that the other store has are no longer in the trail.
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
         let short = trail(&store, 2);
         assert_eq!(since(&short, &store, 0), None);

@@ -9,12 +9,12 @@ use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use polytrie_kv::{Read, Store};
 use std::ops::ControlFlow;
 
-/// What a block overwrote, by hashed key: enough to take it back in a layer that keeps nothing but the state
-/// (flat maps, canonical tries). Layers with a history in their commitment bring a record of their own.
+/// The values that a block overwrote, by hashed key: enough to take it back in a layer that keeps nothing but the
+/// state (flat maps, canonical tries). Layers whose commitment depends on the history have their own records.
 ///
-/// The slots of a wiped account are in it if they are few, else in rows of their own beside it
-/// ([`WIPED_TABLE`](crate::WIPED_TABLE)), so that no record grows with the contracts that a block wipes. Such a record
-/// is taken back in steps ([`UndoSteps`](crate::UndoSteps)).
+/// The slots of a wiped account are in the record if they are few, else in separate rows beside it
+/// ([`WIPED_TABLE`](crate::WIPED_TABLE)), so that no record grows with the contracts that a block wipes. Such a
+/// record is undone in steps ([`UndoSteps`](crate::UndoSteps)).
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct UndoRecord {
     pub(crate) accounts: Vec<AccountUndo>,
@@ -24,17 +24,17 @@ pub struct UndoRecord {
 #[rlp(trailing)]
 pub(crate) struct AccountUndo {
     pub(crate) hash: B256,
-    /// Nothing, or one entry.
+    /// The account before the block: no entry if it did not exist, else one.
     pub(crate) before: Vec<Account>,
     pub(crate) after: Vec<Account>,
-    /// Whether the storage after the block is to be dropped as a whole before `slots` are set.
+    /// Whether undoing the block drops the account's whole storage before `slots` are set.
     pub(crate) wipe: bool,
     pub(crate) slots: Vec<SlotUndo>,
-    /// The slots that the block wiped, if they are not in `slots`.
+    /// The pieces with the slots that the block wiped, if they are not in `slots`.
     pub(crate) apart: Option<Apart>,
 }
 
-/// Where the slots of a wiped account are.
+/// The reference to the pieces of a wiped account's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub(crate) struct Apart {
     /// Number of the block that wiped them.
@@ -50,13 +50,13 @@ pub(crate) struct SlotUndo {
 }
 
 impl UndoRecord {
-    /// The record of the block `number`. `slots` visits, by the hash of an account that the block wiped, the slots that
-    /// it had before, in the order of their hashes. If they are many, they are written to `store`, which need not be
-    /// durable before the block.
+    /// Builds the record of the block `number`. `slots` visits, by the hash of an account that the block wiped, the
+    /// slots that it had before, in the order of their hashes. If they are many, they are written to `store`, which
+    /// need not be durable before the block.
     ///
     /// # Errors
     ///
-    /// As `slots`, or if the store fails.
+    /// Any error of `slots`, or an error if the store fails.
     pub fn of(
         writes: &WriteSet,
         (store, number): (&Store, u64),
@@ -86,7 +86,7 @@ impl UndoRecord {
                 hash: write.hash,
                 before: write.before.into_iter().collect(),
                 after: write.after.into_iter().collect(),
-                // What stands there now is what was set after the wipe, if anything was.
+                // The present storage consists of the slots that were set after the wipe, if any.
                 wipe: write.wipe && !write.slots.is_empty(),
                 slots,
                 apart,
@@ -102,17 +102,17 @@ impl UndoRecord {
         self.accounts.iter().all(|account| account.apart.is_none())
     }
 
-    /// The record's bytes: RLP of
+    /// Encodes the record as RLP of
     /// `[[hash, [before?], [after?], wipe, [[slot hash, before, after]…], [number, slots]?]…]`.
     pub fn encode(&self) -> Vec<u8> {
         alloy_rlp::encode(self)
     }
 
-    /// Reads a record back.
+    /// Decodes a record.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if they are no record, or one that breaks what a [`WriteSet`] promises.
+    /// [`StateError::Corrupt`] if the bytes are not a record, or one that breaks the promises of a [`WriteSet`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
         let mut rest = bytes;
         <Self as Decodable>::decode(&mut rest)
@@ -121,8 +121,8 @@ impl UndoRecord {
             .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
     }
 
-    /// Whether the promises of a [`WriteSet`] hold, so that a damaged record is refused here and not found out
-    /// by a layer that relies on them.
+    /// Whether the promises of a [`WriteSet`] hold, so that a damaged record is refused here and not by a layer that
+    /// relies on them.
     fn is_well_formed(&self) -> bool {
         self.accounts.is_sorted_by(|a, b| a.hash < b.hash)
             && self.accounts.iter().all(|account| {
@@ -130,14 +130,14 @@ impl UndoRecord {
                     && account.after.len() <= 1
                     && account.slots.is_sorted_by(|a, b| a.hash < b.hash)
                     && account.slots.iter().all(|slot| slot.before != slot.after)
-                    // Only an account that was there can have been wiped.
+                    // Only an account that existed can have been wiped.
                     && account
                         .apart
                         .is_none_or(|a| a.slots > 0 && account.before.len() == 1 && account.slots.is_empty())
             })
     }
 
-    /// The write set that takes the block back, without the slots that are beside the record.
+    /// Returns the write set that undoes the block, without the slots in pieces beside the record.
     pub fn into_writes(self) -> WriteSet {
         let apart = self.accounts.iter().filter_map(|a| Some((a.hash, a.apart?.number))).collect();
         let accounts = self
@@ -165,12 +165,13 @@ impl UndoRecord {
     }
 }
 
-/// What [`UndoRecords::writes`](crate::UndoRecords::writes) says with every slot listed, however many there are: for who needs a wiped
-/// account's whole storage in memory, as a witness does.
+/// Returns [`UndoRecords::writes`](crate::UndoRecords::writes) with every slot listed, however many there are: for
+/// callers that need a wiped account's whole storage in memory, such as a witness.
 ///
 /// # Errors
 ///
-/// As there, and as [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
+/// Those of [`UndoRecords::writes`](crate::UndoRecords::writes) and
+/// [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
 pub fn undo_writes_in_full(
     layer: &dyn StateLayer,
     record: &[u8],

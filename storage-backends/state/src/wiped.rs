@@ -1,14 +1,15 @@
-//! Slots of wiped accounts that are too many for an undo record: rows of their own, a piece of the account each.
+//! The table of slots of wiped accounts that are too many for an undo record: separate rows, each a piece of the
+//! account.
 //!
 //! ```text
 //! number of the block (8 bytes, big-endian) ‖ account ‖ first slot of the piece  →
 //!     (slot ‖ length of the value ‖ value, big-endian without leading zeros)… ‖ checksum
 //! ```
 //!
-//! Pieces are written while their block is finished, ahead of the batch that makes it durable, so that no more than a few
-//! of them are in memory. The batch of the block is written after them: where it is, they are. Those of a block that
-//! never became durable are of no use; the chain removes them when it is opened, and an account's are written anew
-//! when another block of the same number wipes it.
+//! Pieces are written while their block is finished, ahead of the batch that makes it durable, so that only a few of
+//! them are in memory. The batch of the block is written after them: if it is there, they are. The pieces of a block
+//! that never became durable are of no use; the chain removes them when it is opened, and an account's pieces are
+//! replaced when another block of the same number wipes it.
 
 use crate::{StateError, layer::SlotVisit, scan};
 use alloy_primitives::{B256, U256};
@@ -20,25 +21,25 @@ use std::ops::ControlFlow;
 /// The table of the pieces: number of a block ‖ account ‖ slot → slots from that one on.
 pub const WIPED_TABLE: Table = Table::new(2, "WipedSlots", 72);
 
-/// Slots of a piece, and the most of one account that an undo record lists itself.
+/// Number of slots of a piece, and the most of one account that an undo record lists itself.
 pub const SLOTS_A_PIECE: usize = 1_024;
 
-/// Bytes of pieces that are written at once.
+/// Bytes of pieces that are written in one batch.
 const PORTION: usize = 1 << 20;
 
 type Slots = Vec<(B256, U256)>;
 
-/// Where the slots of a wiped account are.
+/// The slots of a wiped account.
 #[derive(Debug)]
 pub(crate) enum Wiped {
-    /// They are few: all of them, in order.
+    /// All slots, in order, if they are few.
     Listed(Slots),
-    /// So many are in pieces.
+    /// The number of slots that are in pieces.
     Apart(u64),
 }
 
 impl Wiped {
-    /// Takes the slots that `slots` visits in order, and writes them in pieces if they are many.
+    /// Reads the slots that `slots` visits in order, and writes them in pieces if they are many.
     pub(crate) fn of(
         store: &Store,
         number: u64,
@@ -68,22 +69,22 @@ impl Wiped {
     }
 }
 
-/// Pieces on their way into the store.
+/// A writer of pieces.
 struct Pieces<'a> {
     store: &'a Store,
     prefix: Vec<u8>,
     piece: Slots,
     batch: Batch,
-    /// Slots of the pieces so far.
+    /// Number of slots in the pieces so far.
     written: u64,
 }
 
 impl Pieces<'_> {
-    /// Adds the piece that is full, or the last one.
+    /// Writes the current piece, which is full or the last one.
     fn put(&mut self) -> Result<(), StateError> {
         let Some((first, _)) = self.piece.first() else { return Ok(()) };
         if self.written == 0 {
-            // A block of this number that never became durable may have left others.
+            // A block of this number that never became durable may have left other pieces.
             self.batch.delete_range(WIPED_TABLE, &self.prefix, prefix_end(&self.prefix).as_deref());
         }
         let key = [&self.prefix[..], first.as_slice()].concat();
@@ -97,8 +98,8 @@ impl Pieces<'_> {
     }
 }
 
-/// Visits the pieces of an account that block `number` wiped in order, beginning with the one that would hold the slot
-/// `from`.
+/// Visits the pieces of an account that block `number` wiped, in order, beginning with the piece that would hold the
+/// slot `from`.
 pub(crate) fn visit_pieces(
     rows: &dyn Read,
     (number, account): (u64, &B256),
@@ -115,12 +116,12 @@ pub(crate) fn visit_pieces(
     scan(rows, WIPED_TABLE, range, |key, row| visit(&decode(key, row).ok_or_else(damaged)?))
 }
 
-/// Visits the slots of an account that block `number` wiped in order of their hash, beginning at `from`, if they are in
-/// pieces; else none.
+/// Visits the slots of an account that block `number` wiped in order of their hash, beginning at `from`, if they are
+/// in pieces; else none.
 ///
 /// # Errors
 ///
-/// If the store fails, a piece is damaged, or as `visit`.
+/// If the store fails, a piece is damaged, and any error of `visit`.
 pub fn visit_wiped(
     rows: &dyn Read,
     wiped: (u64, &B256),
@@ -137,7 +138,7 @@ pub fn visit_wiped(
     })
 }
 
-/// Whether there are pieces of a block from `first` to the one before `end`; `None` is the end of all.
+/// Whether there are pieces of the blocks from `first` to the one before `end`; `None` stands for all later blocks.
 ///
 /// # Errors
 ///
@@ -148,7 +149,7 @@ pub fn has_wiped(rows: &dyn Read, first: u64, end: Option<u64>) -> Result<bool, 
     Ok(rows.first(WIPED_TABLE, KeyRange { from: &from, to, reverse: false })?.is_some())
 }
 
-/// Removes the pieces of the blocks from `first` to the one before `end`; `None` is the end of all.
+/// Removes the pieces of the blocks from `first` to the one before `end`; `None` stands for all later blocks.
 pub fn remove_wiped(batch: &mut Batch, first: u64, end: Option<u64>) {
     let (from, to) = (first.to_be_bytes(), end.map(u64::to_be_bytes));
     batch.delete_range(WIPED_TABLE, &from, to.as_ref().map(<[u8; 8]>::as_slice));

@@ -1,24 +1,24 @@
-//! What a block needs of the state before it.
+//! Witnesses: the part of the state before a block that the block needs.
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Accounts and slots of them that were read, by hash.
+/// The accounts that were read, and the slots of each, by hash.
 pub type Touched = BTreeMap<B256, BTreeSet<B256>>;
 
-/// What a block needs of the state before it, so that a verifier without a state can execute it and compute the root
-/// after it. Every node and code is found by its hash: nothing has to be trusted but the root.
+/// The part of the state before a block that the block needs, so that a verifier without a state can execute it and
+/// compute the root after it. Every node and code is found by its hash: only the root has to be trusted.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Witness {
     /// The state root before the block.
     pub root: B256,
-    /// Levels of the account trie that are left out, because the receiver holds them; 0 if nothing is.
+    /// Number of levels of the account trie that are left out, because the receiver holds them; 0 if none are.
     pub levels: u8,
     /// Nodes of the account trie and of storage tries as RLP, each once, sorted by hash. Nodes that their parent embeds
     /// are not among them.
     pub nodes: Vec<Bytes>,
-    /// The code that was executed or asked for, each once, sorted by hash.
+    /// The code that was executed or read, each once, sorted by hash.
     pub codes: Vec<Bytes>,
 }
 

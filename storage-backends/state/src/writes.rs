@@ -1,4 +1,4 @@
-//! What changes: the finalised writes of one transaction, and of one block.
+//! Write sets: the finalised writes of one transaction, and of one block.
 
 use crate::{Account, StateError};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -7,19 +7,19 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 /// address occurs once.
 #[derive(Debug, Default, Clone)]
 pub struct TxWrites {
-    /// One entry an account.
+    /// The changed accounts, one entry each.
     pub accounts: Vec<AccountChange>,
 }
 
-/// What one transaction did to one account.
+/// The changes of one account by one transaction.
 #[derive(Debug, Clone)]
 pub struct AccountChange {
-    /// The account.
+    /// The account's address.
     pub address: Address,
-    /// The account afterwards; `None` if it is gone (destroyed, or empty under EIP-161). Its storage is then
-    /// gone too.
+    /// The account afterwards; `None` if it was removed (destroyed, or empty under EIP-161), and its storage with it.
     pub account: Option<Account>,
-    /// Whether the storage it had before was removed first (destroyed, or created anew); `slots` come after.
+    /// Whether the storage that it had before was removed first (destroyed, or created anew); `slots` are set after
+    /// that.
     pub wiped: bool,
     /// Code that may be new to the store, with its hash.
     pub code: Option<(B256, Bytes)>,
@@ -29,19 +29,20 @@ pub struct AccountChange {
 
 /// All state changes of one block.
 ///
-/// Deduplicated (last writer wins), sorted by hashed key, free of no-ops. Only a
-/// [`Session`](crate::Session) and an undo record make one, so a layer can rely on it.
+/// Deduplicated (last writer wins), sorted by hashed key, free of no-ops. Only a [`Session`](crate::Session) and an
+/// undo record make one, so a layer can rely on it.
 ///
-/// Those that tell what undoing a block changes ([`Self::of_undo`]) are for reading only.
+/// Write sets that list the changes of an undo ([`Self::of_undo`]) are for reading only.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct WriteSet {
     pub(crate) accounts: Vec<AccountWrite>,
     pub(crate) codes: Vec<(B256, Bytes)>,
-    /// Of an undo: accounts, by hash, some slots of which are not listed, and under which number they are found.
+    /// In an undo: the hashes of accounts with slots that are not listed, and the number by which to find those
+    /// slots.
     pub(crate) apart: Vec<(B256, u64)>,
 }
 
-/// What a block did to one account.
+/// The changes of one account by a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountWrite {
     /// Keccak-256 of the address.
@@ -60,7 +61,7 @@ pub struct AccountWrite {
 }
 
 impl AccountWrite {
-    /// Whether no slot from before stays: the account was wiped, or is gone and its storage with it.
+    /// Whether no slot from before stays: the account was wiped, or it was removed and its storage with it.
     pub const fn clears_slots(&self) -> bool {
         self.wipe || self.after.is_none()
     }
@@ -79,13 +80,13 @@ pub struct SlotWrite {
     pub after: U256,
 }
 
-/// Whether a slot changes that had one value and has another one now: after a wipe every slot does that is there.
+/// Whether a slot changes from `before` to `after`; after a wipe every slot that is not zero does.
 pub(crate) fn is_change(wipe: bool, before: U256, after: U256) -> bool {
     if wipe { !after.is_zero() } else { after != before }
 }
 
 impl WriteSet {
-    /// These writes and codes, sorted; accounts that are what they were are left out.
+    /// Sorts these writes and codes into a write set; unchanged accounts are left out.
     pub(crate) fn of(mut accounts: Vec<AccountWrite>, mut codes: Vec<(B256, Bytes)>) -> Self {
         accounts.retain(|a| a.wipe || !a.slots.is_empty() || a.before != a.after);
         accounts.sort_unstable_by_key(|account| account.hash);
@@ -97,9 +98,9 @@ impl WriteSet {
         Self { accounts, codes, apart: Vec::new() }
     }
 
-    /// What taking a block back changes, as a layer finds it in an undo record of its own: see
-    /// [`UndoRecords::writes`](crate::UndoRecords::writes). `apart` names accounts, by hash, whose slots are
-    /// not listed, and the number that finds them with [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
+    /// Creates the changes of an undo from a layer's own undo record: see
+    /// [`UndoRecords::writes`](crate::UndoRecords::writes). `apart` lists the hashes of accounts whose slots are not
+    /// listed, and the number by which [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart) finds them.
     ///
     /// # Errors
     ///
@@ -117,12 +118,12 @@ impl WriteSet {
         Err(StateError::Corrupt("an undo record is not in order".into()))
     }
 
-    /// The changed accounts, sorted by hash.
+    /// Returns the changed accounts, sorted by hash.
     pub fn accounts(&self) -> &[AccountWrite] {
         &self.accounts
     }
 
-    /// Code that may be new to the store, with its hash.
+    /// Returns code that may be new to the store, with its hash.
     pub fn codes(&self) -> &[(B256, Bytes)] {
         &self.codes
     }
@@ -132,7 +133,7 @@ impl WriteSet {
         self.accounts.is_empty() && self.codes.is_empty()
     }
 
-    /// The number that finds the slots which taking a block back gives to an account beside those that are listed, if
+    /// Returns the number by which to find the slots that an undo gives to an account beside the listed ones, if
     /// there are any: see [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
     pub fn apart(&self, account: &B256) -> Option<u64> {
         let at = self.apart.binary_search_by(|(hash, _)| hash.cmp(account)).ok()?;

@@ -1,4 +1,4 @@
-//! How a session merges the writes of a block's transactions, case by case.
+//! Tests of how a session merges the writes of a block's transactions, case by case.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -14,7 +14,7 @@ const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 const ALICE: Address = Address::repeat_byte(0xa1);
 const BOB: Address = Address::repeat_byte(0xb0);
 
-/// A layer whose head has Alice with 100 wei and the slots 1 and 2 at 10 and 20; Bob is not there.
+/// Opens a layer in whose head Alice has 100 wei and the slots 1 and 2 at 10 and 20; Bob does not exist.
 fn layer() -> (Arc<OracleLayer>, Store) {
     let store = Store::memory(OracleLayer::TABLES).unwrap();
     let layer = OracleLayer::open(store.clone()).unwrap();
@@ -22,7 +22,7 @@ fn layer() -> (Arc<OracleLayer>, Store) {
     (layer, store)
 }
 
-/// What a block wrote, and its undo record.
+/// Runs and writes a block; returns its write set and its undo record.
 fn run(layer: &Arc<OracleLayer>, store: &Store, txs: Vec<TxWrites>) -> (WriteSet, Vec<u8>) {
     let Finished { outcome, writes, .. } = finish(layer, txs);
     let undo = outcome.undo.clone();
@@ -38,7 +38,7 @@ fn finish(layer: &Arc<OracleLayer>, txs: Vec<TxWrites>) -> Finished {
     session.finish().unwrap()
 }
 
-/// The write set of a block on top of [`layer`]'s head.
+/// Returns the write set of a block on top of [`layer`]'s head.
 fn writes(txs: Vec<TxWrites>) -> WriteSet {
     finish(&layer().0, txs).writes
 }
@@ -78,13 +78,13 @@ impl Change {
     }
 }
 
-/// The one account a write set is about.
+/// Returns the only account of a write set.
 fn only(writes: &WriteSet) -> &AccountWrite {
     let [account] = writes.accounts() else { panic!("expected one account: {writes:?}") };
     account
 }
 
-/// Slots of an account write: (slot, before, after), in the order of the slots.
+/// Returns the slots of an account write as (slot, before, after), in the order of the slots.
 fn slots(write: &AccountWrite) -> Vec<(u64, u64, u64)> {
     let mut slots: Vec<_> = write
         .slots
@@ -162,7 +162,7 @@ fn a_recreated_account_is_wiped_and_then_set() {
         let write = only(&writes);
         assert!(write.wipe);
         assert_eq!(write.before, write.after);
-        // Slot 1 has its old value, yet must be set: the wipe takes it away. Slot 2 goes unnamed.
+        // Slot 1 has its old value, but must be set: the wipe removes it. Slot 2 is not listed.
         assert_eq!(slots(write), [(1, 0, 10), (3, 0, 30)]);
     }
 }
@@ -242,7 +242,7 @@ fn roots_between_transactions() {
     assert_eq!(finished.outcome.commitment.digest(), roots[3]);
     drop(finished);
 
-    // Each of them is the root of a block that ends there.
+    // Each of these roots is that of a block that ends at its transaction.
     for (n, root) in roots.iter().enumerate() {
         let block = finish(&layer, txs[..=n].to_vec());
         assert_eq!(block.outcome.commitment.digest(), *root, "after transaction {n}");

@@ -1,4 +1,4 @@
-//! The stamp of a data directory.
+//! Tests of the stamp of a data directory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::B256;

@@ -1,4 +1,4 @@
-//! Finds the numbers in `src/keys.rs`: addresses and slots whose hashes begin alike.
+//! Search for the numbers in `src/keys.rs`: addresses and slots whose hashes share a prefix.
 //!
 //! `cargo run --release -p polytrie-testing --example mine` prints them; it takes a minute and 1 GiB.
 
@@ -43,7 +43,7 @@ fn mine(out: &mut impl Write, what: &str, hash: impl Fn(u32) -> [u8; 32]) -> io:
         }
     }
     for depth in 1..=5 {
-        // The prefix differs from depth to depth so that the groups lie apart.
+        // The prefix differs from depth to depth, so that the groups are far from each other.
         let prefix = (0xa5e7_1b3d_u64 << 32).rotate_left(depth * 4) >> (64 - depth * 4);
         let branch: Vec<Key> = (0..16)
             .filter_map(|nibble| {
@@ -63,7 +63,7 @@ fn first_nibbles(hash: &[u8; 32]) -> u64 {
     hash.iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// Number of nibbles two hashes begin with alike.
+/// Returns the number of nibbles that two hashes have in common at the start.
 fn shared(a: u64, b: u64) -> u32 {
     (a ^ b).leading_zeros() / 4
 }

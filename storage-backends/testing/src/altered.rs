@@ -1,8 +1,8 @@
-//! A layer that is another one in all but a few methods.
+//! A layer that differs from another one in a few methods only.
 //!
-//! A wrapper that passes on by hand what it does not change forgets the methods that have a default, and is then another
-//! layer than the one it wraps. Here every method is passed on, and the lint on the two `impl`s finds a new one. What only
-//! some layers can do is that of the layer in it.
+//! A wrapper that forwards by hand the methods it does not change can miss those that have a default, and then
+//! differs from the layer in it. Here every method is forwarded, and the lint on the two `impl`s finds a new one.
+//! Optional capabilities are those of the layer in it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
@@ -12,7 +12,7 @@ use polytrie_state::{
 };
 use std::{fmt::Debug, sync::Arc};
 
-/// Has a macro make something of each method of [`StateLayer`].
+/// Calls a macro with the signature of each method of [`StateLayer`].
 macro_rules! layer_methods {
     ($make:ident) => {
         $make! {
@@ -38,7 +38,7 @@ macro_rules! layer_methods {
     };
 }
 
-/// The methods of [`LayerSession`] that take `&mut self`, for a macro that writes them.
+/// Calls a macro with the signature of each method of [`LayerSession`] that takes `&mut self`.
 macro_rules! session_methods {
     ($make:ident) => {
         $make! {
@@ -100,7 +100,7 @@ macro_rules! pass_to_session {
     )*};
 }
 
-/// What an [`AlteredLayer`] does otherwise than the layer in it. Without a method of its own it changes nothing.
+/// The methods in which an [`AlteredLayer`] differs from the layer in it. An empty implementation changes nothing.
 pub trait AlterLayer: Debug + Send + Sync + 'static {
     layer_methods!(ask_layer);
 }
@@ -113,7 +113,7 @@ pub struct AlteredLayer<A> {
 }
 
 impl<A: AlterLayer> AlteredLayer<A> {
-    /// This layer with this change.
+    /// Wraps a layer with a change.
     pub fn new(inner: Arc<dyn StateLayer>, change: A) -> Self {
         Self { inner, change }
     }
@@ -148,16 +148,16 @@ impl<A: AlterLayer> StateLayer for AlteredLayer<A> {
     }
 }
 
-/// What an [`AlteredSession`] does otherwise than the session in it.
+/// The methods in which an [`AlteredSession`] differs from the session in it.
 pub trait AlterSession: Debug + Send + Sized + 'static {
     session_methods!(ask_session);
 
-    /// Instead of [`LayerSession::wants`] of `inner`.
+    /// Replaces [`LayerSession::wants`] of `inner`.
     fn wants(&self, inner: &dyn LayerSession) -> Wants {
         inner.wants()
     }
 
-    /// Instead of [`LayerSession::finish`] of `inner`.
+    /// Replaces [`LayerSession::finish`] of `inner`.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ pub trait AlterSession: Debug + Send + Sized + 'static {
         inner.finish(writes)
     }
 
-    /// Instead of [`LayerSession::finish_later`] of `inner`.
+    /// Replaces [`LayerSession::finish_later`] of `inner`.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ pub struct AlteredSession<A> {
 }
 
 impl<A: AlterSession> AlteredSession<A> {
-    /// This session with this change, as [`AlterLayer::begin`] returns it.
+    /// Wraps a session with a change, in the form that [`AlterLayer::begin`] returns.
     pub fn boxed(inner: Box<dyn LayerSession>, change: A) -> Box<dyn LayerSession> {
         Box::new(Self { inner, change })
     }

@@ -1,4 +1,4 @@
-//! Where the real data is that tests read, and what is in its archives.
+//! The real data that tests read: finding it and reading its archives.
 
 use liblzma::read::XzDecoder;
 use polytrie_kv_testing::skipped;
@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The path of a fixture.
+/// Returns the path of a fixture.
 ///
-/// Fixtures are in the folder that the environment variable `POLYTRIE_FIXTURES` names: then each of them must be there.
-/// Without it they are looked for in `../shared/fixtures` beside the workspace, and `None` says that this one is absent;
-/// the test that wants it is reported as skipped.
+/// Fixtures are in the folder that the environment variable `POLYTRIE_FIXTURES` names; if it is set, each of them
+/// must exist. If it is not set, they are looked for in `../shared/fixtures` beside the workspace, and `None` means
+/// that this fixture is absent; the test that needs it is reported as skipped.
 ///
 /// # Panics
 ///
@@ -38,14 +38,14 @@ pub fn fixture(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Hands every JSON file under `folder` in an archive (`suites/eest-prague.tar.xz`) to `visit`, with its path in the
-/// archive, and returns how many there were. `None` if the archive is absent, see [`fixture`].
+/// Passes every JSON file under `folder` in an archive (`suites/eest-prague.tar.xz`) to `visit`, with its path in the
+/// archive, and returns the number of files. Returns `None` if the archive is absent, see [`fixture`].
 ///
 /// The archive is unpacked in memory, one file at a time.
 ///
 /// # Panics
 ///
-/// If it cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
+/// If the archive cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
 #[track_caller]
 pub fn for_each_json(
     archive: &str,
@@ -70,11 +70,11 @@ pub fn for_each_json(
     Some(count)
 }
 
-/// As [`for_each_json`], of the archive `suites/<suite>.tar.xz`.
+/// Same as [`for_each_json`], for the archive `suites/<suite>.tar.xz`.
 ///
 /// # Panics
 ///
-/// If it cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
+/// If the archive cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
 #[track_caller]
 pub fn for_each_in_suite(
     suite: &str,

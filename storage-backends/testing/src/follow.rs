@@ -1,5 +1,5 @@
-//! What a layer must pass that keeps its commitment in files of its own, which commit by themselves: they follow the store of
-//! the chain, whenever the process ends.
+//! Tests for layers that keep their commitment in files of their own. Those files commit separately from the chain's
+//! store, and must follow it wherever the process ends.
 
 use crate::{
     History, Seed,
@@ -12,32 +12,32 @@ use polytrie_state::StateError;
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
-/// Room for more keys than any history here changes.
+/// Number of keys that is larger than the number of changes in any history here.
 pub const ROOMY: usize = 1 << 13;
 
-/// A layer with files that are kept.
+/// A layer whose files persist.
 pub trait Kept: LayerFactory + Sized {
-    /// One whose files are within a directory.
+    /// Returns a factory whose files are within a directory.
     fn in_dir(dir: &Path) -> Self;
 
-    /// These files with room for so many changed keys that wait to be committed.
+    /// Returns the same files with room for `keys` changed keys that wait to be committed.
     #[must_use]
     fn with_room(self, keys: usize) -> Self;
 
-    /// These files as a command opens them that only reads.
+    /// Returns the same files, opened as by a command that only reads.
     #[must_use]
     fn read_only(&self) -> Self;
 
-    /// Where the files are.
+    /// Returns the path of the files.
     fn files(&self) -> &Path;
 
-    /// Whether it commits while there is a fork.
+    /// Whether the layer commits while there is a fork.
     fn commits_beside_forks(&self) -> bool {
         true
     }
 }
 
-/// Makes a test of each part of this suite. The argument is a type that is [`Kept`](crate::follow::Kept).
+/// Makes a test of each part of this suite. The argument is a type that implements [`Kept`](crate::follow::Kept).
 #[macro_export]
 macro_rules! follow_suite {
     ($kept:ty) => {
@@ -60,36 +60,36 @@ macro_rules! follow_suite {
     };
 }
 
-/// A directory, in memory where that can be: the tests end processes, not machines.
+/// Creates a directory, in memory where possible: the tests end processes, not machines.
 pub fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     dir.expect("a directory")
 }
 
-/// An engine that outlives the layers on it.
+/// Creates an engine that outlives the layers on it.
 pub fn memory() -> Arc<dyn Engine> {
     Arc::new(MemoryEngine::new())
 }
 
-/// What a layer counts under a name.
+/// Returns a figure of the layer by its name.
 pub fn figure(driver: &Driver<'_>, name: &str) -> u64 {
     let figures = driver.layer().figures();
     figures.iter().find(|(found, _)| *found == name).expect("there is such a figure").1
 }
 
-/// What a check finds.
+/// Returns the problems that a check finds.
 pub fn problems(driver: &Driver<'_>) -> Vec<String> {
     driver.layer().check(&mut |_| {}).expect("it can be checked").problems
 }
 
-/// A check finds nothing.
+/// Panics unless a check finds nothing.
 pub fn assert_clean(driver: &Driver<'_>, context: &str) {
     let report = driver.layer().check(&mut |_| {}).unwrap_or_else(|e| panic!("{context}: {e}"));
     assert_eq!(report.problems, Vec::<String>::new(), "{context}");
 }
 
-/// The digests of a history, from the genesis on.
+/// Returns the digests of a history, from the genesis on.
 pub fn digests<K: Kept>(history: &History) -> Vec<B256> {
     let dir = directory();
     let factory = K::in_dir(dir.path());
@@ -101,12 +101,12 @@ pub fn digests<K: Kept>(history: &History) -> Vec<B256> {
     digests
 }
 
-/// A layer that was opened on an engine.
+/// Opens a layer on an engine.
 pub fn opened<'f>(factory: &'f dyn LayerFactory, engine: &Arc<dyn Engine>) -> Driver<'f> {
     Driver::open_on(factory, Arc::clone(engine), &STORE_IN_STEP).expect("opens")
 }
 
-/// A layer that was opened on an engine and filled with the genesis of a history.
+/// Opens a layer on an engine and loads the genesis of a history.
 pub fn begun<'f>(
     factory: &'f dyn LayerFactory,
     engine: Arc<dyn Engine>,
@@ -118,7 +118,7 @@ pub fn begun<'f>(
     driver
 }
 
-/// Block by block forward or back to a number, with these digests.
+/// Runs or undoes blocks one by one up to a number, and compares the digests.
 ///
 /// # Errors
 ///
@@ -145,18 +145,18 @@ pub fn go_to(
 /// Two chains whose files do not belong to each other.
 #[derive(Debug)]
 pub struct Strangers<K> {
-    /// What the first one ran.
+    /// The history that the first chain ran.
     pub history: History,
-    /// Its rows.
+    /// The rows of the first chain.
     pub engine: Arc<dyn Engine>,
-    /// Files that are not there.
+    /// Files that do not exist.
     pub lost: K,
-    /// The files of the other one.
+    /// The files of the other chain.
     pub other: K,
     _dirs: [TempDir; 2],
 }
 
-/// Two chains with six blocks each, closed.
+/// Runs two chains of six blocks each and closes them.
 pub fn strangers<K: Kept>() -> Strangers<K> {
     let [(first, dir, engine), (_, other, _)] = [8, 9].map(|seed| {
         let (history, dir, engine) = (History::random(seed, 6), directory(), memory());
@@ -174,13 +174,13 @@ pub fn strangers<K: Kept>() -> Strangers<K> {
     }
 }
 
-/// At every write of the chain's store in turn the process ends, before it or after it, with the files as they are: forward,
-/// back and forward again.
+/// Checks that the layer recovers when the process ends between the two stores: before or after each write to the
+/// chain's store in turn, with the files as they are, while it runs blocks, undoes them and runs them again.
 pub fn a_crash_between_the_two_stores_heals<K: Kept>() {
     let seed = Seed::or(61);
     let history = History::random(seed.value(), 10);
     let digests = digests::<K>(&history);
-    // Committed block by block, a few at a time, and only when it is opened.
+    // Committed block by block, in small groups, and only when the layer is opened.
     for (flush_every, room) in [(1, 0), (3, 128), (3, ROOMY)] {
         for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
             let context = format!(
@@ -194,7 +194,7 @@ pub fn a_crash_between_the_two_stores_heals<K: Kept>() {
             let options = StoreOptions { flush_every, ..STORE_IN_STEP };
             let ended = go_on(&factory, faulty.clone(), &options, &history, &digests, &context);
             assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
-            // A command that only reads sees the same.
+            // A command that only reads has the same state.
             if fault == Fault::After && factory.files().exists() {
                 let reading = factory.read_only();
                 let driver = Driver::open_on(&reading, memory.clone(), &options)
@@ -238,7 +238,8 @@ fn go_on(
     Ok(())
 }
 
-/// What is not durable in the chain's store is not in the files. What waits is bounded, and made durable where it is more.
+/// Checks that the files hold nothing that is not durable in the chain's store, and that the number of waiting
+/// changes is bounded: the store is flushed when there are more.
 pub fn the_files_are_never_ahead<K: Kept>() {
     let history = History::random(7, 12);
     let digests = digests::<K>(&history);
@@ -256,7 +257,7 @@ pub fn the_files_are_never_ahead<K: Kept>() {
         }
         assert_eq!(figure(&driver, "steps_behind") == 0, room == 0);
         drop(driver);
-        // The two blocks after the flush are gone if nothing made them durable, and nothing of them is there.
+        // If nothing made them durable, the two blocks after the flush are lost, and the files hold nothing of them.
         let driver = Driver::open_on(&factory, engine, &options).expect("opens again");
         let at = driver.number() as usize;
         assert!((at == 10) == (room > 0), "room for {room} keys: at block {at}");
@@ -266,7 +267,8 @@ pub fn the_files_are_never_ahead<K: Kept>() {
     }
 }
 
-/// Many small steps are committed once they are durable, and those above them go on.
+/// Checks that many small steps are committed together once they are durable, while the steps above them continue to
+/// wait.
 pub fn steps_that_are_durable_are_one_commit<K: Kept>() {
     let history = History::random(12, 300);
     let digests = digests::<K>(&history);
@@ -284,7 +286,8 @@ pub fn steps_that_are_durable_are_one_commit<K: Kept>() {
     assert_clean(&driver, "in the end");
 }
 
-/// Forks of which each begins before the one before it has ended do not have all steps wait for ever.
+/// Checks that overlapping forks, each of which begins before the previous one has ended, do not keep all steps
+/// waiting.
 pub fn forks_without_end_keep_no_step_waiting<K: Kept>() {
     let history = History::random(20, 400);
     let dir = directory();
@@ -309,7 +312,8 @@ pub fn forks_without_end_keep_no_step_waiting<K: Kept>() {
     assert_clean(&driver, "in the end");
 }
 
-/// Where the chain's store is flushed by hand, no block becomes durable before that, however many wait.
+/// Checks that, with a store that is flushed by hand, no block becomes durable before a flush, whatever number of
+/// steps wait.
 pub fn who_flushes_by_hand_is_asked_to<K: Kept>() {
     let history = History::random(12, 300);
     let dir = directory();
@@ -323,12 +327,13 @@ pub fn who_flushes_by_hand_is_asked_to<K: Kept>() {
     assert_clean(&driver, "in the end");
 }
 
-/// A fork, as a proof of an earlier block takes, is not disturbed by the blocks after it, and they are not by the fork.
+/// Checks that a fork, such as the one for a proof of an earlier block, and the blocks after it do not affect each
+/// other.
 pub fn a_fork_waits_for_nothing_and_nothing_for_it<K: Kept>() {
     let history = History::random(10, 20);
     for room in [0, ROOMY] {
         let dir = directory();
-        // Without room every block is committed where nothing is in the way.
+        // Without room every block is committed where nothing prevents it.
         let factory = K::in_dir(dir.path()).with_room(room);
         let verify = factory.verifier().expect("it makes proofs");
         let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);

@@ -1,43 +1,43 @@
-//! Addresses and slots whose hashes begin alike.
+//! Addresses and slots whose hashes share a prefix.
 //!
-//! Layers see hashes, and hashes of made-up keys spread evenly: with a few hundred of them no two share more
-//! than four or five nibbles, and the deep ends of a trie are never visited. These were searched for (see
-//! `examples/mine.rs`), so that tests have chains of branches, long extensions, full branches at every
-//! depth, and storage leaves that are short enough to be embedded in their parent (which takes eight shared
-//! nibbles and a small value).
+//! Layers handle hashes, and the hashes of arbitrary keys are evenly distributed: among a few hundred of them no two
+//! share more than four or five nibbles, and the deep levels of a trie are never reached. The keys here were searched
+//! for (see `examples/mine.rs`), so that tests have chains of branches, long extensions, full branches at every
+//! depth, and storage leaves that are short enough to be embedded in their parent (which takes eight shared nibbles
+//! and a small value).
 
 use alloy_primitives::{Address, U256};
 
-/// The address that a number stands for.
+/// Returns the address for a number.
 pub fn address(number: u32) -> Address {
     Address::left_padding_from(&number.to_be_bytes())
 }
 
-/// The slot that a number stands for.
+/// Returns the slot for a number.
 pub fn slot(number: u32) -> U256 {
     U256::from(number)
 }
 
-/// Numbers that stand for keys, grouped by what their hashes share.
+/// Numbers of keys, grouped by the prefix that their hashes share.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys {
     /// The lowest two and the highest two hashes.
     pub edges: [u32; 4],
     /// Pairs that share 12 nibbles or more.
     pub pairs: [[u32; 2]; 3],
-    /// The n-th shares exactly n nibbles with the first key of the first pair.
+    /// Keys of which the n-th shares exactly n nibbles with the first key of the first pair.
     pub ladder: [u32; 7],
-    /// Three that share nine nibbles.
+    /// Groups of three that share nine nibbles.
     pub triples: [[u32; 3]; 3],
-    /// Four that share eight nibbles.
+    /// Groups of four that share eight nibbles.
     pub quads: [[u32; 4]; 3],
-    /// The n-th group shares n + 1 nibbles and differs in the next one: full branches at depth 1 to 4, and at
-    /// depth 5 as many of its children as were found.
+    /// Groups of which the n-th shares n + 1 nibbles and differs in the next one: full branches at depth 1 to 4, and
+    /// at depth 5 as many of its children as were found.
     pub branches: [&'static [u32]; 5],
 }
 
 impl Keys {
-    /// All groups: keys of one group share a prefix.
+    /// Returns all groups. The keys of a group share a prefix.
     pub fn groups(&self) -> Vec<Vec<u32>> {
         let ladder = [&self.pairs[0], &self.ladder[..]].concat();
         let mut groups = vec![self.edges[..2].to_vec(), self.edges[2..].to_vec(), ladder];
@@ -48,7 +48,7 @@ impl Keys {
         groups
     }
 
-    /// All keys, each once.
+    /// Returns all keys, each once.
     pub fn all(&self) -> Vec<u32> {
         let mut all = self.groups().concat();
         all.sort_unstable();

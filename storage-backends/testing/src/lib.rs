@@ -1,13 +1,13 @@
-//! What the state layers of polytrie are tested with.
+//! Tools to test the state layers of polytrie.
 //!
-//! - [`Oracle`]: the state as a sorted map, the state root computed from all of it, and the same as a layer
-//!   ([`OracleLayer`]). Slow and obvious; never for users.
-//! - [`History`]: random blocks, hard on purpose, over [`keys`] whose hashes begin alike.
-//! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
+//! - [`Oracle`]: the state as a sorted map, with the state root computed from all of it, and the same as a layer
+//!   ([`OracleLayer`]). Slow and simple; never for users.
+//! - [`History`]: random blocks, difficult on purpose, over [`keys`] whose hashes share prefixes.
+//! - [`suite`]: the tests that every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
-//! - [`follow`]: what a layer must pass as well that has files of its own, which commit by themselves; [`follow_suite!`].
-//! - [`AlteredLayer`]: another layer in all but a few methods, to see what becomes of a mistake.
-//! - [`fixture`]: real data that is too large for the repository; [`for_each_json`]: what is in its archives.
+//! - [`follow`]: further tests for layers that have files of their own, which commit separately; [`follow_suite!`].
+//! - [`AlteredLayer`]: a layer that differs from another one in a few methods, to see the effect of a mistake.
+//! - [`fixture`]: real data that is too large for the repository; [`for_each_json`]: the files in its archives.
 
 mod altered;
 mod fixtures;

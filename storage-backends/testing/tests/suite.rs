@@ -1,4 +1,4 @@
-//! The oracle passes the suite it serves: else one of the two is wrong.
+//! Runs the suite on the oracle itself: if it fails, one of the two is wrong.
 
 use polytrie_kv::{Store, Table};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};

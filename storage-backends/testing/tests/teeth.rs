@@ -1,5 +1,4 @@
-//! The suite notices what it is there to notice: each layer here has one mistake, and the named part of the
-//! suite must fail for it.
+//! Tests of the suite: each layer here has one mistake, and the named part of the suite must fail for it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
@@ -61,7 +60,7 @@ impl LayerFactory for Broken {
     }
 }
 
-/// Takes the proof's word for the nonce.
+/// Accepts the nonce that the proof claims without verifying it.
 fn believe(
     commitment: &Commitment,
     address: &Address,
@@ -219,7 +218,7 @@ impl AlterSession for SessionChange {
     }
 }
 
-/// An outcome that is not accepted as it should be.
+/// An outcome that is not accepted correctly.
 #[derive(Debug)]
 struct Unsettled {
     mistake: Mistake,
@@ -247,7 +246,7 @@ fn without(batch: &Batch, unwanted: impl Fn(Table, &Op<'_>) -> bool) -> Batch {
     kept
 }
 
-/// Answers as of whatever is the head when it is asked.
+/// A reader that answers at the current head instead of its own block.
 #[derive(Debug)]
 struct HeadReader(Arc<dyn StateLayer>);
 

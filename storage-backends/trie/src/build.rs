@@ -1,4 +1,4 @@
-//! A trie from sorted leaves, in one pass and memory for one path.
+//! The builder of a trie from sorted leaves, in one pass, with memory for one path.
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink,
@@ -8,10 +8,10 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 
-/// Takes leaves in order of their keys and gives each node's row away as soon as nothing can change it.
+/// A builder that takes leaves in order of their keys and writes each node's row as soon as the node is complete.
 #[derive(Debug)]
 pub struct SortedBuilder<V, S> {
-    /// Branches that are not complete, from the root down.
+    /// The incomplete branches, from the root down.
     open: Vec<OpenBranch<V>>,
     last: Option<(B256, Done<V>)>,
     rows: S,
@@ -24,24 +24,24 @@ pub struct SortedBuilder<V, S> {
 #[derive(Debug)]
 struct OpenBranch<V> {
     depth: usize,
-    /// References of children that are inner nodes.
+    /// The references of the children that are inner nodes.
     refs: [ChildRef; 16],
-    /// Children that are leaves, in order.
+    /// The children that are leaves, in order.
     leaves: Vec<(B256, V)>,
 }
 
-/// A subtree that is complete but for what its parent decides: at which depth it begins.
+/// A complete subtree. Its parent decides at which depth it begins.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a builder holds a single one")]
 enum Done<V> {
     Leaf(V),
     Branch(OpenBranch<V>),
-    /// It hangs in its parent; only the key is still needed.
+    /// The subtree is already part of its parent; only the key is still needed.
     Placed,
 }
 
 impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
-    /// An empty trie whose rows go to `rows`.
+    /// Creates a builder of an empty trie whose rows go to `rows`.
     pub fn new(rows: S) -> Self {
         Self {
             open: Vec::new(),
@@ -54,7 +54,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         }
     }
 
-    /// What the rows go to; a caller may drain it between two leaves.
+    /// Returns the sink of the rows; a caller may drain it between two leaves.
     pub const fn rows(&mut self) -> &mut S {
         &mut self.rows
     }
@@ -62,7 +62,8 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
     /// Adds a leaf whose key is greater than all before.
     ///
     /// # Panics
-    /// If it is not.
+    ///
+    /// If the key is not greater.
     pub fn add(&mut self, key: B256, value: V) {
         if let Some((before, _)) = &self.last {
             assert!(*before < key, "leaves come in order of their keys");
@@ -72,7 +73,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         self.last = Some((key, Done::Leaf(value)));
     }
 
-    /// Completes the trie and returns its root.
+    /// Completes the trie; returns its root and the sink.
     pub fn finish(mut self) -> (B256, S) {
         while let Some(depth) = self.open.last().map(|branch| branch.depth) {
             self.attach(depth);
@@ -91,7 +92,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         (root, self.rows)
     }
 
-    /// Completes everything below `depth` and hangs it into a branch at `depth`.
+    /// Completes everything below `depth` and adds it to a branch at `depth`.
     fn close(&mut self, depth: usize) {
         while let Some(open) = self.open.last().map(|branch| branch.depth).filter(|d| *d > depth) {
             self.attach(open);
@@ -103,7 +104,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         self.attach(depth);
     }
 
-    /// Hangs what is complete into the innermost branch, which is at `depth`.
+    /// Adds the complete subtree to the innermost branch, which is at `depth`.
     fn attach(&mut self, depth: usize) {
         let Some((key, done)) = self.last.take() else { return };
         match done {
@@ -120,11 +121,11 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
             }
             Done::Placed => {}
         }
-        // Whatever is closed next lies on the same path.
+        // The next subtree to be closed lies on the same path.
         self.last = Some((key, Done::Placed));
     }
 
-    /// The innermost branch is complete.
+    /// Completes the innermost branch.
     fn pop(&mut self) {
         if let (Some(branch), Some((_, done))) = (self.open.pop(), &mut self.last) {
             *done = Done::Branch(branch);

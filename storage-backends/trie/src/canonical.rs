@@ -5,8 +5,8 @@ use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use polytrie_state::{Proof, ProofError, Proven, StateError, hash_address, hash_slot};
 use serde::{Deserialize, Serialize};
 
-/// What a layer hands out, as JSON. An absent account shows nonce and balance zero, the root of the trie without keys and
-/// the hash of no code; an absent slot has the value zero.
+/// The JSON form of a proof. An absent account has nonce and balance zero, the root of the trie without keys and the
+/// hash of empty code; an absent slot has the value zero.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AccountProof {
@@ -29,12 +29,12 @@ struct SlotProof {
     proof: Vec<Bytes>,
 }
 
-/// The proof that the layer of this name hands out of an account whose leaf (or that of an empty account) and nodes are
-/// known; `slot` proves the slot with a hash.
+/// Builds the proof of an account for a layer with this name, given the account's leaf (or that of an empty account)
+/// and its nodes; `slot` proves the slot with a hash.
 ///
 /// # Errors
 ///
-/// As `slot`, or if the proof does not serialise.
+/// Any error of `slot`, or if the proof does not serialise.
 pub fn prove_account<E>(
     layer: &str,
     address: &Address,
@@ -63,12 +63,13 @@ where
     Proof::of(layer, &proof)
 }
 
-/// Checks a proof against a state root: every node is used, leads to the next, and says what is claimed. No layer is
-/// needed. An empty account, as there were before EIP-161, shows the same fields as one that is absent.
+/// Checks a proof against a state root: every node must be used and lead to the next, and the leaf must hold the
+/// claimed values. No layer is needed. An empty account, as there were before EIP-161, has the same fields as an
+/// absent one.
 ///
 /// # Errors
 ///
-/// If it is no proof of this form, or does not hold.
+/// If the proof does not have this form, or does not hold.
 pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let proof: AccountProof = proof.form()?;
     let (address, nonce) = (proof.address, proof.nonce.to::<u64>());

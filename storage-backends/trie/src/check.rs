@@ -1,4 +1,4 @@
-//! Scrubbing: the rows of a trie against the trie its leaves make.
+//! The scrub of rows: the rows of a trie are compared with the trie that its leaves make.
 
 use crate::{
     LeafValue, Nibbles, RowSink, RowSource, Rows, SortedBuilder, TrieError, error::place, row,
@@ -7,25 +7,25 @@ use alloy_primitives::B256;
 use polytrie_kv::Read;
 use std::ops::ControlFlow;
 
-/// What [`check_rows`] found.
+/// The findings of [`check_rows`].
 #[derive(Debug, Default)]
 pub struct RowCheck {
-    /// The root that the leaves make.
+    /// The root of the trie that the leaves make.
     pub root: B256,
-    /// Leaves seen.
+    /// Number of leaves read.
     pub leaves: u64,
-    /// Rows seen.
+    /// Number of rows read.
     pub rows: u64,
-    /// What is wrong, a sentence each.
+    /// The problems found, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// Reads every row of a trie, rebuilds the trie from its leaves alone and compares the two row by row.
-/// `leaf` receives the leaves in order.
+/// Reads every row of a trie, rebuilds the trie from its leaves alone and compares the two row by row. `leaf`
+/// receives the leaves in order.
 ///
 /// # Errors
 ///
-/// If the store fails, or as `leaf`; what is wrong with the rows is not an error but a problem.
+/// If the store fails, and any error of `leaf`; damaged rows are not an error but a problem in the report.
 pub fn check_rows<V: LeafValue>(
     rows: Rows<&dyn Read>,
     leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,
@@ -77,7 +77,7 @@ pub fn check_rows<V: LeafValue>(
     Ok(check)
 }
 
-/// Compares the rows a trie should have with those it has.
+/// A sink that compares the rows a trie should have with the stored ones.
 struct Compare<'a> {
     rows: Rows<&'a dyn Read>,
     expected: u64,

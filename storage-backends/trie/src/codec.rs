@@ -1,10 +1,11 @@
-//! Nodes as bytes: the RLP of the Yellow Paper, appendix D.
+//! The encoding of nodes: the RLP of the Yellow Paper, appendix D.
 
 use crate::{LeafValue, Nibbles};
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Encodable, Header};
 
-/// How a parent refers to a child: the hash of its RLP, or the RLP itself where it is shorter than 32 bytes.
+/// The reference of a parent to a child: the hash of the child's RLP, or the RLP itself if it is shorter than 32
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChildRef {
     len: u8,
@@ -14,36 +15,36 @@ pub(crate) struct ChildRef {
 impl ChildRef {
     pub(crate) const EMPTY: Self = Self { len: 0, bytes: [0; 32] };
 
-    /// The reference to a node.
+    /// Creates the reference to a node.
     pub(crate) fn to(rlp: &[u8]) -> Self {
         Self::embedded(rlp).unwrap_or_else(|| Self::hashed(keccak256(rlp)))
     }
 
-    /// The reference to a node so short that it stands in its parent.
+    /// Creates the reference to a node that is embedded in its parent; `None` if the node is not short enough.
     pub(crate) fn embedded(rlp: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
         bytes.get_mut(..rlp.len()).filter(|_| rlp.len() < 32)?.copy_from_slice(rlp);
         Some(Self { len: rlp.len() as u8, bytes })
     }
 
-    /// The reference to any other node.
+    /// Creates the reference to a node with this hash.
     pub(crate) const fn hashed(hash: B256) -> Self {
         Self { len: 32, bytes: hash.0 }
     }
 
-    /// Hash, or embedded node.
+    /// Returns the hash, or the embedded node.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Reads [`Self::bytes`] back.
+    /// Decodes a reference from [`Self::bytes`].
     pub(crate) fn from_bytes(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
         bytes.get_mut(..from.len()).filter(|_| !from.is_empty())?.copy_from_slice(from);
         Some(Self { len: from.len() as u8, bytes })
     }
 
-    /// The hash of the node, embedded or not.
+    /// Returns the hash of the node, embedded or not.
     pub(crate) fn hash(&self) -> B256 {
         self.as_hash().unwrap_or_else(|| keccak256(self.bytes()))
     }
@@ -52,7 +53,7 @@ impl ChildRef {
         self.len == 0
     }
 
-    /// The hash, unless the node is embedded.
+    /// Returns the hash, unless the node is embedded.
     pub(crate) fn as_hash(&self) -> Option<B256> {
         (self.len == 32).then_some(B256::new(self.bytes))
     }
@@ -76,7 +77,7 @@ impl ChildRef {
         }
     }
 
-    /// Reads one item of a node: a hash, an embedded list, or nothing.
+    /// Decodes one item of a node: a hash, an embedded list, or the empty string.
     pub(crate) fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "a child reference that is neither a hash nor an embedded node";
         let whole = *item;
@@ -96,7 +97,7 @@ impl ChildRef {
     }
 }
 
-/// Encodes a leaf whose path within the node begins at nibble `depth` of `key`.
+/// Encodes a leaf whose path within the node begins at nibble `depth` of `key`. `scratch` is a buffer.
 pub(crate) fn encode_leaf<V: LeafValue>(
     key: &B256,
     depth: usize,
@@ -129,11 +130,11 @@ pub(crate) fn encode_branch(refs: &[&ChildRef; 16], out: &mut Vec<u8>) {
     for child in refs {
         child.encode(out);
     }
-    // Keys have one length, so no key ends at a branch.
+    // All keys have the same length, so no key ends at a branch.
     out.push(0x80);
 }
 
-/// A node, as a verifier reads it.
+/// A decoded node.
 #[derive(Debug, Clone)]
 pub(crate) enum Node<V> {
     Leaf { suffix: Nibbles, value: V },
@@ -187,7 +188,7 @@ pub(crate) fn decode_node<V: LeafValue>(mut rlp: &[u8]) -> Result<Node<V>, &'sta
     }
 }
 
-/// The key of a leaf, from the path of its node and the path within it.
+/// Returns the key of a leaf, from the path of its node and the path within it.
 pub(crate) fn full_key(path: &Nibbles, suffix: &Nibbles) -> Result<B256, &'static str> {
     if path.len() + suffix.len() != 64 {
         return Err("a leaf whose key is not 32 bytes long");
@@ -197,20 +198,20 @@ pub(crate) fn full_key(path: &Nibbles, suffix: &Nibbles) -> Result<B256, &'stati
     Ok(B256::new(key))
 }
 
-/// Nibble `index` of a key.
+/// Returns nibble `index` of a key.
 pub(crate) fn nibble(key: &B256, index: usize) -> u8 {
     let byte = key.0[index / 2];
     if index.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f }
 }
 
-/// The first `depth` nibbles of a key.
+/// Returns the first `depth` nibbles of a key.
 pub(crate) fn path_of(key: &B256, depth: usize) -> Nibbles {
     let mut path = Nibbles::unpack_array(&key.0);
     path.truncate(depth);
     path
 }
 
-/// Number of nibbles two keys share.
+/// Returns the number of leading nibbles that two keys share.
 pub(crate) fn shared_nibbles(a: &B256, b: &B256) -> usize {
     let bytes = a.0.iter().zip(&b.0).take_while(|(a, b)| a == b).count();
     match (a.0.get(bytes), b.0.get(bytes)) {

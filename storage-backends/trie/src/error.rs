@@ -1,16 +1,16 @@
-//! Why the trie failed: its store failed, what is stored is no trie, or who visits it had enough.
+//! The errors of a trie: its store failed, its rows are damaged, or a visitor returned an error.
 
 use crate::Nibbles;
 use polytrie_kv::KvError;
 use polytrie_state::StateError;
 
-/// The trie could not be read.
+/// The error of reading a trie.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TrieError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] KvError),
-    /// A node that its parent refers to is not there.
+    /// A node that its parent refers to is missing.
     #[error("the trie has no node at {}, but its parent refers to one", place(path))]
     Missing {
         /// The path from the root.
@@ -21,15 +21,15 @@ pub enum TrieError {
     Malformed {
         /// The path from the root.
         path: Nibbles,
-        /// What is wrong with it.
+        /// The reason why it does not decode.
         reason: &'static str,
     },
-    /// What a visitor of leaves or rows failed with.
+    /// A visitor of leaves or rows returned this error.
     #[error(transparent)]
     Visitor(#[from] StateError),
 }
 
-/// As the seam reports it.
+/// Converts the error to that of the seam.
 impl From<TrieError> for StateError {
     fn from(error: TrieError) -> Self {
         match error {
@@ -42,7 +42,7 @@ impl From<TrieError> for StateError {
     }
 }
 
-/// A path in words: one hexadecimal digit for each branch below the root.
+/// Describes a path for messages: one hexadecimal digit for each branch below the root.
 pub(crate) fn place(path: &Nibbles) -> String {
     if path.is_empty() {
         return "the root".to_owned();

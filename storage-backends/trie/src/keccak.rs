@@ -1,14 +1,15 @@
 //! Keccak-256 of many inputs at once.
 //!
-//! The nodes of one level of a trie (and tuples, keys and Merkle nodes of other layers) do not depend on each other, so eight of them go through the permutation side by
-//! side, one in each lane of a 512-bit register. Where the processor cannot do that, they are hashed one by one.
+//! The nodes of one level of a trie (and tuples, keys and Merkle nodes of other layers) do not depend on each other.
+//! So eight of them go through the permutation side by side, one in each lane of a 512-bit register. On a processor
+//! without such registers they are hashed one by one.
 
 use crate::codec::ChildRef;
 use alloy_primitives::{B256, keccak256};
 
-/// Bytes the sponge takes at once.
+/// Bytes that the sponge absorbs at once.
 const RATE: usize = 136;
-/// Fewer inputs than this are hashed one by one: the eight lanes cost about as much as two single hashes.
+/// Number of inputs below which they are hashed one by one: the eight lanes cost about as much as two single hashes.
 const WORTH_LANES: usize = 3;
 
 /// Inputs to hash together, one after the other in one buffer, each padded to whole blocks.
@@ -23,7 +24,7 @@ pub struct Inputs {
 struct Input {
     start: u32,
     len: u32,
-    /// What the caller knows it by.
+    /// The caller's number of the input.
     tag: u32,
 }
 
@@ -34,20 +35,21 @@ impl Input {
 }
 
 impl Inputs {
-    /// Forgets what was added, and keeps the room it took.
+    /// Removes all inputs, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.inputs.clear();
     }
 
-    /// Writes an input with `encode`, whose hash is reported under `tag`.
+    /// Adds an input that `encode` writes, whose hash is reported under `tag`.
     pub fn add(&mut self, tag: u32, encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         encode(&mut self.bytes);
         self.end(start, tag);
     }
 
-    /// As [`Self::add`] a node of a trie; one that its parent embeds is not hashed, and its reference is returned.
+    /// Adds a node of a trie like [`Self::add`]. If its parent embeds the node, it is not hashed, and its reference
+    /// is returned.
     pub(crate) fn add_node(
         &mut self,
         tag: u32,
@@ -63,7 +65,7 @@ impl Inputs {
         embedded
     }
 
-    /// The input that begins at `start` is complete.
+    /// Pads the input that begins at `start`, and notes it.
     fn end(&mut self, start: usize, tag: u32) {
         let len = self.bytes.len() - start;
         // Callers hash some thousand nodes at a time, and a node is shorter than a kilobyte.
@@ -76,7 +78,7 @@ impl Inputs {
         self.inputs.push(input);
     }
 
-    /// Hashes everything added since the last [`Self::clear`].
+    /// Hashes all inputs added since the last [`Self::clear`], and calls `report` with the tag and hash of each.
     pub fn hash(&mut self, mut report: impl FnMut(u32, B256)) {
         let inputs = &self.inputs;
         self.order.clear();
@@ -154,7 +156,7 @@ mod lanes {
     ///
     /// # Safety
     ///
-    /// The processor has AVX-512F.
+    /// The processor must have AVX-512F.
     ///
     /// # Panics
     ///

@@ -1,13 +1,13 @@
-//! The Merkle Patricia trie engine the layers of polytrie share.
+//! The Merkle Patricia trie engine that layers of polytrie share.
 //!
-//! A [`Trie`] keeps the part of one trie that was touched lately in an arena and loads the rest on demand
-//! from **path-keyed rows**: one row a branch, with its leaves (see [`rows`]). One sorted batch of changes a
-//! block goes through the structure once ([`Trie::update`]); then every node that changed is encoded and hashed
-//! exactly once, level by level and eight at a time, and every branch that changed is written as one row
-//! ([`Trie::commit`]). What is more than a few nodes is hashed on several threads, if they have time.
+//! A [`Trie`] keeps the recently touched part of one trie in an arena and loads the rest on demand from **path-keyed
+//! rows**: one row a branch, with its leaves (see [`rows`]). One sorted batch of changes a block goes through the
+//! structure once ([`Trie::update`]). Then every changed node is encoded and hashed exactly once, level by level and
+//! eight at a time, and every changed branch is written as one row ([`Trie::commit`]). More than a few nodes are
+//! hashed on several threads, if those are idle.
 //!
-//! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
-//! in the same words (errors, proofs, how their tables are filled and checked) is here too.
+//! The engine knows accounts and slots as leaf values only; it knows no layer. Code that several layers need at the
+//! seam (errors, proofs, filling and checking their tables) is here too.
 
 mod arena;
 mod build;

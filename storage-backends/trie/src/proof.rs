@@ -8,12 +8,12 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes, keccak256};
 
-/// The nodes from the root to where the key is or would be, each as RLP; nodes that their parent embeds are
-/// left out. Together they prove the value of the key or its absence against the root.
+/// Returns the nodes from the root to where the key is or would be, each as RLP; nodes that their parent embeds are
+/// left out. Together they prove the value of the key, which is returned too, or its absence.
 ///
 /// # Errors
 ///
-/// If a row on the way is missing or damaged, or cannot be read.
+/// If a row on the path is missing or damaged, or cannot be read.
 pub fn prove_key<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
@@ -23,7 +23,7 @@ pub fn prove_key<V: LeafValue>(
     Ok((value.cloned(), nodes))
 }
 
-/// The root of the trie that `rows` hold.
+/// Returns the root of the trie that `rows` hold.
 ///
 /// # Errors
 ///
@@ -32,11 +32,12 @@ pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieErro
     Ok(CowTrie::<V>::of_rows(rows)?.root())
 }
 
-/// The leaf on the way to `key`, if the way ends at one; its key may be another. Nothing is kept in memory.
+/// Returns the leaf at the end of the path of `key`, if the path ends at one; its key may be another. Nothing is kept
+/// in memory.
 ///
 /// # Errors
 ///
-/// As [`prove_key`].
+/// Those of [`prove_key`].
 pub fn leaf_on_path<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
@@ -47,7 +48,7 @@ pub fn leaf_on_path<V: LeafValue>(
         let path = path_of(key, depth);
         bytes.clear();
         if !rows.load(&path, &mut bytes)? {
-            // Only a trie without keys has no root.
+            // Only a trie without keys has no root row.
             return if depth == 0 { Ok(None) } else { Err(TrieError::Missing { path }) };
         }
         let row = row::decode::<V>(&path, &bytes, &mut children);
@@ -68,12 +69,12 @@ pub fn leaf_on_path<V: LeafValue>(
     }
 }
 
-/// Follows a key through the nodes of a proof as [`prove_key`] makes it: the value of the key, or `None` if it
-/// is proven absent. Every node must be needed.
+/// Follows a key through the nodes of a proof of [`prove_key`]. Returns the value of the key, or `None` if the key is
+/// proven absent. Every node must be needed.
 ///
 /// # Errors
 ///
-/// A sentence about what does not hold.
+/// A sentence that says why the proof does not hold.
 pub fn verify_key<V: LeafValue>(
     root: B256,
     key: &B256,

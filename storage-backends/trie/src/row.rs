@@ -1,8 +1,9 @@
-//! Rows: what is stored of a trie.
+//! Rows: the stored form of a trie.
 //!
-//! There is a row for each branch, under its path. It holds its leaves, the references of its other children, and the
-//! extension before it, if there is one; it is then stored under the extension's path. Leaves are not hashed in
-//! advance: whoever needs their references makes them from their content. A trie with one key has one row, the leaf.
+//! There is a row for each branch, under its path. It holds the branch's leaves, the references of its other
+//! children, and the extension before it, if there is one; it is then stored under the extension's path. Leaves are
+//! not hashed in advance: the code that needs their references computes them from their content. A trie with one key
+//! has one row, the leaf.
 //!
 //! ```text
 //! branch   length of the extension's prefix in nibbles (1), prefix packed,
@@ -18,7 +19,7 @@ use alloy_primitives::B256;
 use arrayvec::ArrayVec;
 
 const LEAF: u8 = 0xff;
-/// From this length on the length of a value takes two bytes; it is the bit that says so.
+/// Length from which on the length of a value takes two bytes; the bit of this number marks the longer form.
 const LONG: usize = 0x80;
 const LONGEST_VALUE: usize = 0x7fff;
 pub(crate) const SHORT: &str = "a row that ends too early";
@@ -30,12 +31,12 @@ pub(crate) enum RowChild<V> {
     Inner(ChildRef),
 }
 
-/// What a row holds.
+/// The content of a row.
 #[derive(Debug, Clone)]
 pub(crate) enum Row<V> {
     /// The only leaf of its trie.
     Leaf(B256, V),
-    /// A branch; its children were put aside.
+    /// A branch; its children are returned separately.
     Branch {
         /// Prefix of the extension before it; empty if there is none.
         prefix: Nibbles,
@@ -48,7 +49,7 @@ pub(crate) fn encode_leaf<V: LeafValue>(key: &B256, value: &V, out: &mut Vec<u8>
     value.encode_row(out);
 }
 
-/// A child to be written into a row.
+/// A child to be encoded in a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Child<'a, V> {
     None,
@@ -56,7 +57,7 @@ pub(crate) enum Child<'a, V> {
     Inner(&'a ChildRef),
 }
 
-/// The children of a branch by their nibbles, in order. On the stack: rows are read by the thousand.
+/// The children of a branch by their nibbles, in order. They are on the stack, because rows are read by the thousand.
 pub(crate) type RowChildren<V> = ArrayVec<(u8, RowChild<V>), 16>;
 
 /// Encodes the row of a branch at nibble `depth` with its children.
@@ -99,7 +100,7 @@ pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
     out[maps + 2..maps + 4].copy_from_slice(&leaves.to_be_bytes());
 }
 
-/// Reads the row at `path`. The children of a branch go to `children`, in order.
+/// Decodes the row at `path`. The children of a branch are appended to `children`, in order.
 ///
 /// Every row that [`encode_branch`] and [`encode_leaf`] do not make is an error.
 pub(crate) fn decode<V: LeafValue>(
@@ -162,7 +163,7 @@ pub(crate) fn decode<V: LeafValue>(
     if rest.is_empty() { Ok(Row::Branch { prefix }) } else { Err("bytes after the row") }
 }
 
-/// Appends the length of a prefix, and the prefix packed.
+/// Appends the length of a prefix, and the packed prefix.
 pub(crate) fn put_prefix(prefix: &Nibbles, out: &mut Vec<u8>) {
     out.push(prefix.len() as u8);
     let packed = out.len();
@@ -170,7 +171,7 @@ pub(crate) fn put_prefix(prefix: &Nibbles, out: &mut Vec<u8>) {
     prefix.pack_to(&mut out[packed..]);
 }
 
-/// Takes a packed prefix of this length, which is at most 64.
+/// Takes a packed prefix of `len` nibbles, at most 64.
 pub(crate) fn take_prefix(len: usize, rest: &mut &[u8]) -> Result<Nibbles, &'static str> {
     let packed = take(rest, len.div_ceil(2)).ok_or(SHORT)?;
     if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {

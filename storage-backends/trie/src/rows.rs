@@ -1,13 +1,13 @@
-//! Where nodes are stored: one row a branch, keyed by its path.
+//! The place of nodes in the store: one row a branch, keyed by its path.
 //!
 //! ```text
 //! AccountTrie   path, one byte a nibble                       → the branch, its extension, its leaves
 //! StorageTrie   keccak(address) ‖ path, one byte a nibble     → the same
 //! ```
 //!
-//! A branch has its row at the path at which the extension before it begins, or at its own; the row holds
-//! the leaves too. In key order a row comes before those below it, and everything that belongs to one account
-//! is one range. A row is overwritten in place, so nothing is left to collect.
+//! A branch has its row at the path at which the extension before it begins, or at its own; the row holds the leaves
+//! too. In key order a row comes before those below it, and the rows of one account are one range. A row is
+//! overwritten in place, so no garbage is left to collect.
 
 use crate::{
     LeafValue, Nibbles, TrieError,
@@ -18,7 +18,7 @@ use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
 use std::{cmp::Reverse, ops::ControlFlow};
 
-/// Reads rows of one trie.
+/// A source of the rows of one trie.
 pub trait RowSource: Sync {
     /// Appends the row at `path` to `out` and returns whether it is there.
     ///
@@ -56,15 +56,15 @@ impl<R: RowSource> RowSource for &R {
     }
 }
 
-/// Receives rows by path; breaks to end the scan early.
+/// A callback for rows by path; it breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
 
-/// Receives what changes in the rows of one trie. Of several changes of one row the last one counts; removing all rows
-/// comes before everything else.
+/// A sink for the changed rows of one trie. Of several changes of one row the last one counts; removing all rows
+/// comes before every other change.
 pub trait RowSink: Send + Sized {
-    /// An empty sink for the same trie, filled by another thread and given back to [`Self::join`].
+    /// Returns an empty sink for the same trie, which another thread fills and passes back to [`Self::join`].
     fn split(&self) -> Self;
-    /// Takes over what another thread collected.
+    /// Adds the changes that another thread collected.
     fn join(&mut self, other: Self);
     /// Sets the row at `path`.
     fn put(&mut self, path: &Nibbles, row: &[u8]);
@@ -83,22 +83,22 @@ pub struct Rows<R> {
 }
 
 impl<R> Rows<R> {
-    /// The rows of a trie that has the table for itself.
+    /// Creates the rows of a trie that has the table for itself.
     pub const fn new(inner: R, table: Table) -> Self {
         Self { inner, table, owner: None }
     }
 
-    /// The rows of the trie of `owner`.
+    /// Creates the rows of the trie of `owner`.
     pub const fn owned(inner: R, table: Table, owner: B256) -> Self {
         Self { inner, table, owner: Some(owner) }
     }
 
-    /// What the rows are read from or written to.
+    /// Returns the store or batch of the rows.
     pub fn into_inner(self) -> R {
         self.inner
     }
 
-    /// What the rows are read from or written to.
+    /// Returns the store or batch of the rows.
     pub const fn inner(&mut self) -> &mut R {
         &mut self.inner
     }
@@ -113,7 +113,7 @@ impl<R> Rows<R> {
     }
 }
 
-/// Writes the key of a row; returns its length.
+/// Writes the key of a row into `buffer`; returns its length.
 pub(crate) fn key_of(owner: Option<&B256>, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
     let mut len = 0;
     if let Some(owner) = owner {
@@ -132,15 +132,15 @@ impl Rows<&dyn Read> {
     ///
     /// # Errors
     ///
-    /// If a row is missing or damaged, or cannot be read; or as `visit`.
+    /// If a row is missing or damaged, or cannot be read; and any error of `visit`.
     pub fn leaves<V: LeafValue>(
         &self,
         from: &B256,
         visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>, TrieError>,
     ) -> Result<(), TrieError> {
-        // Leaves of the rows seen that come after rows not seen yet; smallest last.
+        // Leaves of visited rows that come after rows not visited yet; the smallest is last.
         let mut waiting: Vec<(B256, V)> = Vec::new();
-        // Rows on the way to `from` sort before it, every other row with leaves after `from` sorts after it.
+        // Rows on the path to `from` sort before it; every other row with leaves after `from` sorts after it.
         let mut depth = Some(0);
         while let Some(at) = depth {
             let path = path_of(from, at);
@@ -172,8 +172,8 @@ impl Rows<&dyn Read> {
         Ok(())
     }
 
-    /// Adds the leaves of the row at `path` that are not before `from`. Returns the depth of the next row on the way to
-    /// `from`, if there is one.
+    /// Adds the leaves of the row at `path` that are not before `from`. Returns the depth of the next row on the path
+    /// to `from`, if there is one.
     fn load_row<V: LeafValue>(
         &self,
         path: &Nibbles,
@@ -212,7 +212,7 @@ impl Rows<&dyn Read> {
     ///
     /// # Errors
     ///
-    /// If the store fails, a key is no path, or as `visit`.
+    /// If the store fails, a key is not a path, and any error of `visit`.
     pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<(), TrieError> {
         let mut buffer = [0; 96];
         let len = self.key(from, &mut buffer);
@@ -231,7 +231,7 @@ impl Rows<&dyn Read> {
     }
 }
 
-/// Adds the leaves among `children` that are not before `from` to those that wait.
+/// Adds the leaves among `children` that are not before `from` to the waiting ones.
 fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut RowChildren<V>) {
     for (_, child) in children.drain(..).rev() {
         if let RowChild::Leaf(key, value) = child
@@ -243,7 +243,7 @@ fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut RowChildren<
     waiting.sort_unstable_by_key(|(key, _)| Reverse(*key));
 }
 
-/// Reads the path of a row from the part of its key after the owner.
+/// Decodes the path of a row from the part of its key after the owner.
 fn nibbles_of_key(key: &[u8]) -> Result<Nibbles, TrieError> {
     if key.len() > 64 || key.iter().any(|n| *n > 0x0f) {
         return Err(KvError::Corrupt("a trie row whose key is no path of nibbles".into()).into());

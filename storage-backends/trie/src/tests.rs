@@ -1,4 +1,4 @@
-//! The engine against a sorted map and alloy-trie's root from scratch.
+//! Tests of the engine against a sorted map and alloy-trie's root from scratch.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ impl RowSource for MapRows {
     }
 }
 
-/// Changes of rows, as one commit reports them.
+/// The changes of rows that one commit reports.
 #[derive(Debug, Default)]
 struct Changes {
     cleared: bool,
@@ -83,7 +83,7 @@ pub(crate) fn built(model: &Model) -> (B256, MapRows) {
     (root, rows)
 }
 
-/// Keys that share long prefixes, and end so alike that short nodes occur.
+/// Generates keys that share long prefixes, and end so alike that short nodes occur.
 pub(crate) fn key() -> impl Strategy<Value = B256> {
     let prefix_len = prop_oneof![0usize..6, 30usize..32, Just(31)];
     (prefix_len, any::<u8>(), any::<u8>(), 0usize..3).prop_map(|(len, a, b, ends)| {
@@ -159,7 +159,7 @@ fn run(steps: Vec<Step>) {
                     if root_first {
                         let root = oracle_root(&model);
                         assert_eq!(trie.root(), root);
-                        // The rows are behind what is in memory.
+                        // The rows are behind the nodes in memory.
                         for (key, value) in &model {
                             let (found, nodes) = trie.prove(key, &rows).unwrap();
                             assert_eq!(found, Some(SlotValue(*value)));
@@ -207,7 +207,7 @@ proptest! {
         run(steps);
     }
 
-    /// Rows may be written blocks later: what lies in no row yet stays in memory, and the rest need not.
+    /// Rows may be written blocks later: nodes that have no row yet stay in memory, and others need not.
     #[test]
     fn rows_may_be_written_blocks_later(
         blocks in prop::collection::vec(
@@ -277,13 +277,13 @@ proptest! {
             trie.get(key, &rows).unwrap();
         }
         let all = trie.bytes();
-        // Of the last block.
+        // Nodes of the last block stay.
         trie.evict_ways(touched.iter(), cut, 1);
         prop_assert_eq!(trie.bytes(), all);
         trie.set_block(5);
         trie.evict_ways(touched.iter(), cut, 1);
         prop_assert_eq!(missing(&mut trie), expected);
-        // What has changed stays.
+        // Changed nodes stay.
         let change = (touched[0], Some(SlotValue(U256::from(7))));
         trie.update(&[change], &rows).unwrap();
         trie.set_block(9);
@@ -310,7 +310,7 @@ fn large_batches_are_hashed_in_parallel_to_the_same_root() {
     let mut trie = Trie::<SlotValue>::empty();
     for block in 0u64..5 {
         trie.set_block(block as u32);
-        // What all threads hash, and what two do.
+        // All threads hash the larger batch, and two the smaller one.
         let count = if block % 2 == 0 { 3_000 } else { 300 };
         let mut changes: Vec<_> = (0u64..count)
             .map(|i| {

@@ -1,4 +1,4 @@
-//! What leaves hold.
+//! The values of leaves.
 
 use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
@@ -10,16 +10,16 @@ use std::fmt::Debug;
 pub const EMPTY_ROOT: B256 =
     b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
 
-/// A leaf's value in memory and on the wire.
+/// The value of a leaf, with its encodings.
 pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Appends the bytes that the leaf node holds as its second item.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads those bytes back.
+    /// Decodes the bytes of [`Self::encode`].
     ///
     /// # Errors
     ///
-    /// What is wrong with them, if they are not in the canonical form.
+    /// The reason, if the bytes are not in the canonical form.
     fn decode(bytes: &[u8]) -> Result<Self, &'static str>;
 
     /// Appends the bytes by which a row holds the value: at most 32,767, and no more than needed.
@@ -27,11 +27,11 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
         self.encode(out);
     }
 
-    /// Reads those bytes back.
+    /// Decodes the bytes of [`Self::encode_row`].
     ///
     /// # Errors
     ///
-    /// As [`Self::decode`].
+    /// Those of [`Self::decode`].
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
         Self::decode(bytes)
     }
@@ -51,13 +51,13 @@ pub struct AccountLeaf {
 }
 
 impl AccountLeaf {
-    /// The leaf of an account whose storage trie has this root.
+    /// Creates the leaf of an account whose storage trie has this root.
     pub const fn new(account: &Account, storage_root: B256) -> Self {
         let Account { nonce, balance, code_hash } = *account;
         Self { nonce, balance, storage_root, code_hash }
     }
 
-    /// The part of it that the EVM reads.
+    /// Returns the part of the leaf that the EVM reads.
     pub const fn account(&self) -> Account {
         Account { nonce: self.nonce, balance: self.balance, code_hash: self.code_hash }
     }

@@ -1,4 +1,4 @@
-//! Are these the powers of one number?
+//! The check that points are the powers of one number.
 
 use super::{PowersError, PowersOfTau};
 use crate::point::{compress, compress_g2};
@@ -8,15 +8,15 @@ use ark_ec::{AffineRepr, VariableBaseMSM, pairing::Pairing};
 use ark_ff::{PrimeField, Zero};
 use rayon::prelude::*;
 
-/// Points summed by one thread at a time.
+/// Number of points that one thread sums at a time.
 const CHUNK: usize = 8192;
 
 impl PowersOfTau {
     /// Checks the powers by pairings.
     ///
-    /// `e(Σ r_i·τ^(i+1)·G1, G2) = e(Σ r_i·τ^i·G1, τ·G2)` for weights `r_i` that follow from the points
-    /// themselves: one wrong power would pass with a probability of 2^-128. Then each power in G2 against the
-    /// same one in G1.
+    /// `e(Σ r_i·τ^(i+1)·G1, G2) = e(Σ r_i·τ^i·G1, τ·G2)` for weights `r_i` that are hashed from the points
+    /// themselves: one wrong power would pass with a probability of 2^-128. Then each power in G2 is checked against
+    /// the same one in G1.
     pub(super) fn check(self) -> Result<Self, PowersError> {
         let inconsistent = |reason: String| Err(PowersError::Inconsistent(reason));
         if self.g1[0] != G1Affine::generator() {
@@ -42,7 +42,7 @@ impl PowersOfTau {
         Ok(self)
     }
 
-    /// 128 bits for each power but the last.
+    /// Returns 128 bits for each power but the last.
     fn weights(&self) -> Vec<Fr> {
         let mut hasher = Keccak256::new();
         hasher.update(b"polytrie amt powers 1");

@@ -1,4 +1,4 @@
-//! Powers of a tau that everybody may know.
+//! Powers of a tau that is no secret.
 
 use super::{PowersError, PowersOfTau, check_height};
 use crate::fft::powers_of;
@@ -8,8 +8,8 @@ use ark_ec::{CurveGroup, PrimeGroup, ScalarMul};
 use ark_ff::{Field, PrimeField};
 
 impl PowersOfTau {
-    /// Makes powers of a tau that follows from a seed, for devnets and benchmarks. A prover who knows the seed can
-    /// prove anything, which [`Self::is_insecure`] says.
+    /// Makes powers of a tau that is derived from a seed, for devnets and benchmarks. A prover who knows the seed can
+    /// forge any proof; [`Self::is_insecure`] is true for such powers.
     ///
     /// # Errors
     ///
@@ -19,7 +19,7 @@ impl PowersOfTau {
         Ok(Self::from_seed(height, seed).0)
     }
 
-    /// Forgets tau, as a ceremony does.
+    /// Drops tau, as a ceremony does.
     #[cfg(test)]
     pub(crate) fn forget(&mut self) {
         self.tau = None;

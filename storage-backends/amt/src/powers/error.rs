@@ -1,8 +1,8 @@
-//! Why powers of tau cannot be used.
+//! The errors of reading powers of tau.
 
 use std::{io, path::PathBuf, sync::Arc};
 
-/// Powers of tau cannot be used.
+/// The reason why powers of tau cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PowersError {
     /// A file cannot be read.
@@ -10,7 +10,7 @@ pub enum PowersError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
     /// A file has too few powers.
@@ -18,29 +18,29 @@ pub enum PowersError {
     TooFew {
         /// The file.
         path: PathBuf,
-        /// Points in it.
+        /// Number of points in the file.
         found: u64,
-        /// Points needed.
+        /// Number of points that the setup needs.
         needed: u64,
-        /// The height asked for.
+        /// The requested height.
         height: u8,
     },
-    /// A file is not of the form expected.
+    /// A file does not have the expected form.
     #[error("{} is no {expected}: {reason}; use the file as it was published", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// The form expected.
+        /// The expected form.
         expected: &'static str,
-        /// What is wrong.
+        /// The reason why it does not have that form.
         reason: String,
     },
-    /// A point of a file is none.
+    /// A point of a file is not in the group.
     #[error("point {index} of {} is not in the group; the file is damaged, or of another curve than BN254", path.display())]
     Point {
         /// The file.
         path: PathBuf,
-        /// Its number, from 0.
+        /// Number of the point, from 0.
         index: u64,
     },
     /// The points are not powers of one number.
@@ -48,7 +48,7 @@ pub enum PowersError {
         "the points are not the powers of one tau: {0}; the files are damaged, or of two different ceremonies"
     )]
     Inconsistent(String),
-    /// A height this crate does not handle.
+    /// The height is not supported.
     #[error(
         "a setup of height {0} cannot be made; the height must lie between 1 and 20, and 16 is the one of the paper"
     )]

@@ -1,4 +1,4 @@
-//! Powers as EigenDA publishes them: gnark-compressed points, nothing else in the files.
+//! Powers in the files that EigenDA publishes: gnark-compressed points and nothing else.
 
 use super::{PowersError, PowersOfTau, check_height};
 use crate::point::{decompress, decompress_g2};
@@ -6,12 +6,12 @@ use rayon::prelude::*;
 use std::{fs::File, io::Read, path::Path, sync::Arc};
 
 impl PowersOfTau {
-    /// Reads `τ^i·G1` (32 bytes each) from one file and `τ^(2^k)·G2` (64 bytes each) from another, and checks
-    /// them. Points beyond those needed are not read.
+    /// Reads `τ^i·G1` (32 bytes each) from one file and `τ^(2^k)·G2` (64 bytes each) from another, and checks them.
+    /// Points that are not needed are not read.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, holds too little, or the points are not powers of one number.
+    /// If a file cannot be read, holds too few points, or the points are not powers of one number.
     pub fn read_gnark(height: u8, g1: &Path, g2: &Path) -> Result<Self, PowersError> {
         check_height(height)?;
         let g1 = read_points(g1, 1 << height, height, decompress)?;
@@ -20,7 +20,7 @@ impl PowersOfTau {
     }
 }
 
-/// The first `needed` points of a file.
+/// Reads the first `needed` points of a file.
 fn read_points<const SIZE: usize, P: Send>(
     path: &Path,
     needed: u64,

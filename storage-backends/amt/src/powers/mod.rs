@@ -1,4 +1,4 @@
-//! Powers of tau: what a ceremony leaves behind.
+//! Powers of tau: the public result of a ceremony.
 
 mod check;
 mod dev;
@@ -11,26 +11,26 @@ pub use error::PowersError;
 use crate::MAX_HEIGHT;
 use ark_bn254::{Fr, G1Affine, G2Affine};
 
-/// The powers of an unknown number `τ`, as far as vectors of `2^height` entries need them. They are checked
-/// against each other when they are read.
+/// The powers of an unknown number `τ` that vectors of `2^height` entries need. They are checked against each other
+/// when they are read.
 #[derive(Debug, Clone)]
 pub struct PowersOfTau {
     height: u8,
-    /// `τ^i·G1` for `i` below `2^height`.
+    /// The points `τ^i·G1` for `i` below `2^height`.
     g1: Vec<G1Affine>,
-    /// `τ^(2^k)·G2` for `k` below the height.
+    /// The points `τ^(2^k)·G2` for `k` below the height.
     g2: Vec<G2Affine>,
-    /// Tau itself, where it is known because it was made up.
+    /// Tau itself, if it is known because it was generated here.
     tau: Option<Fr>,
 }
 
 impl PowersOfTau {
-    /// The height of the vectors they are for.
+    /// Returns the height of the vectors that the powers are for.
     pub const fn height(&self) -> u8 {
         self.height
     }
 
-    /// Whether tau is known, so that anything can be proven.
+    /// Whether tau is known, so that proofs can be forged.
     pub const fn is_insecure(&self) -> bool {
         self.tau.is_some()
     }

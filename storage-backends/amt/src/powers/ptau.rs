@@ -1,4 +1,4 @@
-//! Powers as snarkjs keeps them: a `.ptau` file.
+//! Powers in the `.ptau` files of snarkjs.
 //!
 //! ```text
 //! "ptau" ‖ u32 version (1) ‖ u32 number of sections
@@ -27,15 +27,15 @@ const HEADER: u32 = 1;
 const TAU_G1: u32 = 2;
 const TAU_G2: u32 = 3;
 
-/// The field has roots of unity of order `2^28`.
+/// The largest supported power: the field has roots of unity of order `2^28`.
 const MAX_POWER: u32 = 28;
 
 impl PowersOfTau {
-    /// Reads the powers from a `.ptau` file and checks them. Only what is needed is read.
+    /// Reads the powers from a `.ptau` file and checks them. Only the needed points are read.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is none of that form or curve, holds too little, or the points are not
+    /// If the file cannot be read, does not have that form or curve, holds too few points, or the points are not
     /// powers of one number.
     pub fn read_ptau(height: u8, path: &Path) -> Result<Self, PowersError> {
         check_height(height)?;
@@ -61,11 +61,11 @@ impl PowersOfTau {
     }
 }
 
-/// A `.ptau` file and where its sections are.
+/// A `.ptau` file with the positions of its sections.
 struct PtauFile<'a> {
     path: &'a Path,
     reader: BufReader<File>,
-    /// Type, where it begins, length.
+    /// The type, offset and length of each section.
     sections: Vec<(u32, u64, u64)>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> PtauFile<'a> {
         Ok(found)
     }
 
-    /// Two to this power is the number of powers; the curve is checked.
+    /// Returns the binary logarithm of the number of powers, and checks the curve.
     fn power(&mut self) -> Result<u32, PowersError> {
         let header = self.read(HEADER, 0, 40)?;
         let modulus = Fq::MODULUS.to_bytes_le();
@@ -124,7 +124,7 @@ impl<'a> PtauFile<'a> {
         Ok(power)
     }
 
-    /// `length` bytes of a section.
+    /// Reads `length` bytes of a section, from offset `from` on.
     fn read(&mut self, kind: u32, from: u64, length: usize) -> Result<Vec<u8>, PowersError> {
         let section = self.sections.iter().find(|(found, ..)| *found == kind);
         let Some((_, start, size)) = section.copied() else {

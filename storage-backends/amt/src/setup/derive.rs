@@ -1,4 +1,4 @@
-//! From powers of tau to tables.
+//! The derivation of the tables from powers of tau.
 
 use super::{Setup, table::Table};
 use crate::{
@@ -11,24 +11,24 @@ use ark_ec::{PrimeGroup, ScalarMul, scalar_mul::BatchMulPreprocessing};
 use ark_ff::{Field, fields::batch_inversion};
 use rayon::prelude::*;
 
-/// Points doubled by one thread at a time.
+/// Number of points that one thread doubles at a time.
 const CHUNK: usize = 1024;
 
-/// How far the derivation is.
+/// The progress of the derivation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derivation {
-    /// Transforms and tables done.
+    /// Number of transforms and tables that are done.
     pub done: u32,
-    /// Of how many.
+    /// Total number of transforms and tables.
     pub total: u32,
 }
 
 impl Setup {
-    /// Derives the tables, those for proofs only if asked for. `progress` is called after each step; the steps
+    /// Derives the tables; those for proofs only if `proofs` is set. `progress` is called after each step; the steps
     /// take about the same time.
     ///
-    /// From a ceremony this is `height + 1` Fourier transforms of points. Where tau is known the tables are
-    /// multiples of the generator, and done in a moment; they are the same.
+    /// From a ceremony this takes `height + 1` Fourier transforms of points. If tau is known, the tables are
+    /// multiples of the generator and computed in a moment, with the same result.
     pub fn derive(
         powers: &PowersOfTau,
         proofs: bool,
@@ -76,7 +76,7 @@ impl Setup {
     }
 }
 
-/// The basis for all slots: forty doublings from one to the next.
+/// Computes the basis for all slots: forty doublings from one to the next.
 fn slot_table(basis: Vec<G1Affine>) -> Vec<G1Affine> {
     let mut table = Vec::with_capacity(SLOTS * basis.len());
     let mut slot = basis;
@@ -93,7 +93,7 @@ fn slot_table(basis: Vec<G1Affine>) -> Vec<G1Affine> {
     table
 }
 
-/// The tables of a tau that is known: fields only, and one multiple of the generator an entry.
+/// The computation of tables from a known tau: in fields only, with one multiple of the generator an entry.
 struct KnownTau {
     height: u8,
     tau: Fr,

@@ -1,21 +1,21 @@
-//! Why a setup cannot be used.
+//! The errors of opening and writing a setup.
 
 use alloy_primitives::B256;
 use std::{io, path::PathBuf, sync::Arc};
 
-/// A setup cannot be used.
+/// The reason why a setup cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SetupError {
-    /// There is none.
+    /// The directory has no setup.
     #[error("there is no setup in {}; make one with `polytrie setup lvmt`", dir.display())]
     Missing {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// The tables for proofs are not there.
+    /// The setup has no tables for proofs.
     #[error("the setup in {} has no tables for proofs; make them with `polytrie setup lvmt`, or do without proofs (`--lvmt.proofs none`)", dir.display())]
     NoProofs {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
     /// A file cannot be read or written.
@@ -25,15 +25,15 @@ pub enum SetupError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// A file is not what it should be.
+    /// A file is damaged.
     #[error("{} is damaged ({reason}); make the setup again with `polytrie setup lvmt`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The kind of damage.
         reason: String,
     },
     /// Files of two setups are in one directory.
@@ -41,9 +41,9 @@ pub enum SetupError {
     Mixed {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The setup that the file belongs to.
         found: B256,
-        /// Whose it should be.
+        /// The setup that the verifying key belongs to.
         expected: B256,
     },
 }

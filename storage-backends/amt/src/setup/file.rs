@@ -1,4 +1,4 @@
-//! The setup as files in a directory.
+//! The files of a setup.
 //!
 //! ```text
 //! verifying-key   header ‖ the verifying key ‖ checksum              1.2 kB
@@ -9,7 +9,8 @@
 //! checksum        SHA-256 of all before it
 //! ```
 //!
-//! A file is written under another name, synced, renamed, the name synced too, and never changed afterwards.
+//! A file is written under another name, synced and renamed, and then the name is synced. It never changes
+//! afterwards.
 
 use super::{Setup, SetupError, table::Table};
 use crate::{
@@ -70,8 +71,7 @@ impl Part {
 }
 
 impl Setup {
-    /// Writes the setup into a directory, which is made if it is not there. What another setup left there is
-    /// replaced.
+    /// Writes the setup into a directory, which is created if necessary. Any other setup there is replaced.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Setup {
             source: Arc::new(source),
         };
         create_dir(dir).map_err(io)?;
-        // The key comes last, and an old one goes first: without a key there is no setup.
+        // The key is written last, and an old one is removed first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
             match remove_file(&part.path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
@@ -120,22 +120,24 @@ impl Setup {
             file.write_all(&hasher.finalize())?;
             file.into_inner().map_err(io::IntoInnerError::into_error)?.sync("setup: content")?;
             rename(&temporary, &path)?;
-            // Else a power failure may take the name of this file and leave that of the key, which comes after it.
+            // Otherwise a power failure may lose the name of this file and keep that of the key, which is written
+            // later.
             sync_dir(dir, "setup: name")
         };
         write().map_err(|source| {
-            // On a full disk it holds what room there was. If it cannot be removed either, the first error says more.
+            // On a full disk the temporary file took the last space. If it cannot be removed either, the first error
+            // is more useful.
             let _ = remove_file(&temporary);
             SetupError::Io { action: "write", path: path.clone(), source: Arc::new(source) }
         })
     }
 
-    /// Opens the setup in a directory: every file is checked against its checksum and then mapped, not read
-    /// into memory.
+    /// Opens the setup in a directory: every file is checked against its checksum and then mapped, not read into
+    /// memory.
     ///
     /// # Errors
     ///
-    /// If there is none, or a file is missing, damaged or of another setup.
+    /// If there is no setup, or a file is missing, damaged or of another setup.
     pub fn open(dir: &Path, proofs: bool) -> Result<Self, SetupError> {
         let key = VerifyingKey::open(dir)?;
         let n = 1usize << key.height();
@@ -162,7 +164,7 @@ impl VerifyingKey {
     ///
     /// # Errors
     ///
-    /// If there is none, or it is damaged.
+    /// If there is no key, or it is damaged.
     pub fn open(dir: &Path) -> Result<Self, SetupError> {
         let path = Part::Key.path(dir);
         let Some(file) = read(&path)? else {
@@ -183,7 +185,7 @@ fn rows(table: &Table) -> impl Iterator<Item = [u8; RAW_BYTES]> {
     (0..table.len()).map(|at| encode_raw(&table.get(at)))
 }
 
-/// A table from its file; `None` if that is not there.
+/// Maps a table from its file; `None` if the file does not exist.
 fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, SetupError> {
     let path = part.path(dir);
     let Some(file) = read(&path)? else { return Ok(None) };
@@ -206,7 +208,7 @@ fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<()
     Err(SetupError::Damaged { path: part.path(dir), reason })
 }
 
-/// Maps a file whose checksum is right; `None` if it is not there.
+/// Maps a file after checking its checksum; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     let io =
         |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
@@ -221,8 +223,8 @@ fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     if file.metadata().map_err(io)?.len() < (HEADER + CHECKSUM) as u64 {
         return damaged("it is too short");
     }
-    // SAFETY: the file is only ever replaced by renaming another one over it, never written to or shortened in
-    // place, so what is mapped does not change.
+    // SAFETY: the file is only ever replaced by renaming another one over it, never written to or shortened in place,
+    // so the mapped bytes do not change.
     let map = unsafe { Mmap::map(&file) }.map_err(io)?;
     let (content, checksum) = map.split_at(map.len() - CHECKSUM);
     if content[..16] != *MAGIC {

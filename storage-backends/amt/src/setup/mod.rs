@@ -1,4 +1,4 @@
-//! The setup: tables of points that everything else looks up.
+//! The setup: the tables of points that all other parts use.
 
 mod derive;
 mod error;
@@ -16,9 +16,9 @@ use table::Table;
 /// The tables of one setup.
 ///
 /// - For each slot `s` and entry `i` the point `2^(40·s)·B_i`, which counts that version up by one.
-/// - Where proofs are wanted, for each depth `d` and entry `i` the quotient `Q_{d,i}` of slot 0.
+/// - If proofs are wanted, for each depth `d` and entry `i` the quotient `Q_{d,i}` of slot 0.
 ///
-/// Derived once, kept in files, and mapped into memory from there.
+/// They are derived once, kept in files, and mapped into memory from there.
 #[derive(Debug)]
 pub struct Setup {
     key: VerifyingKey,
@@ -27,22 +27,22 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What a verifier needs to know.
+    /// Returns the verifying key.
     pub const fn key(&self) -> &VerifyingKey {
         &self.key
     }
 
-    /// The name of the setup.
+    /// Returns the name of the setup.
     pub const fn id(&self) -> B256 {
         self.key.id()
     }
 
-    /// The height of the vectors.
+    /// Returns the height of the vectors.
     pub const fn height(&self) -> u8 {
         self.key.height()
     }
 
-    /// Whether tau is known, so that anything can be proven.
+    /// Whether tau is known, so that proofs can be forged.
     pub const fn is_insecure(&self) -> bool {
         self.key.is_insecure()
     }
@@ -57,7 +57,7 @@ impl Setup {
         (self.slots.len() + self.quotients.as_ref().map_or(0, Table::len)) as u64 * 64
     }
 
-    /// The point that counts the version in a slot of an entry up by one.
+    /// Returns the point that counts the version in a slot of an entry up by one.
     ///
     /// # Panics
     ///
@@ -68,19 +68,19 @@ impl Setup {
         self.slots.get((slot << self.height()) + index as usize)
     }
 
-    /// The point at a place of the table: `slot · 2^height + index`.
+    /// Returns the point at an index of the table: `slot · 2^height + index`.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> G1Affine {
         self.slots.get(at)
     }
 
-    /// The quotient of an entry (slot 0) at a depth from 1 to the height.
+    /// Returns the quotient of an entry (slot 0) at a depth from 1 to the height.
     #[inline]
     pub(crate) fn quotient(&self, depth: u8, index: u32) -> Option<G1Affine> {
         self.quotient_row((usize::from(depth - 1) << self.height()) + index as usize)
     }
 
-    /// The quotient at a place of their table: `(depth - 1) · 2^height + index`.
+    /// Returns the quotient at an index of its table: `(depth - 1) · 2^height + index`.
     #[inline]
     pub(crate) fn quotient_row(&self, at: usize) -> Option<G1Affine> {
         Some(self.quotients.as_ref()?.get(at))

@@ -8,7 +8,7 @@ use std::fmt;
 /// A table of points.
 pub(super) enum Table {
     Owned(Vec<G1Affine>),
-    /// A file, and where in it the points begin and end.
+    /// A mapped file, with the range of bytes that hold the points.
     Mapped(Mmap, std::ops::Range<usize>),
 }
 

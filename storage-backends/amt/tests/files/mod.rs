@@ -1,4 +1,4 @@
-//! Files of powers of a made-up tau, as others write them.
+//! Files of powers of a generated tau, in the forms that others write.
 
 use alloy_primitives::keccak256;
 use ark_bn254::{Fq, Fr, G1Projective, G2Projective};
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The tau that `PowersOfTau::insecure_dev` makes of a seed.
+/// Returns the tau that `PowersOfTau::insecure_dev` derives from a seed.
 fn tau(seed: &str) -> Fr {
     let [low, high] =
         [0, 1].map(|n| keccak256([b"polytrie insecure tau", &[n][..], seed.as_bytes()].concat()));
@@ -44,7 +44,7 @@ fn flagged(x: &[u8], larger: bool) -> Vec<u8> {
     out
 }
 
-/// Writes a `.ptau` file with the sections that are read, and one that is not.
+/// Writes a `.ptau` file with the sections that are read, and an unused one.
 pub(crate) fn write_ptau(dir: &Path, height: u8, seed: &str) -> PathBuf {
     let tau = tau(seed);
     let mut header = 32u32.to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! The form of a proof.
+//! The JSON form of a proof.
 
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256};
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BinaryProof {
-    /// The account.
+    /// The address of the account.
     pub address: Address,
-    /// Whether it exists; if not, what follows is that of an empty account.
+    /// Whether the account exists; if not, the next fields are those of an empty account.
     pub exists: bool,
     /// Nonce.
     pub nonce: U256,
@@ -17,10 +17,10 @@ pub struct BinaryProof {
     pub balance: U256,
     /// Keccak-256 of the code.
     pub code_hash: B256,
-    /// The slots asked for.
+    /// The slots that the proof covers.
     pub slots: Vec<SlotClaim>,
-    /// The stems that this takes, each once: the account's own, then those of slots, in the order in which they are asked
-    /// for.
+    /// The stems that these leaves need, each once: the account's own, then those of slots, in the order of the
+    /// slots.
     pub stems: Vec<StemProof>,
 }
 
@@ -30,89 +30,91 @@ pub struct BinaryProof {
 pub struct SlotClaim {
     /// The slot.
     pub key: U256,
-    /// Its value; zero where there is none.
+    /// The value of the slot; zero if it is not set.
     pub value: U256,
 }
 
-/// The way to a stem, and what is at its end.
+/// The path to a stem, and the node at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StemProof {
-    /// Hashes of the nodes beside the way, from the root on.
+    /// The hashes of the nodes beside the path, from the root on.
     pub way: Hashes,
-    /// What shows of the nodes on the way that could be stems that they are none, from the root on. Hardly any could.
+    /// The proofs that ambiguous nodes on the path are not stems, from the root on. Hardly any node is ambiguous.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<InnerProof>,
-    /// What is at the end.
+    /// The node at the end of the path.
     pub end: End,
 }
 
-/// What shows that a node is no stem: a way down from its right child that is longer than one in a stem's leaves could be.
+/// The proof that a node is not a stem: a path down from its right child that is longer than any among a stem's
+/// leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InnerProof {
-    /// A bit for each of the 9 levels, the last one lowest: whether the way goes to the right.
+    /// A bit for each of the 9 levels, the last one lowest: whether the path goes to the right.
     pub turns: u16,
-    /// Hashes beside the way, from the right child's own children on.
+    /// The hashes beside the path, from the right child's own children on.
     pub siblings: Hashes,
-    /// The hash at its end, which is not zero.
+    /// The hash at the end of the path, which is not zero.
     pub hash: B256,
 }
 
-/// What is at the end of the way to a stem.
+/// The node at the end of the path to a stem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum End {
-    /// Nothing: the stem is not there.
+    /// No node: the stem does not exist.
     Nothing,
-    /// Another stem: the one asked for is not there. Its last leaf is opened, to tell it from an inner node, whose hash
-    /// could be taken for a stem's otherwise.
+    /// Another stem: the requested one does not exist. Its last leaf is opened, to distinguish it from an inner node,
+    /// whose hash could otherwise be taken for a stem's.
     #[serde(rename_all = "camelCase")]
     Other {
         /// The other stem.
         stem: FixedBytes<31>,
-        /// The leaf.
+        /// The sub-index of the leaf.
         sub: u8,
-        /// Its value.
+        /// The value of the leaf.
         value: B256,
-        /// Hashes on the left of the way to it, from the root of the leaves on. On its right there is nothing.
+        /// The hashes to the left of the path to the leaf, from the root of the leaves on. All hashes to its right
+        /// are zero.
         left: Hashes,
     },
-    /// The stem.
+    /// The requested stem.
     #[serde(rename_all = "camelCase")]
     Stem {
-        /// The leaves asked for, in order; none where there is no leaf.
+        /// The requested leaves, in order; `None` for a missing leaf.
         values: Vec<Option<B256>>,
-        /// Hashes of the subtrees in which nothing is asked for, from left to right.
+        /// The hashes of the subtrees without requested leaves, from left to right.
         siblings: Hashes,
     },
 }
 
-/// Hashes, of which those that are zero are left out.
+/// A list of hashes that leaves out those that are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
-    /// How many there are.
+    /// Number of hashes in the list.
     pub count: u16,
-    /// A bit for each, the first one highest: whether it is not zero. Bits after the last one are zero.
+    /// A bit for each hash, the first one highest: whether it is not zero. Bits after the last one are zero.
     pub mask: Bytes,
-    /// Those that are not zero.
+    /// The hashes that are not zero.
     pub hashes: Vec<B256>,
 }
 
 impl Hashes {
-    /// These hashes.
+    /// Packs a list of hashes.
     pub(crate) fn pack(all: &[B256]) -> Self {
         let mut mask = vec![0; all.len().div_ceil(8)];
         for (at, _) in all.iter().enumerate().filter(|(_, hash)| !hash.is_zero()) {
             mask[at / 8] |= 0x80 >> (at % 8);
         }
         let hashes = all.iter().filter(|hash| !hash.is_zero()).copied().collect();
-        // No way has more than 248 levels, and no opening more than 256 hashes.
+        // A path has at most 248 levels, and an opening at most 256 hashes.
         Self { count: all.len() as u16, mask: mask.into(), hashes }
     }
 
-    /// All of them, with zeros; `None` if this is not what [`Self::pack`] makes.
+    /// Returns the whole list, with zeros; `None` if [`Self::pack`] does not make this form.
     pub(crate) fn unpack(&self) -> Option<Vec<B256>> {
         let count = usize::from(self.count);
         let mut hashes = self.hashes.iter();

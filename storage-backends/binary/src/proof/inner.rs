@@ -1,15 +1,16 @@
-//! Telling inner nodes from stems.
+//! The distinction of inner nodes from stems.
 //!
-//! Both are the hash of 64 bytes. A stem's are `stem ‖ 0 ‖ root of its leaves`, so that a way that passes through a stem as if it
-//! were an inner node gets into its leaves on the right; and on the left, if the hash that the stem was cut from ends in a
-//! zero, into the address and the number which that is the hash of, and the number of a slot may be any hash. So no way may
-//! pass through a stem.
+//! Both are the hash of 64 bytes. A stem's are `stem ‖ 0 ‖ root of its leaves`. A path that passes through a stem as
+//! if it were an inner node would continue among its leaves on the right. On the left, if the hash that the stem was
+//! cut from ends in a zero, it would continue into the hash input of the stem, that is address and number, and the
+//! number of a slot may be any hash. So no path may pass through a stem.
 //!
-//! A node on a way is no stem if its left half does not end in a zero, or begins otherwise than the way to the node, where no
-//! such stem could stand; or if one of its halves is zero, as no key is and as no stem is without leaves. Of 256 nodes at the
-//! root one is left in doubt by this, and half as many a level further down. Of these a proof shows [`DEEP`] levels below the
-//! right child, at the end of which is something. Below a stem that would be its leaves: after 8 levels all that is there
-//! are hashes of 32 bytes, and a node that has children is the hash of 64.
+//! A node on a path is not a stem if its left half does not end in a zero byte, or begins differently from the path
+//! to the node, where no such stem could be; or if one of its halves is zero, as no key is, and as no stem without
+//! leaves exists. Of 256 nodes at the root this leaves one ambiguous, and half as many a level further down. For
+//! these a proof shows [`DEEP`] levels below the right child, with a non-zero hash at the end. Below a stem these
+//! would be its leaves: after 8 levels there are only hashes of 32-byte inputs, and a node with children is the hash of
+//! a 64-byte input.
 
 use super::{
     form::{Hashes, InnerProof},
@@ -26,20 +27,20 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_state::StateError;
 
-/// Levels below a node, more than there are below the root of a stem's leaves.
+/// Number of levels shown below a node, more than there are below the root of a stem's leaves.
 const DEEP: usize = LEVELS as usize + 1;
 
-/// A node on a way that could be a stem.
+/// A node on a path that could be a stem.
 #[derive(Debug)]
 pub(super) struct Doubtful {
-    /// How far from the root.
+    /// The depth of the node, from the root.
     pub(super) depth: usize,
-    /// The hash of its right child, if it is none.
+    /// The hash of its right child, if the node is an inner node.
     pub(super) right: B256,
 }
 
-/// The root that a way to a stem with this hash at its end leads to, and the nodes on it that could be stems themselves,
-/// from the root on.
+/// Returns the root that a path to a stem with the hash `end` leads to, and the nodes on the path that could be stems
+/// themselves, from the root on.
 pub(super) fn fold(stem: &Stem, way: &[B256], end: B256) -> (B256, Vec<Doubtful>) {
     let mut hash = end;
     let mut doubtful = Vec::new();
@@ -54,19 +55,19 @@ pub(super) fn fold(stem: &Stem, way: &[B256], end: B256) -> (B256, Vec<Doubtful>
     (hash, doubtful)
 }
 
-/// A node on the way and the one beside it, in order.
+/// Returns the hash on the path and the one beside it, in order.
 const fn pair(is_right: bool, hash: B256, sibling: B256) -> [B256; 2] {
     if is_right { [sibling, hash] } else { [hash, sibling] }
 }
 
-/// Whether the node with these halves, so far down on the way, could be a stem.
+/// Whether the node with these halves, at this depth of the path, could be a stem.
 fn may_be_stem(way: &Stem, depth: usize, left: &B256, right: &B256) -> bool {
     let mut stem = [0; 31];
     stem.copy_from_slice(&left[..31]);
     left[31] == 0 && !left.is_zero() && !right.is_zero() && Stem(stem).shares(way, depth)
 }
 
-/// Whether this shows that a node with this right child is no stem.
+/// Whether this proves that a node with this right child is not a stem.
 pub(super) fn holds(proof: &InnerProof, right: &B256) -> bool {
     let siblings = proof.siblings.unpack().filter(|siblings| siblings.len() == DEEP);
     let Some(siblings) = siblings else { return false };
@@ -78,7 +79,7 @@ pub(super) fn holds(proof: &InnerProof, right: &B256) -> bool {
     !proof.hash.is_zero() && proof.turns >> DEEP == 0 && hash == *right
 }
 
-/// Shows that the inner node so far down on the way to a stem is one. There is something on its right.
+/// Proves that the inner node at `depth` on the path to a stem is one. Its right child must not be empty.
 ///
 /// # Errors
 ///
@@ -91,14 +92,14 @@ pub(super) fn prove(
 ) -> Result<InnerProof, StateError> {
     let (found, siblings) = right_of(tree, root, stem, depth)?;
     let leaves = tree.row(&found)?;
-    // From the right child down: to the stem, from there to its leaves, and to one of them.
+    // The path goes from the right child to the stem, from there to its leaves, and to one of them.
     let to_stem = siblings.iter().enumerate().skip(depth + 1);
     let mut way: Vec<(bool, B256)> =
         to_stem.map(|(depth, sibling)| (found.bit(depth), *sibling)).collect();
     way.push((true, left_of_stem(&found)));
     let (value, to_leaf) = opening::last(&leaves);
     way.extend(to_leaf);
-    // It has at least one level above those of the leaves.
+    // The path has at least one level above those of the leaves.
     let (shown, rest) = way.split_at(DEEP);
     let mut hash = hash_value(&value);
     for (is_right, sibling) in rest.iter().rev() {
@@ -113,7 +114,7 @@ pub(super) fn prove(
     Ok(InnerProof { turns, siblings: Hashes::pack(&siblings), hash })
 }
 
-/// A stem on the right of the node so far down on the way to `stem`, and the hashes beside the way to it.
+/// Returns a stem on the right of the node at `depth` on the path to `stem`, and the hashes beside the path to it.
 fn right_of(
     tree: Tree<'_>,
     root: &Node,
@@ -126,7 +127,7 @@ fn right_of(
         if let Some((found, _)) = end {
             return Ok((found, siblings));
         }
-        // An inner node with nothing on one side has something on the other.
+        // If an inner node has no child on one side, it has one on the other.
         match siblings.len().checked_sub(1) {
             Some(last) if last > depth => towards = towards.turned(last),
             _ => break,

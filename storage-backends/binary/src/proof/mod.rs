@@ -1,17 +1,20 @@
 //! Proofs of accounts and slots, present or absent.
 //!
-//! A proof holds what it claims, and for each stem that this takes, in the order in which the claims name them, the way from
-//! the root to it and an opening of its leaves. Hashes that are zero are left out: a bit says of each whether it is there.
+//! A proof holds its claims, and for each stem that these need, in the order in which the claims name them, the path
+//! from the root to the stem and an opening of its leaves. Zero hashes are left out: a bit for each hash says whether
+//! it is there.
 //!
-//! Why what a proof says is true, if no two inputs have hashes with the same first 31 bytes, and none that is known has one
-//! with 12 zeros in front: each node then has one pair of halves, and from the root on a way meets the nodes of the tree.
+//! The claims of a valid proof are true, if no two inputs have hashes with the same first 31 bytes, and no known
+//! input has a hash that begins with 12 zeros. Each node then has one pair of halves, and from the root on a path
+//! meets the nodes of the tree.
 //!
-//! - It does not go on through a stem: see `inner.rs`.
-//! - If it ends where the tree has nothing, or a stem, that is what it says: a stem's left half names it.
-//! - If it ends at an inner node, this is not nothing, and no other stem: see `opening.rs`. Nor is it the stem that was asked
-//!   for: its left half would be the hash of a key, and the halves of the left child that key, 12 zeros and an address in
-//!   front. Only nothing has a hash of 12 zeros, so the address is zero. Of its slots' stems all leaves are opened: a level
-//!   of hashes of 32 bytes, 8 below an inner node's right child, where there has to be one of 64.
+//! - A path does not continue through a stem: see `inner.rs`.
+//! - If the path ends where the tree has no node, or a stem, the proof says so: a stem's left half names the stem.
+//! - If the path ends at an inner node, that cannot be shown as an empty place or as another stem: see `opening.rs`. Nor
+//!   can it be shown as the requested stem. Its left half would be the hash of a key, and the halves of the left child
+//!   would be that key, which begins with 12 zeros and an address. Only an empty subtree has a hash that begins with 12
+//!   zeros, so the address would be zero. For the address zero all leaves of its slots' stems are opened: a level of
+//!   hashes of 32 bytes, 8 below an inner node's right child, where there must be one of 64.
 
 mod form;
 mod inner;
@@ -31,14 +34,14 @@ use crate::{
 use alloy_primitives::{Address, B256, U256, map::HashMap};
 use polytrie_state::{Proof, StateError};
 
-/// The leaves of an account that prove it.
+/// The sub-indices of the leaves that prove an account.
 const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
 
-/// A stem, and the leaves of it that are asked for, in order.
+/// A stem, and the sub-indices of its requested leaves, in order.
 pub(crate) type Asked = (Stem, Vec<u8>);
 
-/// What a proof of an account and slots opens: the account's own stem first. Ends at the first stem that is one more than
-/// `most`.
+/// Returns the stems and leaves that a proof of an account and slots opens, the account's own stem first. Stops when
+/// there is one stem more than `most`.
 pub(crate) fn asked(
     keys: &AccountKeys,
     slots: impl Iterator<Item = TreeKey>,
@@ -62,7 +65,7 @@ pub(crate) fn asked(
         subs.dedup();
     }
     if keys.are_of_zero() {
-        // Its keys could be hashes of nodes. All leaves together could not be what is below one.
+        // The keys of this account could be hashes of nodes. All leaves together could not be the nodes below one.
         for (_, subs) in stems.iter_mut().skip(1) {
             *subs = (0..=u8::MAX).collect();
         }
@@ -70,7 +73,7 @@ pub(crate) fn asked(
     stems
 }
 
-/// A proof of an account and some of its slots.
+/// Proves an account and some of its slots.
 ///
 /// # Errors
 ///
@@ -110,7 +113,8 @@ pub(crate) fn prove(
     Proof::of(crate::layer::NAME, &proof)
 }
 
-/// The way to a stem and an opening of leaves of it; and its leaves, none if it is not there.
+/// Returns the path to a stem with an opening of the requested leaves, and all its leaves; none if the stem does not
+/// exist.
 fn prove_stem(
     state: &BinaryReader,
     stem: &Stem,
@@ -138,5 +142,5 @@ fn prove_stem(
     Ok((StemProof { way: Hashes::pack(&way.siblings), inner, end }, leaves))
 }
 
-/// Where a value is and whether it is there.
+/// The value of a leaf; `None` if the leaf is missing.
 pub(crate) type Value = Option<B256>;

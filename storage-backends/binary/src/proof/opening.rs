@@ -1,10 +1,11 @@
-//! Some leaves of a stem, opened together: the hashes of all subtrees in which none of them is.
+//! The joint opening of some leaves of a stem: the hashes of all subtrees without any of them.
 //!
-//! And the last leaf of a stem, which shows that it is no inner node. The hash of a leaf is of 32 bytes, all other hashes are
-//! of 64. In the leaves of a stem it is 8 levels below their root; that this root is an inner node's right child instead, and
-//! the leaf 8 levels below it, cannot be. The way down from an inner node's child passes inner nodes and comes to a stem. If
-//! it goes to the right there, it has 8 levels of the stem's own leaves before it, and so ends at a node that is of 64 bytes.
-//! If it goes to the left, it has the stem's leaves on its right, and there has to be nothing on the right of the last one.
+//! A second form opens the last leaf of a stem, which shows that the stem is not an inner node. The hash of a leaf
+//! has an input of 32 bytes, all other hashes one of 64. Among the leaves of a stem, a leaf is 8 levels below their
+//! root. Could this root be an inner node's right child instead, with the leaf 8 levels below it? The path down from
+//! an inner node's child passes inner nodes and comes to a stem. If it goes to the right there, it still has 8 levels
+//! of that stem's leaves before it, and so ends at a node whose input is 64 bytes. If it goes to the left, the stem's
+//! leaves are on its right, where the last leaf must have only empty subtrees.
 
 use super::{Value, form::Hashes};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 
-/// The values of leaves, and the hashes beside them. `subs` are in order, each once.
+/// Returns the values of leaves, and the hashes beside them. `subs` must be in order, each once.
 pub(super) fn open(leaves: &Leaves, subs: &[u8]) -> (Vec<Value>, Hashes) {
     let values = subs.iter().map(|sub| leaves.get(*sub).copied()).collect();
     let mut siblings = Vec::new();
@@ -32,9 +33,10 @@ fn gather(leaves: &[(u8, B256)], subs: &[(u8, ())], levels: u32, siblings: &mut 
     }
 }
 
-/// The last leaf's value, and each level of the way to it: whether it goes to the right, and the hash beside it.
+/// Returns the value of the last leaf, and each level of the path to it: whether the path goes to the right, and the
+/// hash beside it.
 pub(super) fn last(leaves: &Leaves) -> (B256, Vec<(bool, B256)>) {
-    // A stem that is there has a leaf.
+    // An existing stem has a leaf.
     let (sub, value) = leaves.all().last().copied().unwrap_or_default();
     let mut way = Vec::new();
     let mut leaves = leaves.all();
@@ -48,7 +50,7 @@ pub(super) fn last(leaves: &Leaves) -> (B256, Vec<(bool, B256)>) {
     (value, way)
 }
 
-/// The last leaf, its value, and the hashes on the left of the way to it.
+/// Returns the sub-index and value of the last leaf, and the hashes on the left of the path to it.
 pub(super) fn open_last(leaves: &Leaves) -> (u8, B256, Hashes) {
     let sub = leaves.all().last().map_or(0, |(sub, _)| *sub);
     let (value, way) = last(leaves);
@@ -57,7 +59,7 @@ pub(super) fn open_last(leaves: &Leaves) -> (u8, B256, Hashes) {
     (sub, value, Hashes::pack(&left))
 }
 
-/// The root of leaves of which this is the last one. `None` if there are too few hashes, or too many.
+/// Returns the root of leaves whose last one is given; `None` if there are too few hashes, or too many.
 pub(super) fn root_over_last(sub: u8, value: &B256, left: &Hashes) -> Option<B256> {
     let mut left = left.unpack()?;
     let mut hash = hash_value(value);
@@ -70,7 +72,7 @@ pub(super) fn root_over_last(sub: u8, value: &B256, left: &Hashes) -> Option<B25
     left.is_empty().then_some(hash)
 }
 
-/// The root of the leaves of which some are opened. `None` if there are too few hashes, or too many.
+/// Returns the root of the leaves, some of which are opened; `None` if there are too few hashes, or too many.
 pub(super) fn root(subs: &[u8], values: &[Value], siblings: &Hashes) -> Option<B256> {
     let siblings = siblings.unpack()?;
     if subs.len() != values.len() {

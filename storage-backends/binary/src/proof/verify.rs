@@ -1,4 +1,4 @@
-//! Checking a proof against a root.
+//! The verification of a proof against a root.
 
 use super::{BinaryProof, End, StemProof, Value, asked, form::SlotClaim, inner, opening};
 use crate::{
@@ -10,11 +10,11 @@ use crate::{
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, map::HashMap};
 use polytrie_state::{Account, Proof, ProofError, Proven};
 
-/// Checks a proof against a root, without a layer.
+/// Checks a proof against a root; no layer is needed.
 ///
 /// # Errors
 ///
-/// If it has another form, does not lead to the root, or claims what its leaves do not say.
+/// If it has another form, does not lead to the root, or its claims differ from its leaves.
 pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
     if proof.layer != crate::layer::NAME {
         let reason = format!("it is one of `{}`, not of `binary`", proof.layer);
@@ -23,7 +23,7 @@ pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let proof: BinaryProof = proof.form()?;
     check(root, &proof).map_err(ProofError::Invalid)?;
     let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
-    // It was compared with that of the account.
+    // The nonce was compared with that of the account.
     let nonce = nonce.saturating_to();
     let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
     Ok(Proven { address, exists, nonce, balance, code_hash, slots })
@@ -71,7 +71,7 @@ fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
     Ok(())
 }
 
-/// The leaves of a stem that are asked for, if the proof leads to the root.
+/// Returns the requested leaves of a stem, if the proof leads to the root.
 fn check_stem(
     root: B256,
     stem: &Stem,
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use alloy_primitives::Address;
 
-    /// Many claims, and none of the stems that they take.
+    /// The proof has many claims, and none of the stems that they need.
     #[test]
     fn more_stems_than_there_are_is_an_error() {
         let claim = |n: u64| SlotClaim { key: U256::from(n) << 8, value: U256::ZERO };

@@ -1,4 +1,4 @@
-//! The tree against the EIP's reference and against `ubt`.
+//! Tests of the tree against the EIP's reference and against `ubt`.
 
 use crate::{
     BinaryLayer, GROUPS, GroupDepth, STEMS, Stem,
@@ -18,7 +18,7 @@ use ubt::{Blake3Hasher, UnifiedBinaryTree};
 
 mod stems;
 
-/// A tree in a store of its own.
+/// A tree in a separate store.
 struct Grown {
     store: Store,
     root: Node,
@@ -35,7 +35,7 @@ impl Grown {
         Tree { rows: &self.store, cache: None, group_depth: self.group_depth }
     }
 
-    /// Sets leaves, or removes those that are `None`.
+    /// Sets leaves, or removes those whose value is `None`; returns the root.
     fn change(&mut self, leaves: &[([u8; 32], Option<B256>)]) -> B256 {
         let mut stems: BTreeMap<Stem, Vec<(u8, LeafChange)>> = BTreeMap::new();
         for (key, value) in leaves {
@@ -53,7 +53,7 @@ impl Grown {
         self.root.hash()
     }
 
-    /// All rows.
+    /// Returns all rows.
     fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut rows = Vec::new();
         for table in [GROUPS, STEMS] {
@@ -67,11 +67,11 @@ impl Grown {
     }
 }
 
-/// Leaves, and the root of the tree that holds nothing else.
+/// A set of leaves, and the root of the tree that holds only them.
 type Vector = (Vec<([u8; 32], B256)>, B256);
 
-/// The roots that tests of the EIP's reference implementation, and those after it, ask for: one leaf, two stems, leaves of
-/// one stem and of two, and four stems.
+/// Returns the cases of the tests of the EIP's reference implementation, with the roots that they expect: one leaf,
+/// two stems, leaves of one stem and of two, and four stems.
 fn vectors() -> [Vector; 5] {
     let of = |stem: [u8; 31], sub: u8, value: u8| {
         let mut key = [sub; 32];
@@ -123,7 +123,7 @@ fn roots_are_those_of_the_reference() {
     }
 }
 
-/// Its shapes: how far a stem is from the root.
+/// The shape of a tree is the depth of each stem.
 #[test]
 fn shapes_are_those_of_the_reference() {
     let depth = |grown: &Grown, key: [u8; 32]| {
@@ -142,14 +142,14 @@ fn shapes_are_those_of_the_reference() {
         assert_eq!(depth(&grown, zero), 0);
         grown.change(&[(far, value)]);
         assert_eq!((depth(&grown, zero), depth(&grown, far)), (1, 1));
-        // The first 42 bits are the same.
+        // The stems share their first 42 bits.
         let (mut near, mut nearer) = ([0; 32], [0; 32]);
         near[5..].fill(0xc0);
         nearer[5] = 0xe0;
         let mut grown = Grown::new(levels);
         grown.change(&[(near, value), (nearer, value)]);
         assert_eq!((depth(&grown, near), depth(&grown, nearer)), (43, 43));
-        // Alone, a stem goes up again; all rows between are gone.
+        // A stem without a sibling moves up again, and all rows between are removed.
         grown.change(&[(near, None)]);
         assert_eq!((depth(&grown, nearer), grown.rows().len()), (0, 2));
         grown.change(&[(nearer, None)]);
@@ -157,8 +157,8 @@ fn shapes_are_those_of_the_reference() {
     }
 }
 
-/// Random leaves, put and removed in batches: the same root as `ubt` after each, whatever the group depth, and in the end
-/// the same rows as a tree that never saw what was removed.
+/// Random leaves are put and removed in batches. The root is that of `ubt` after each, whatever the group depth, and
+/// in the end the rows are those of a tree that never had the removed leaves.
 #[test]
 fn roots_are_those_of_ubt() {
     let seed = Seed::or(7_864);
@@ -215,7 +215,7 @@ fn roots_are_those_of_ubt() {
 
 const ONE: B256 = B256::with_last_byte(1);
 
-/// A zero that is written is a leaf, and one that is not there is none; so the EIP, and not `ubt`.
+/// A written zero is a leaf, and a missing one is none; so the EIP says, unlike `ubt`.
 #[test]
 fn a_leaf_of_zeros_is_a_leaf() {
     let mut grown = Grown::new(5);

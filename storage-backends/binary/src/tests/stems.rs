@@ -1,18 +1,18 @@
-//! Keys whose stems share many bits, few, or all of them.
+//! Generated keys whose stems share many bits, few, or all of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// A key of a few hundred stems that lie close to each other, in some places very close.
+/// Returns a key of a few hundred stems that are close to each other, some of them very close.
 pub(super) fn key(rng: &mut ChaCha8Rng) -> [u8; 32] {
     let mut key = [0; 32];
     match rng.random_range(0..4) {
         0 => rng.fill(&mut key[..]),
-        // Neighbours at the upper end of the tree.
+        // The stems are neighbours at the upper end of the tree.
         1 => key[0] = rng.random(),
-        // They differ in the last bits of the stem only.
+        // The stems differ in their last bits only.
         2 => key[30] = rng.random_range(0..6),
-        // They differ at any depth.
+        // The stems differ at any depth.
         _ => {
             key.fill(0x5a);
             let bit = rng.random_range(0..248);

@@ -1,16 +1,16 @@
-//! What a loss of power leaves of the content of a file.
+//! The content of a file on a simulated disk, and the part of it that survives a loss of power.
 
 use crate::Random;
 
-/// A disk writes so many bytes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 const SECTOR: u64 = 512;
 
-/// What a process sees of a file, by what it did to it.
+/// The content of a file as a process sees it, kept as a list of changes.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// What is on the disk for certain.
+    /// The bytes that are certainly on the disk.
     durable: Vec<u8>,
-    /// What was done since, in order.
+    /// The changes since, in order.
     changes: Vec<Change>,
 }
 
@@ -30,14 +30,14 @@ enum What {
 enum State {
     /// The next sync makes it durable.
     Dirty,
-    /// It is durable.
+    /// A sync has succeeded; the change is durable.
     Durable,
-    /// A sync of it has failed. The system forgets then that it was to be written, so no later one makes it durable.
+    /// A sync has failed. The system has then forgotten the change, so no later sync makes it durable.
     Dropped,
 }
 
 impl Content {
-    /// A file that is durable as it is.
+    /// Creates a file whose content is durable.
     pub(super) const fn durable(bytes: Vec<u8>) -> Self {
         Self { durable: bytes, changes: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl Content {
 
     pub(super) fn sync(&mut self) {
         self.end_sync(State::Durable);
-        // Mostly there is nothing that was dropped, and nothing to remember.
+        // Mostly no change was dropped, so the list can be cleared.
         if self.changes.iter().all(|change| change.state == State::Durable) {
             for change in std::mem::take(&mut self.changes) {
                 change.what.apply(&mut self.durable);
@@ -64,7 +64,7 @@ impl Content {
         }
     }
 
-    /// A sync fails.
+    /// Marks all changes that a sync should have written as dropped.
     pub(super) fn fail_sync(&mut self) {
         self.end_sync(State::Dropped);
     }
@@ -77,14 +77,14 @@ impl Content {
         }
     }
 
-    /// What a process reads.
+    /// Returns the bytes that a process reads.
     pub(super) fn seen(&self) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         self.changes.iter().for_each(|change| change.what.apply(&mut bytes));
         bytes
     }
 
-    /// What a loss of power leaves.
+    /// Returns bytes that a loss of power may leave.
     pub(super) fn survivor(&self, random: &mut Random) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         let mode = random.below(5);
@@ -93,10 +93,10 @@ impl Content {
             match (change.state, mode) {
                 (State::Durable, _) | (_, 1) => change.what.apply(&mut bytes),
                 (_, 0) => {}
-                // In order, and cut off.
+                // The changes survive in order, and the last one is cut off.
                 (_, 2) if index < last => change.what.apply(&mut bytes),
                 (_, 2) if index > last => {}
-                // In any order, and torn.
+                // The changes survive in any order, and torn.
                 _ => change.what.apply_torn(&mut bytes, mode == 4, random),
             }
         }
@@ -112,7 +112,7 @@ impl What {
         }
     }
 
-    /// Some sectors reach the disk. The new length of a file may be there without what it is the length of.
+    /// Writes some sectors of the change. The file may get its new length without the bytes.
     fn apply_torn(&self, file: &mut Vec<u8>, with_length: bool, random: &mut Random) {
         let Self::Write { at, bytes } = self else {
             if random.one_in(2) {

@@ -1,9 +1,10 @@
-//! A disk that forgets what was not synced.
+//! A simulated disk that forgets unsynced writes.
 //!
-//! The files below its directory are real ones, and everything that [`polytrie_kv::disk`] does to them is noted. At a loss
-//! of power they become what a disk might hold then: of what was written to a file since its last sync nothing, all, the
-//! beginning, or any of its sectors of 512 bytes; of the names that were given, changed or removed since the last sync of
-//! their directory, any. Files that were made in another way stay as they are.
+//! The files below its directory are real ones, and it notes everything that [`polytrie_kv::disk`] does to them. At a
+//! loss of power they get a content that a disk might hold then. Of the bytes written since a file's last sync this
+//! is nothing, all, the beginning, or any of their sectors of 512 bytes. Of the names that were created, changed or
+//! removed since the last sync of their directory, any subset survives. Files that were created in another way stay
+//! as they are.
 //!
 //! ```no_run
 //! # use polytrie_kv_testing::{Failure, ForgetfulDisk};
@@ -33,18 +34,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What happens at a call.
+/// A failure at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The power is lost: what the call asks for may have begun, and no later one does anything.
+    /// The power is lost: the action of the call may have begun, and no later call does anything.
     Power,
-    /// The call fails (`EIO`). Of a sync, what it was of is never written.
+    /// The call fails (`EIO`). If it is a sync, the bytes it should have written never become durable.
     Io,
-    /// From here on nothing can be written for so many calls (`ENOSPC`).
+    /// From this call on, nothing can be written for this many calls (`ENOSPC`).
     Full(u64),
 }
 
-/// A directory on a disk that forgets.
+/// A directory on a disk that forgets unsynced writes.
 #[derive(Debug)]
 pub struct ForgetfulDisk {
     temp: tempfile::TempDir,
@@ -71,7 +72,7 @@ struct State {
 }
 
 impl ForgetfulDisk {
-    /// An empty one.
+    /// Creates an empty disk; `seed` decides what it forgets.
     ///
     /// # Panics
     ///
@@ -96,22 +97,22 @@ impl ForgetfulDisk {
         Self { temp, dir, shared, mount }
     }
 
-    /// The directory, which is durable.
+    /// Returns the directory, whose name is durable.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Has the syncs at one place of the code do nothing.
+    /// Makes the syncs with this name do nothing.
     pub fn ignore(&self, place: &str) {
         self.shared.lock().ignored = Some(place.to_owned());
     }
 
-    /// Checks that the places in the code from which something was synced are in these lists: of those that are, tests leave
-    /// out each in turn.
+    /// Checks that the name of each sync that was called is in one of these lists. The tests leave out each sync of
+    /// these lists once.
     ///
     /// # Errors
     ///
-    /// If one is not.
+    /// If a name is in no list.
     pub fn expect_places(&self, lists: &[&[&str]]) -> Result<(), String> {
         let is_known = |place: &&str| lists.iter().any(|list| list.contains(place));
         match self.shared.lock().places.iter().find(|place| !is_known(place)) {
@@ -122,24 +123,25 @@ impl ForgetfulDisk {
         }
     }
 
-    /// Something happens at the `call`-th call from now.
+    /// Plans a failure for the `call`-th call from now.
     pub fn fail_at(&self, call: u64, failure: Failure) {
         let mut state = self.shared.lock();
         let at = state.calls + call;
         state.failures.push((at, failure));
     }
 
-    /// How many calls there were.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         self.shared.lock().calls
     }
 
-    /// Whether something has failed since the last [`restart`](Self::restart) or [`revive`](Self::revive).
+    /// Whether a call has failed since the last [`restart`](Self::restart) or [`revive`](Self::revive).
     pub fn has_failed(&self) -> bool {
         self.shared.lock().has_failed
     }
 
-    /// The power is lost, if it is not, and comes back: files are what the disk has of them. Nothing may have one open.
+    /// Turns the power off, unless it is off, and on again: the files get the content that the disk has of them. No
+    /// file may be open.
     ///
     /// # Panics
     ///
@@ -156,8 +158,8 @@ impl ForgetfulDisk {
         state.be_well();
     }
 
-    /// The process ends, and another begins on what it left: the system still has what it wrote. What was planned to fail
-    /// does not.
+    /// Ends the process and begins another one: the system still has all that was written. Planned failures are
+    /// cancelled.
     ///
     /// # Panics
     ///
@@ -165,7 +167,7 @@ impl ForgetfulDisk {
     pub fn revive(&self) {
         let mut state = self.shared.lock();
         let State { files, names, .. } = &mut *state;
-        // What the last call had begun is there.
+        // The files include what the last call had begun.
         let seen = names.seen.clone();
         names.show(&seen, |id| files.get(&id).map(Content::seen).unwrap_or_default());
         state.be_well();
@@ -190,20 +192,20 @@ impl ForgetfulDisk {
 impl Drop for ForgetfulDisk {
     fn drop(&mut self) {
         drop(self.mount.take());
-        // Nobody looks at it any more.
+        // The directory is not read again.
         _ = fs::remove_dir_all(self.temp.path());
     }
 }
 
 impl Shared {
-    /// A test that failed while it held this fails by itself.
+    /// Locks the state. A poisoned lock is used as it is: the test that panicked fails by itself.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// What is left is durable.
+    /// Makes the remaining files and names durable.
     fn settle(&mut self, left: &BTreeMap<PathBuf, Option<u64>>) {
         self.names = Names::default();
         self.files.clear();
@@ -222,7 +224,7 @@ impl State {
         (self.full_until, self.is_off, self.has_failed) = (0, false, false);
     }
 
-    /// Counts a call, and says what happens at it.
+    /// Counts a call, and returns the failure that it has.
     fn call(&mut self) -> Option<Failure> {
         if self.is_off {
             return Some(Failure::Power);
@@ -241,7 +243,7 @@ impl State {
         failure.or_else(|| is_full.then_some(Failure::Full(0)))
     }
 
-    /// Whether a call that fails is half done all the same.
+    /// Whether a failing call takes effect in part.
     fn begins(&mut self, was_off: bool) -> bool {
         !was_off && self.random.one_in(2)
     }
@@ -260,7 +262,7 @@ impl SimulatedDisk for Shared {
         let mut state = self.lock();
         let was_off = state.is_off;
         match state.call() {
-            // What is there can be opened on a full disk.
+            // An existing file can be opened on a full disk.
             Some(Failure::Full(_)) if path.exists() => {}
             Some(failure) => {
                 if failure == Failure::Power
@@ -281,7 +283,7 @@ impl SimulatedDisk for Shared {
             _ => {
                 let id = state.calls << 16;
                 match fs::read(path) {
-                    // It was made in another way, and is durable.
+                    // The file was created in another way, and is durable.
                     Ok(bytes) => {
                         state.files.insert(id, Content::durable(bytes));
                         state.names.found(path, Some(id));
@@ -317,7 +319,7 @@ impl SimulatedDisk for Shared {
             content.write(at, &bytes[..taken]);
         }
         match failure {
-            // The rest fails.
+            // The rest of the bytes is refused.
             Some(failure) if taken == 0 || failure == Failure::Power => Err(error(failure)),
             _ => Ok(taken),
         }
@@ -336,7 +338,7 @@ impl SimulatedDisk for Shared {
         };
         match (failure, action) {
             (None, _) => {}
-            // A full disk can be read, and names can go.
+            // A full disk can be read, and names can be removed.
             (Some(Failure::Full(_)), Action::Read(_) | Action::Remove(_)) => {}
             (Some(Failure::Full(_)), Action::SyncDir(..) | Action::Rename(..)) => {}
             (Some(failure), Action::Sync(file, _)) => {
@@ -386,7 +388,8 @@ impl State {
     }
 }
 
-/// An engine in memory that keeps its journal on a disk that forgets. Its own rows are durable as soon as they are written.
+/// An engine in memory that keeps its journal on a disk that forgets unsynced writes. Its own rows are durable as
+/// soon as they are written.
 #[derive(Debug)]
 pub struct OnDisk {
     engine: Arc<dyn Engine>,
@@ -395,7 +398,7 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    /// Keeps the journal of `engine` in `dir`, which is on `disk`.
+    /// Creates an engine that keeps the journal of `engine` in `dir`, which is on `disk`.
     pub fn new(engine: Arc<dyn Engine>, disk: &ForgetfulDisk, dir: &Path) -> Self {
         Self { engine, dir: dir.to_owned(), shared: Arc::clone(&disk.shared) }
     }

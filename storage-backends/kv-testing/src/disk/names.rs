@@ -1,4 +1,4 @@
-//! What a loss of power leaves of the names of files.
+//! The names of files on a simulated disk, and those that survive a loss of power.
 
 use crate::Random;
 use std::{
@@ -7,17 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a name stands for: a file, or a directory.
+/// The target of a name: a file by number, or a directory (`None`).
 pub(super) type Node = Option<u64>;
 
-/// Names as processes see them, and as the disk has them.
+/// The names as processes see them, and as the disk has them.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) seen: BTreeMap<PathBuf, Node>,
     durable: BTreeMap<PathBuf, Node>,
-    /// What the disk does not have yet, in order.
+    /// The changes that the disk does not have yet, in order.
     changes: Vec<Change>,
-    /// All there ever were.
+    /// All names that there ever were.
     known: BTreeSet<PathBuf>,
 }
 
@@ -29,7 +29,7 @@ enum Change {
 }
 
 impl Names {
-    /// A name that is durable already.
+    /// Adds a name that is durable already.
     pub(super) fn found(&mut self, path: &Path, node: Node) {
         self.known.insert(path.to_owned());
         self.seen.insert(path.to_owned(), node);
@@ -56,7 +56,7 @@ impl Names {
         self.changes.push(change);
     }
 
-    /// The names in a directory become durable.
+    /// Makes the names in a directory durable.
     pub(super) fn sync(&mut self, dir: &Path) {
         let durable = &mut self.durable;
         self.changes.retain(|change| {
@@ -68,7 +68,7 @@ impl Names {
         });
     }
 
-    /// Has the files be those of these names, with the content that each has.
+    /// Makes the real files those of `names`, with the content of each.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl Names {
         for path in &self.known {
             match names.get(path) {
                 Some(None) => {}
-                // Another file takes its place, so whoever has the old one mapped keeps that.
+                // The file is removed first, so that a process that has mapped the old one keeps it.
                 Some(Some(_)) => drop(fs::remove_file(path)),
                 None if path.is_dir() => drop(fs::remove_dir_all(path)),
                 None => drop(fs::remove_file(path)),
@@ -92,7 +92,7 @@ impl Names {
         }
     }
 
-    /// What a loss of power leaves: of what was not durable nothing, all, what came first, or some of it.
+    /// Returns names that a loss of power may leave: of the unsynced changes none, all, the first ones, or any.
     pub(super) fn survivors(&self, random: &mut Random) -> BTreeMap<PathBuf, Node> {
         let mut left = self.durable.clone();
         let mode = random.below(4);
@@ -108,7 +108,7 @@ impl Names {
                 change.apply(&mut left);
             }
         }
-        // What is in a directory goes with it.
+        // The content of a removed directory is removed with it.
         let known = self.seen.iter().chain(&self.durable);
         let dirs: Vec<PathBuf> =
             known.filter(|(_, node)| node.is_none()).map(|(path, _)| path.clone()).collect();

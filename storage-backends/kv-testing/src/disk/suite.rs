@@ -1,4 +1,4 @@
-//! Stores and small files through losses of power, killed processes, and disks that fail.
+//! The suite that takes stores and small files through losses of power, killed processes, and failing disks.
 
 use super::{Failure, ForgetfulDisk, OnDisk};
 use crate::{Model, Random, engine::TABLES, model::batch};
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-/// Every place in the key-value seam from which something is synced that a store with a journal needs.
+/// The names of all syncs in the key-value seam that a store with a journal needs.
 pub const STORE_SYNCS: [&str; 9] = [
     "confirmed: at opening",
     "directory: name",
@@ -26,7 +26,7 @@ pub const STORE_SYNCS: [&str; 9] = [
     "whole file: name",
 ];
 
-/// What a run went through.
+/// The counts of what a run went through.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Lived {
     /// Losses of power.
@@ -51,7 +51,8 @@ impl AddAssign for Lived {
     }
 }
 
-/// The seeds to run: so many as `POLYTRIE_DISK_SEEDS` says, else `default`; the one of `POLYTRIE_TEST_SEED` if that is set.
+/// Returns the seeds to run: as many as `POLYTRIE_DISK_SEEDS` says, else `default`; only that of `POLYTRIE_TEST_SEED`
+/// if it is set.
 ///
 /// # Panics
 ///
@@ -67,7 +68,7 @@ pub fn disk_seeds(default: u64) -> Range<u64> {
     }
 }
 
-/// The first of some seeds at which `run` fails if the syncs at `place` are left out.
+/// Returns the first of some seeds at which `run` fails if the syncs named `place` are left out.
 pub fn first_caught(
     seeds: Range<u64>,
     place: &str,
@@ -76,13 +77,13 @@ pub fn first_caught(
     seeds.into_iter().find_map(|seed| run(seed, Some(place)).err().map(|error| (seed, error)))
 }
 
-/// Writes to a store and to a small file beside it through some lives, each of which ends with a loss of power, a killed
-/// process, or a call that fails. Nothing that was confirmed may be missing, and nothing else be read than what was written.
-/// `ignored` names a place in the code of which the syncs do nothing.
+/// Writes to a store and to a small file beside it through several lives, each of which ends with a loss of power, a
+/// killed process, or a failed call. Nothing confirmed may be missing, and every read must return written data.
+/// `ignored` names a sync that does nothing.
 ///
 /// # Errors
 ///
-/// What went wrong. A panic counts.
+/// The first mismatch as text, with the seed. A panic counts.
 pub fn power_loss(seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
     let lived = catch_unwind(AssertUnwindSafe(|| Run::new(seed, ignored).live()));
     let lived = lived.unwrap_or_else(|panic| {
@@ -97,16 +98,16 @@ struct Run {
     disk: ForgetfulDisk,
     engine: Arc<dyn Engine>,
     dir: PathBuf,
-    /// What the store held after each write, from the beginning.
+    /// The content of the store after each write, from the beginning.
     history: Vec<Model>,
-    /// The last of them that is durable.
+    /// The index in `history` of the last durable content.
     durable: usize,
-    /// The last version of the small file that is durable, and the last that was begun.
+    /// The last durable version of the small file, and the last that a write began.
     version: (u64, u64),
     lived: Lived,
 }
 
-/// Why a life has ended.
+/// The result of a life: the error that ended it, if there was one.
 type Ended = Result<(), KvError>;
 
 impl Run {
@@ -134,7 +135,7 @@ impl Run {
             let ended = self.work()?;
             self.end(ended)?;
         }
-        // The last one has nothing that fails.
+        // Nothing fails in the last life.
         let store = self.open()?.map_err(|error| error.to_string())?;
         self.compare(&store)?;
         self.read_version()?;
@@ -163,13 +164,13 @@ impl Run {
             durability,
             flush_every: [1, 3, 8, 1_000][self.random.below(4)],
             overlay_bytes: [3_000, 1 << 20][self.random.below(2)],
-            // Else calls would come in another order each time.
+            // A background thread would make the order of calls random.
             background: false,
             counters: false,
         }
     }
 
-    /// Opens the store as a process that begins; the inner error is one that was to be expected.
+    /// Opens the store as a new process does; the inner error is one that was to be expected.
     fn open(&mut self) -> Result<Result<Store, KvError>, String> {
         let options = self.options();
         Ok(match self.open_as(&options, false) {
@@ -185,14 +186,15 @@ impl Run {
     }
 
     fn open_as(&self, options: &StoreOptions, repair: bool) -> Result<Store, KvError> {
-        // As an engine does that has files.
+        // Engines with files create their directory like this.
         create_dir(&self.dir).map_err(|error| KvError::io("create", &self.dir, error))?;
         let engine = Arc::new(OnDisk::new(Arc::clone(&self.engine), &self.disk, &self.dir));
         let open = if repair { Store::repair } else { Store::open };
         open(engine, &TABLES, options.clone())
     }
 
-    /// What a store holds is what it held after some write, from this one on; and it is durable now.
+    /// Checks that the store holds the content of some write from `from` on, and notes that this content is durable
+    /// now.
     fn find(&mut self, store: &Store, from: usize) -> Result<(), String> {
         let found = Model::read(store);
         let place = self.history[from..].iter().rposition(|model| *model == found);
@@ -212,7 +214,7 @@ impl Run {
         }
     }
 
-    /// A process, until it ends.
+    /// Runs a process until it ends.
     fn work(&mut self) -> Result<Ended, String> {
         let store = match self.open()? {
             Ok(store) => store,
@@ -260,7 +262,7 @@ impl Run {
         Ok(())
     }
 
-    /// The small file is one of those that were written whole, and no older than the last that was confirmed.
+    /// Checks that the small file is one of those that were written whole, and no older than the last confirmed one.
     fn read_version(&self) -> Result<(), String> {
         let (durable, last) = self.version;
         match fs::read(self.dir.join("version")) {
@@ -273,7 +275,7 @@ impl Run {
         }
     }
 
-    /// Ends a life: by what was planned, or by chance.
+    /// Ends a life: by a planned failure, or at random.
     fn end(&mut self, ended: Ended) -> Result<(), String> {
         match ended {
             Err(error) if !self.disk.has_failed() => {
@@ -292,8 +294,8 @@ impl Run {
         if self.random.one_in(6) { self.damage() } else { Ok(()) }
     }
 
-    /// Damages a file of the journal. If that is seen, the store is repaired, and it goes on from there; if the power is lost
-    /// then, it needs no repair again.
+    /// Damages a file of the journal. If the store notices, it is repaired, and the run goes on from there; after a
+    /// loss of power at that point it must not need another repair.
     fn damage(&mut self) -> Result<(), String> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -332,7 +334,7 @@ impl Run {
     }
 }
 
-/// The content of a version of the small file: it has more than one sector.
+/// Returns the content of a version of the small file: it is longer than one sector.
 fn bytes_of(version: u64) -> Vec<u8> {
     Random::new(version).bytes(700 + version as usize % 900)
 }

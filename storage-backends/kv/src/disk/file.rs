@@ -1,4 +1,4 @@
-//! A file, for all that must outlive a loss of power.
+//! A file whose content must outlive a loss of power.
 
 use super::simulated::{Access, Action, SimulatedDisk, mounted};
 use std::{
@@ -8,11 +8,11 @@ use std::{
     sync::Arc,
 };
 
-/// A file of the operating system, or one on a disk that a test [mounts](super::Mount).
+/// A file of the operating system, or a file on a disk that a test [mounts](super::Mount).
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
-    /// What stands in for the disk, and its name for this file.
+    /// The disk that stands in for the real one, and its number for this file.
     disk: Option<(Arc<dyn SimulatedDisk>, u64)>,
 }
 
@@ -21,7 +21,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn open(path: &Path, access: Access) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         match access {
@@ -42,20 +42,20 @@ impl File {
         Ok(Self { file: options.open(path)?, disk })
     }
 
-    /// What the system knows of it.
+    /// Returns the metadata of the file.
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
     }
 
-    /// Cuts it, or has it grow by zeros.
+    /// Cuts the file to `length` bytes, or extends it with zeros.
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn set_len(&self, length: u64) -> io::Result<()> {
         if let Some((disk, file)) = &self.disk {
             disk.act(Action::SetLength(*file, length))?;
@@ -63,13 +63,13 @@ impl File {
         self.file.set_len(length)
     }
 
-    /// Makes what was written to it durable, but for its name. `place` says where in the code that is, for tests that leave
-    /// it out there; no two places have the same.
+    /// Makes the bytes written to the file durable, but not its name. `place` names the call in the code, for tests
+    /// that leave out one sync; no two calls have the same.
     ///
     /// # Errors
     ///
-    /// What the operating system says. What was written since the last time may never become durable then, whatever a
-    /// later call says: it must be written again.
+    /// The error of the operating system. Bytes written since the last sync may then never become durable, even if a
+    /// later sync succeeds: they must be written again.
     pub fn sync(&self, place: &'static str) -> io::Result<()> {
         match &self.disk {
             Some((disk, file)) => disk.act(Action::Sync(*file, place)),
@@ -79,7 +79,7 @@ impl File {
     }
 }
 
-/// A file that is made can be read by its owner only, from the first moment on.
+/// Lets only the owner read the file that is created, from the first moment on.
 #[cfg(unix)]
 fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)

@@ -1,8 +1,8 @@
-//! Files that must outlive a loss of power, beside those of an engine: how they are written, and how much of a disk they
-//! take.
+//! Files beside those of an engine that must outlive a loss of power: how they are written, and how much of a disk
+//! they take.
 //!
-//! What is written to a [`File`] is durable when it was synced, and its name when the directory was. A test
-//! [mounts](Mount) a disk of its own, which forgets what was not, tears it, or fails; each sync has a name, by which
+//! The bytes written to a [`File`] are durable when the file was synced, and its name when the directory was. A test
+//! [mounts](Mount) a simulated disk, which loses, tears or refuses unsynced writes. Each sync has a name, by which
 //! such a disk leaves it out.
 
 mod file;
@@ -40,12 +40,12 @@ pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
     Ok(bytes)
 }
 
-/// Writes a file whole or not at all, and durably: under its name with `.tmp` behind it, which is what a crash leaves at
-/// most, and then under its own.
+/// Writes a file whole or not at all, and durably: first as `<name>.tmp`, which is all that a crash can leave, and
+/// then under its own name.
 ///
 /// # Errors
 ///
-/// If it cannot be written; nothing is left under the first name then.
+/// If the file cannot be written; the temporary file is removed then.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -57,7 +57,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         _ = remove_file(temporary);
     }
     written?;
-    // Else the name may be lost in a power failure that what is written later survives, on another disk or this one.
+    // Otherwise a power failure may lose the name and keep later writes, on this disk or another one.
     sync_dir(parent(path), "whole file: name")
 }
 
@@ -72,7 +72,7 @@ fn write_all(mut out: File, bytes: &[u8]) -> io::Result<()> {
 ///
 /// If it cannot be created.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
-    // One that is empty may be left by a process that ended before its name was durable.
+    // An empty directory may be left by a process that ended before its name was durable.
     if dir.is_dir() && !is_empty(dir) {
         return Ok(());
     }
@@ -80,28 +80,29 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     if !dir.is_dir() {
         create_dir(parent)?;
         match tell(dir, Action::CreateDir(dir)).and_then(|()| fs::create_dir(dir)) {
-            // By another process meanwhile.
+            // Another process may have created it meanwhile.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
             created => created?,
         }
     }
     match sync_dir(parent, "directory: name") {
-        // A process that may write into a directory need not be allowed to read it; and a disk may be mounted in one of a
-        // disk that is only read.
+        // A process that may write into a directory need not be allowed to read it. And a disk may be mounted within
+        // a directory of a read-only disk.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
         synced => synced,
     }
 }
 
-/// Whether there is nothing in a directory; `false` if it cannot be read.
+/// Whether a directory is empty; `false` if it cannot be read.
 fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Whether a file, of which these are the first bytes, may begin with `heading`, which its writer makes durable before it goes on:
-/// a file that holds more begins with just that. Of one that does not, a kill leaves a part, and a loss of power may leave the
-/// length with zeros in it. Give one byte more than the heading has, where there is one.
+/// Whether a file with these first bytes can be one whose writer makes `heading` durable before it appends anything.
+/// A file longer than the heading must begin with it. A shorter one may hold a part of the heading, as a kill leaves
+/// it, or zeros, as a loss of power leaves them. `first` should have one byte more than the heading, where the file
+/// has that many.
 pub fn may_begin_with(first: &[u8], heading: &[u8]) -> bool {
     match first.len() > heading.len() {
         true => first.starts_with(heading),
@@ -109,12 +110,12 @@ pub fn may_begin_with(first: &[u8], heading: &[u8]) -> bool {
     }
 }
 
-/// Makes the names in a directory durable. `place` says where in the code that is, for tests that leave it out there; no two
-/// places have the same.
+/// Makes the names in a directory durable. `place` names the call in the code, for tests that leave out one sync; no
+/// two calls have the same.
 ///
 /// # Errors
 ///
-/// What the operating system says.
+/// The error of the operating system.
 pub fn sync_dir(dir: &Path, place: &'static str) -> io::Result<()> {
     match simulated::mounted(dir) {
         Some(disk) => disk.act(Action::SyncDir(dir, place)),
@@ -122,23 +123,23 @@ pub fn sync_dir(dir: &Path, place: &'static str) -> io::Result<()> {
     }
 }
 
-/// Gives a file another name, in the place of what has that name.
+/// Renames a file, and replaces any file that has the new name.
 ///
 /// # Errors
 ///
-/// What the operating system says.
+/// The error of the operating system.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     tell(from, Action::Rename(from, to))?;
     fs::rename(from, to)
 }
 
-/// Gives a temporary file a name that nothing has yet; else it goes.
+/// Gives a temporary file a name that is not in use; if this fails, the temporary file is removed.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if something has that name, or what the operating system says.
+/// [`ErrorKind::AlreadyExists`] if the name is in use, else the error of the operating system.
 pub fn name(temporary: TempPath, path: &Path) -> io::Result<()> {
-    // What a disk is told of replaces what there is, and this does not.
+    // A rename on a simulated disk replaces the file of that name, and this function does not.
     if fs::symlink_metadata(path).is_ok() {
         return Err(ErrorKind::AlreadyExists.into());
     }
@@ -150,13 +151,13 @@ pub fn name(temporary: TempPath, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the operating system says.
+/// The error of the operating system.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     tell(path, Action::Remove(path))?;
     fs::remove_file(path)
 }
 
-/// Removes a directory with all that is in it, if it is there. After a loss of power it may be there again.
+/// Removes a directory with all its content, if it is there. After a loss of power it may be there again.
 ///
 /// # Errors
 ///
@@ -168,7 +169,7 @@ pub fn remove_dir(dir: &Path) -> Result<(), KvError> {
     }
 }
 
-/// The directory that a path is in.
+/// Returns the directory that a path is in.
 pub fn parent(path: &Path) -> &Path {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     dir.unwrap_or(Path::new("."))
@@ -201,7 +202,7 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(write_whole(&dir.path().join("missing/file"), b"").is_err());
-        // What has the name stays, and nothing comes beside it.
+        // The directory that has the name stays, and no file is left beside it.
         let taken = dir.path().join("taken");
         fs::create_dir_all(taken.join("below")).unwrap();
         assert!(write_whole(&taken, b"new").is_err());

@@ -1,4 +1,4 @@
-//! Where a test puts a disk of its own in the place of the real one.
+//! The interface by which a test puts a simulated disk in the place of the real one.
 
 use std::{
     fmt::Debug,
@@ -12,26 +12,27 @@ use std::{
 
 use parking_lot::RwLock;
 
-/// A disk that is told of everything that is done to the files below a directory, before it is done, and may refuse it.
+/// A simulated disk. It hears of every action on files below a directory before the action happens, and may refuse
+/// it.
 ///
-/// The files themselves are real ones, so a reader sees them as a process sees what it wrote. What such a disk knows
-/// besides is what of them would outlive a loss of power.
+/// The files themselves are real ones, so a reader sees them as a process sees its own writes. In addition such a
+/// disk knows which part of them would outlive a loss of power.
 pub trait SimulatedDisk: Debug + Send + Sync {
-    /// A file is opened; returns by what later calls name it.
+    /// Notes that a file is opened. Returns the number by which later calls name it.
     ///
     /// # Errors
     ///
     /// If the disk refuses it.
     fn open(&self, path: &Path, access: Access) -> io::Result<u64>;
 
-    /// Bytes are written to a file; returns how many of them the disk takes.
+    /// Notes that bytes are written to a file at offset `at`. Returns how many of them the disk takes.
     ///
     /// # Errors
     ///
-    /// If it takes none.
+    /// If the disk takes none.
     fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Something else is done.
+    /// Notes any other action.
     ///
     /// # Errors
     ///
@@ -39,54 +40,55 @@ pub trait SimulatedDisk: Debug + Send + Sync {
     fn act(&self, action: Action<'_>) -> io::Result<()>;
 }
 
-/// For what a file is opened.
+/// The purpose for which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To be read; it must be there.
+    /// Reading; the file must be there.
     Read,
-    /// To be read and written; it must be there.
+    /// Reading and writing; the file must be there.
     Edit,
-    /// To be read and written; it is made if it is not there.
+    /// Reading and writing; the file is created if it is not there.
     Append,
-    /// To be written from its beginning; it is made, or emptied.
+    /// Writing from the beginning; the file is created, or emptied.
     Create,
-    /// To be written; it must not be there.
+    /// Writing; the file must not be there.
     CreateNew,
-    /// As [`Self::CreateNew`], and nobody but its owner may read it.
+    /// Like [`Self::CreateNew`], and only the owner may read the file.
     CreateSecret,
 }
 
-/// What is done to files and names, but for opening and writing.
+/// An action on files and names, other than opening and writing.
 #[derive(Debug, Clone, Copy)]
 pub enum Action<'a> {
     /// Bytes of a file are read.
     Read(u64),
-    /// A file is cut, or grows by zeros.
+    /// A file is cut to a length, or extended with zeros.
     SetLength(u64, u64),
-    /// What was written to a file becomes durable. The name is that of the place in the code.
+    /// The bytes written to a file become durable. The name is that of the call in the code.
     Sync(u64, &'static str),
-    /// The names in a directory become durable. The name is that of the place in the code.
+    /// The names in a directory become durable. The name is that of the call in the code.
     SyncDir(&'a Path, &'static str),
-    /// A file gets another name, and what has that name goes.
+    /// A file is renamed, and replaces any file of the new name.
     Rename(&'a Path, &'a Path),
     /// A file is removed.
     Remove(&'a Path),
-    /// A directory is made.
+    /// A directory is created.
     CreateDir(&'a Path),
 }
 
-/// So many disks are mounted: in a program none ever is, and then nothing else is looked at.
+/// Number of mounted disks. Outside tests it is 0, and then nothing else is looked at.
 static MOUNTED: AtomicUsize = AtomicUsize::new(0);
 static MOUNTS: RwLock<Vec<(PathBuf, Arc<dyn SimulatedDisk>)>> = RwLock::new(Vec::new());
 
-/// Has a disk stand in for the real one below a directory, for as long as it lives. For tests.
+/// The mount of a simulated disk in the place of the real one below a directory, until this value is dropped. For
+/// tests.
 #[derive(Debug)]
 pub struct Mount {
     root: PathBuf,
 }
 
 impl Mount {
-    /// Mounts it.
+    /// Mounts `disk` at `root` and everything below it.
     pub fn new(root: &Path, disk: Arc<dyn SimulatedDisk>) -> Self {
         MOUNTS.write().push((root.to_owned(), disk));
         MOUNTED.fetch_add(1, Relaxed);
@@ -110,7 +112,7 @@ pub(super) fn mounted(path: &Path) -> Option<Arc<dyn SimulatedDisk>> {
     mounts.iter().find(|(root, _)| path.starts_with(root)).map(|(_, disk)| Arc::clone(disk))
 }
 
-/// Tells the disk that stands in for the real one at this path, if there is one.
+/// Reports an action to the simulated disk that stands in for the real one at this path, if there is one.
 pub(super) fn tell(path: &Path, action: Action<'_>) -> io::Result<()> {
     mounted(path).map_or(Ok(()), |disk| disk.act(action))
 }

@@ -1,4 +1,4 @@
-//! One file of a journal: its head, and its records one after the other.
+//! One file of a journal: its head, followed by its records.
 
 use crate::{
     Batch, KvError, Table, append_checksum,
@@ -14,22 +14,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a file of any format begins with.
+/// The first bytes of a journal file, whatever its format number.
 const NAME: &[u8] = b"polytrie journal ";
 const MAGIC: &[u8] = b"polytrie journal 4\n";
-/// Bytes of a record before what its checksum is of.
+/// Bytes of a record before the bytes that its checksum covers.
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
 pub(super) const RECORD_HEAD: usize = LENGTH_AND_CHECKSUM + 8;
-/// Bytes that are written again at once.
+/// Bytes that [`make_durable`] reads and writes again in one piece.
 const REWRITTEN: u64 = 1 << 20;
-/// So many records behind a damaged one are known for its successors: what happens to look like a record elsewhere in a
-/// file has any number.
+/// A record that follows a damaged one within this many numbers counts as its successor. Bytes elsewhere in a file
+/// that happen to look like a record may have any number.
 const SUCCESSORS: u64 = 1 << 24;
 
-/// Begins a file. Its head is durable before any record follows: else a loss of power may keep a record that was not
-/// confirmed and lose the head before it, which is what damage looks like. A file that an earlier attempt left goes first:
-/// where the sync of its name has failed, another one says that all is well and may do nothing.
+/// Creates a file. Its head is durable before any record follows. Otherwise a loss of power might keep an unconfirmed
+/// record and lose the head before it, which would look like damage. A file that an earlier attempt left is removed
+/// first: where the sync of its name has failed, another sync may report success and do nothing.
 pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<File> {
     if path.exists() {
         remove_file(path)?;
@@ -48,8 +48,8 @@ pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<F
     Ok(file)
 }
 
-/// Makes a file durable that was read. The bytes in this range were not confirmed, and are written again: where a sync has
-/// failed, the system may have forgotten that they were to be written, and another sync says that all is well.
+/// Makes a file durable that was read. The bytes in `unconfirmed` are written again: after a failed sync the system
+/// may have forgotten that they were to be written, and report success for the next sync.
 pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), KvError> {
     let rewrite = || -> io::Result<()> {
         let mut file = File::open(path, Access::Edit)?;
@@ -71,7 +71,7 @@ pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), 
     rewrite().map_err(|e| KvError::io("write to", path, e))
 }
 
-/// Whether a file begins with the number of a format; zeros that a loss of power has left are none.
+/// Whether a file begins with a valid format number. Zeros that a loss of power has left are not one.
 fn is_of_a_format(head: &[u8]) -> bool {
     let number = head.strip_prefix(NAME).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
@@ -80,22 +80,22 @@ fn is_of_a_format(head: &[u8]) -> bool {
 /// Number of a file and names of its tables.
 type Head = (u64, Vec<Vec<u8>>);
 
-/// The records of a file, of which no more than one is in memory.
+/// A reader of the records of a file, of which at most one is in memory.
 pub(super) struct Reader {
     path: PathBuf,
     file: BufReader<File>,
     /// Length of the file when it was opened.
     length: u64,
-    /// How far it was read.
+    /// Offset up to which the file was read.
     position: u64,
-    /// In the order by which records refer to them.
+    /// The tables of the header, in the order by which records refer to them.
     tables: Vec<Table>,
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// Opens a file that has the head of number `number`; `None` if it has none, and no record from `next` on either: a
-    /// crash has come while it was begun.
+    /// Opens the file of number `number`. Returns `None` if the file has neither a whole head nor a record from
+    /// `next` on: a crash came while it was created.
     pub(super) fn open(
         path: &Path,
         number: u64,
@@ -131,12 +131,13 @@ impl Reader {
         self.length
     }
 
-    /// Where the next record begins.
+    /// Offset at which the next record begins.
     pub(super) const fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next record, the number of which must be `expected`; `None` at the end, or where a crash has cut it off.
+    /// Reads the next record, whose number must be `expected`; `None` at the end, or where a crash has cut the record
+    /// off.
     pub(super) fn next(&mut self, expected: u64) -> Result<Option<(Durable, Batch)>, KvError> {
         let start = self.position;
         let Some(checksum) = self.read_record()? else {
@@ -164,7 +165,7 @@ impl Reader {
         KvError::Lost { path, what: format!("{}: {what}", self.path.display()) }
     }
 
-    /// The head; `None` if there is no whole one.
+    /// Reads the head; `None` if it is incomplete.
     fn head(&mut self) -> Result<Option<Head>, KvError> {
         if self.bytes(MAGIC.len() as u64 + 9)?.is_none() {
             return Ok(None);
@@ -193,7 +194,7 @@ impl Reader {
         Ok(strip_checksum(&[], &head).map(|_| (number, names)))
     }
 
-    /// Reads what the checksum of the next record is of into the buffer; returns the checksum if it is right.
+    /// Reads the bytes that the next record's checksum covers into the buffer; returns the checksum if it matches.
     fn read_record(&mut self) -> Result<Option<u32>, KvError> {
         let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
         let [length, checksum] = [(); 2].map(|()| take(&mut head).map(u32::from_be_bytes));
@@ -202,7 +203,7 @@ impl Reader {
         Ok(content.filter(|content| Checksum::of(content).number() == checksum).map(|_| checksum))
     }
 
-    /// The next bytes of the file; `None` if it has not so many.
+    /// Reads the next `count` bytes of the file; `None` if fewer are left.
     fn bytes(&mut self, count: u64) -> Result<Option<&[u8]>, KvError> {
         if self.position.saturating_add(count) > self.length {
             return Ok(None);
@@ -211,12 +212,13 @@ impl Reader {
         let read = (&mut self.file).take(count).read_to_end(&mut self.buffer);
         let read = read.map_err(|e| KvError::io("read", &self.path, e))?;
         self.position += count;
-        // It may have been cut off since.
+        // The file may have been cut off since it was opened.
         Ok((read as u64 == count).then_some(&self.buffer))
     }
 
-    /// Number of a whole record from `start` on that is `first` or one of its successors. What came since the file was opened
-    /// does not count: a writer beside this process has appended it, behind a record that was not whole yet.
+    /// Finds a whole record from offset `start` on whose number is `first` or that of a successor, and returns its
+    /// number. Bytes appended after the file was opened do not count: another process may have written them behind a
+    /// record that was not whole yet.
     fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>, KvError> {
         let mut bytes = Vec::new();
         let rest = self.length.saturating_sub(start);
@@ -244,7 +246,7 @@ mod tests {
 
     const TABLE: Table = Table::new(1, "t", 8);
 
-    /// What a writer appends meanwhile is for the next reader, and shows no damage.
+    /// Records that a writer appends meanwhile are left to the next reader, and are no sign of damage.
     #[test]
     fn a_file_is_read_as_far_as_it_went_when_it_was_opened() {
         let dir = tempfile::tempdir().unwrap();

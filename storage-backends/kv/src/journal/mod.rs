@@ -1,4 +1,4 @@
-//! The journal: batches appended to a file, so that one becomes durable without the engine.
+//! The journal: batches appended to a file, so that a batch becomes durable without the engine.
 //!
 //! An engine that keeps sorted pages rewrites a page for every few keys that a batch touches at random. Appending
 //! the batch costs its own bytes and one sync; the engine then takes many batches together, in the background,
@@ -13,18 +13,19 @@
 //!           after them (8), checksum (4)
 //! ```
 //!
-//! The engine writes a generation and that row at once, so no batch is ever applied twice or to a state that
-//! is newer. Files are numbered without gaps, and so are records over all files.
+//! The engine writes a generation and that row in one atomic write, so no batch is ever applied twice, or to a newer
+//! state. Files are numbered without gaps, and so are records over all files.
 //!
-//! A crash may leave half a record at the end of a file, which was not confirmed: reading stops there. Anything
-//! else is damage, and says so: a record before the end or before another one that is whole, and whatever
-//! [`Confirmed`] knows of that is not there.
+//! A crash may leave half a record at the end of a file. It was not confirmed, and reading stops there. Anything else
+//! is damage and is reported: a bad record before the end or before a whole one, and any record that [`Confirmed`]
+//! names and that is not there.
 //!
-//! Where a sync has failed, the system may forget what it had to write, still show it to readers, and say that the next sync
-//! went well. So records that are found and were not confirmed are written again before anything builds on them.
+//! After a failed sync the system may forget the bytes that it had to write, still show them to readers, and report
+//! success for the next sync. So records that are found and were not confirmed are written again before anything
+//! builds on them.
 //!
-//! A process that only reads may do so while another one writes. What it read belongs together if the engine had no more
-//! files afterwards than before.
+//! A process that only reads may do so while another one writes. The files and the engine's view belong together if
+//! the engine had no more files afterwards than before.
 
 mod file;
 
@@ -44,17 +45,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the store notes which files the engine has; an engine with a journal has this table besides those it is
-/// opened with.
+/// The table where the store notes which files the engine has. An engine with a journal has it besides the tables
+/// that it is opened with.
 pub(crate) const JOURNAL_TABLE: Table = Table::new(255, "Journal", 8);
 
 /// The one key of [`JOURNAL_TABLE`].
 pub(crate) const APPLIED: &[u8] = b"applied";
 
-/// How often a process that only reads tries again if a writer has changed the files meanwhile.
+/// Number of attempts of a process that only reads, if a writer has changed the files meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// What the engine has of the journal.
+/// The part of the journal that the engine has.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
     /// Number of the last file.
@@ -64,14 +65,14 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
-    /// The row.
+    /// Encodes the row, with its checksum.
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut row = [self.file, self.next].map(u64::to_be_bytes).concat();
         append_checksum(APPLIED, &mut row);
         row
     }
 
-    /// What a view has; `None` if nothing was ever flushed.
+    /// Reads the row from a view; `None` if nothing was ever flushed.
     fn read(view: &EngineView) -> Result<Option<Self>, KvError> {
         let mut row = Vec::new();
         if !view.view.get_into(JOURNAL_TABLE, APPLIED, &mut row)? {
@@ -95,34 +96,34 @@ pub(crate) struct Journal {
     /// Number of the file in use, or of the next one.
     number: u64,
     file: Option<File>,
-    /// Bytes that were appended since the engine was last handed something.
+    /// Bytes that were appended since the last rotation.
     bytes: u64,
     /// Number of the next record.
     next: u64,
     buffer: Vec<u8>,
 }
 
-/// What a journal holds that a view of the engine does not have.
+/// The batches of a journal that a view of the engine does not include.
 #[derive(Debug)]
 pub(crate) struct Recovered<T> {
     pub(crate) view: EngineView,
-    /// What its batches were put into.
+    /// The value that `replay` put the batches into.
     pub(crate) batches: T,
-    /// Where it goes on, and where that is confirmed; `None` where the store is only read.
+    /// The journal at its end and the file of confirmations; `None` where the store is read-only.
     pub(crate) journal: Option<(Journal, ConfirmedFile)>,
 }
 
-/// What is done where a journal is damaged.
+/// The action on a damaged journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// It is an error.
+    /// Opening fails.
     Refuse,
     /// The damaged record and all behind it are removed.
     GiveUp,
 }
 
-/// Reads the journal of an engine, if it has one. `replay` puts each batch, in their order, into what the caller makes of
-/// them.
+/// Reads the journal of an engine, if it has one. `replay` puts each batch, in order, into a value of the caller's
+/// type.
 pub(crate) fn recover<T: Default>(
     engine: &dyn Engine,
     tables: &[Table],
@@ -151,7 +152,7 @@ pub(crate) fn recover<T: Default>(
         (Err(KvError::Lost { .. }), Damage::GiveUp) => found.give_up(&dir)?,
         (read, _) => read?,
     }
-    // What a crash left unsynced was read, and what comes now builds on it.
+    // The records that a crash left unsynced were read, and later writes build on them.
     for (number, range) in &found.files {
         file::make_durable(&path_of(&dir, *number), range)?;
     }
@@ -184,7 +185,7 @@ fn read_beside_a_writer<T: Default>(
     replay: impl Fn(&mut T, &Batch) -> Result<(), KvError>,
 ) -> Result<Recovered<T>, KvError> {
     for _ in 0..ATTEMPTS {
-        // Before the view, which then has whatever was confirmed.
+        // Read before the view, so that the view has whatever was confirmed.
         let confirmed = Confirmed::read(dir)?;
         let view = EngineView::of(engine)?;
         let applied = Applied::read(&view)?;
@@ -201,28 +202,28 @@ fn read_beside_a_writer<T: Default>(
             return Ok(Recovered { view, batches, journal: None });
         }
     }
-    // The writer flushes faster than that. What the engine has is whole by itself.
+    // The writer flushes faster than this process reads. The engine's content is whole by itself.
     let view = EngineView::of(engine)?;
     Ok(Recovered { view, batches: T::default(), journal: None })
 }
 
-/// What was found of the files that the engine does not have.
+/// The files that were found and that the engine does not have.
 #[derive(Debug, Default)]
 struct Found {
-    /// Numbers of those that were read, and where in them the bytes are that were not confirmed.
+    /// Numbers of the files that were read, and the range of unconfirmed bytes in each.
     files: Vec<(u64, Range<u64>)>,
-    /// Bytes of them.
+    /// Bytes of their records.
     bytes: u64,
-    /// Number of the file that comes next.
+    /// Number of the next file.
     number: u64,
-    /// Number of the record that comes next.
+    /// Number of the next record.
     next: u64,
-    /// The last record.
+    /// The last record that was read.
     last: Option<Durable>,
 }
 
 impl Found {
-    /// Reads them.
+    /// Reads all files that the engine does not have.
     fn read(
         &mut self,
         dir: &Path,
@@ -247,7 +248,7 @@ impl Found {
                 return Err(lost(format!("{} is missing", path.display())));
             }
             let Some(mut reader) = Reader::open(&path, expected, tables, self.next)? else {
-                // A crash while it was begun. It is begun again.
+                // A crash came while the file was created. It will be created again.
                 self.number = expected;
                 if let Some(lost) = missing(self.next, &path, "has a damaged head") {
                     return Err(lost);
@@ -278,7 +279,7 @@ impl Found {
                 }
             }
             if self.next == before {
-                // Nothing but a head, or half a record: it is begun again.
+                // The file holds nothing but a head, or half a record. It will be created again.
                 self.files.pop();
                 self.number = expected;
             }
@@ -292,7 +293,7 @@ impl Found {
         missing(self.next, &last, &what).map_or(Ok(()), Err)
     }
 
-    /// Removes everything behind what was read.
+    /// Removes everything behind the last whole record.
     fn give_up(&mut self, dir: &Path) -> Result<(), KvError> {
         let kept = self.files.last().map_or(self.number - 1, |(number, _)| *number);
         for number in numbers(dir)?.into_iter().filter(|number| *number > kept) {
@@ -306,7 +307,7 @@ impl Found {
             cut.map_err(|e| KvError::io("cut", &path, e))?;
         }
         self.number = kept + 1;
-        // Else what was given up may be there again after a loss of power.
+        // Otherwise the removed records may be there again after a loss of power.
         sync_dir(dir, "journal: repaired").map_err(|e| KvError::io("write to", dir, e))
     }
 }
@@ -321,12 +322,12 @@ impl Journal {
         file::RECORD_HEAD + batch.encoded_len()
     }
 
-    /// Bytes of records that the engine was not handed yet.
+    /// Bytes of records that were appended since the last rotation.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends a batch; it is on disk when this returns.
+    /// Appends a batch as a record; it is durable when this returns.
     pub(crate) fn append(&mut self, batch: &Batch) -> Result<Durable, KvError> {
         let path = path_of(&self.dir, self.number);
         let record = self.encode(batch)?;
@@ -343,7 +344,8 @@ impl Journal {
         file.write_all(&self.buffer)
             .and_then(|()| file.sync("journal: record"))
             .map_err(|e| KvError::io("write to", &path, e))?;
-        // After an error the file stays closed: what came of the record is not known, and nothing may follow it.
+        // After an error the file stays closed: whether the record was written is not known, and nothing may follow
+        // it.
         self.file = Some(file);
         self.bytes += self.buffer.len() as u64;
         self.next += 1;
@@ -369,10 +371,10 @@ impl Journal {
         Ok(Durable { number: self.next, checksum })
     }
 
-    /// Ends the file in use. What is appended later goes to another one. Returns what the engine notes when it has
+    /// Ends the current file; later records go to another one. Returns the row that the engine stores when it has
     /// everything so far.
     pub(crate) fn rotate(&mut self) -> Applied {
-        // One that was not begun does not end: a number without a file would be taken for a file that was lost.
+        // The number stays if no file was created: a number without a file would be taken for a lost file.
         if self.file.take().is_some() {
             self.number += 1;
         }
@@ -381,7 +383,8 @@ impl Journal {
     }
 }
 
-/// Removes files that the engine has. One that cannot be removed is skipped by its number and removed another time.
+/// Removes the files that the engine has. A file that cannot be removed stays; its number keeps it from being read,
+/// and a later call removes it.
 pub(crate) fn remove_up_to(dir: &Path, applied: u64) {
     for number in numbers(dir).unwrap_or_default() {
         if number <= applied

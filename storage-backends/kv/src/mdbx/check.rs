@@ -1,30 +1,31 @@
-//! Looking for damage: at every page, and at every row.
+//! The search for damage in every page and every row.
 //!
-//! MDBX walks its trees itself, and compares the pages that these have with the list of those that are free. It knows nothing
-//! of what should be in a row, or of which rows there should be.
+//! MDBX walks its trees itself, and compares their pages with the list of free ones. It does not know what a row
+//! should hold, or which rows there should be.
 
 use super::{Databases, error::Context, tally::Tally};
 use crate::{KvError, Table};
 use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
 use std::borrow::Cow;
 
-/// Checks that pages are where they should be, and that what is in them ends within them: after that every row can be read
-/// safely.
+/// Checks that pages are where they should be, and that their content ends within them. After that every row can be
+/// read safely.
 ///
 /// # Errors
 ///
-/// [`KvError::Corrupt`] if they are not; another error if they could not be looked at.
+/// [`KvError::Corrupt`] if a page is damaged; another error if the pages could not be checked.
 pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError> {
-    // SAFETY: numbers, pointers and optional functions; MDBX asks for nothing but zeros.
+    // SAFETY: the struct holds numbers, pointers and optional functions, all of which may be zero; MDBX requires
+    // zeros.
     let mut found: ffi::MDBX_chk_context_t = unsafe { std::mem::zeroed() };
-    // SAFETY: optional functions only, none of which is given.
+    // SAFETY: the struct holds only optional functions, and zeros mean that none is given.
     let callbacks: ffi::MDBX_chk_callbacks_t = unsafe { std::mem::zeroed() };
     let (flags, severity) = (ffi::MDBX_CHK_SKIP_KV_TRAVERSAL, ffi::MDBX_chk_fatal);
     let code = env.with_raw_env_ptr(|env| {
         // SAFETY: the environment is open, and the rest outlives the call. No transaction of this thread is needed.
         unsafe { ffi::mdbx_env_chk(env, &callbacks, &mut found, flags, severity, 0) }
     });
-    // What kept MDBX from looking, a lack of memory or of room among the readers, it counts as a problem too.
+    // MDBX also counts as problems whatever kept it from checking, such as a lack of memory or of reader slots.
     match (code, found.result.total_problems) {
         (ffi::MDBX_SUCCESS, 0) => Ok(()),
         (ffi::MDBX_SUCCESS | ffi::MDBX_PROBLEM, problems) => Err(context.damaged_pages(problems)),
@@ -39,7 +40,7 @@ pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError>
 /// [`KvError::Corrupt`] with the first damage that is found.
 pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError> {
     let failed = |e| tables.context.error("opening a view", e);
-    // One for all tables: another process may commit meanwhile.
+    // One transaction for all tables: another process may commit meanwhile.
     let tx = env.begin_ro_unsync().map_err(failed)?;
     for table in tables.counted() {
         let found = count(&tx, tables, table)?;
@@ -51,7 +52,7 @@ pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError>
     Ok(())
 }
 
-/// What the rows of a table amount to.
+/// Checks every row of a table and returns the tally of the rows.
 fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvError> {
     type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
     let context = &tables.context;
@@ -62,7 +63,7 @@ fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvE
     while let Some((key, row)) = entry {
         rows.check_key(context, &key)?;
         rows.value(context, &key, &row)?;
-        // A read goes by the branches of the tree, which a scan passes by.
+        // A read goes through the branches of the tree, which a scan does not use.
         let found: Option<Cow<'_, [u8]>> =
             tx.get(rows.database.dbi(), &key).map_err(|e| context.read(e))?;
         if found.as_ref() != Some(&row) {

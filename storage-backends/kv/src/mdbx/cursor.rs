@@ -1,4 +1,4 @@
-//! A cursor of a transaction that writes. It shows rows where they lie, so that nothing is copied of a row that goes.
+//! A cursor of a write transaction. It returns rows in place, so that a row to be replaced or removed is not copied.
 
 use super::row::can_be_read;
 use signet_libmdbx::{
@@ -15,7 +15,7 @@ use std::slice;
 /// The bytes of a row or of a key; `None` where its length is damaged.
 pub(super) type Found<'a> = Option<&'a [u8]>;
 
-/// A cursor that writes. Rows that it shows are there until it moves or writes.
+/// A writing cursor. The rows that it returns are valid until it moves or writes.
 #[derive(Debug)]
 pub(super) struct WriteCursor<'tx>(RwCursorUnsync<'tx>);
 
@@ -24,33 +24,34 @@ impl<'tx> WriteCursor<'tx> {
         Ok(Self(tx.cursor(database)?))
     }
 
-    /// The last key of the table.
+    /// Returns the last key of the table.
     pub(super) fn last_key(&mut self) -> MdbxResult<Option<Found<'_>>> {
         Ok(self.get(&[], MDBX_LAST)?.map(|(key, _)| self.bytes(key)))
     }
 
-    /// The first key of the table from `from` on, and its row, to which the cursor goes.
+    /// Moves to the first key of the table from `from` on, and returns the key and its row.
     pub(super) fn first(&mut self, from: &[u8]) -> MdbxResult<Option<(Found<'_>, Found<'_>)>> {
         let found = self.get(from, if from.is_empty() { MDBX_FIRST } else { MDBX_SET_RANGE })?;
         Ok(found.map(|(key, row)| (self.bytes(key), self.bytes(row))))
     }
 
-    /// The row with this key, to which the cursor goes.
+    /// Moves to the row with this key, and returns it.
     pub(super) fn find(&mut self, key: &[u8]) -> MdbxResult<Option<Found<'_>>> {
         Ok(self.get(key, MDBX_SET)?.map(|(_, row)| self.bytes(row)))
     }
 
-    /// Writes a row behind all others, by its key: without a search, and so that pages are filled completely.
+    /// Writes a row behind all others; its key must be the largest. There is no search, and pages are filled
+    /// completely.
     pub(super) fn append(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<()> {
         done(self.put(key, row, MDBX_APPEND).0)
     }
 
-    /// Writes a row, whether there is one with this key or not.
+    /// Writes a row, whether or not its key is in the table.
     pub(super) fn upsert(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<()> {
         done(self.put(key, row, MDBX_UPSERT).0)
     }
 
-    /// Writes a row if there is none with this key. Else the cursor goes to that one, which is returned.
+    /// Writes a row if its key is not in the table. Otherwise moves to the row with that key, and returns it.
     pub(super) fn insert(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<Option<Found<'_>>> {
         match self.put(key, row, MDBX_NOOVERWRITE) {
             (MDBX_KEYEXIST, old) => Ok(Some(self.bytes(old))),
@@ -58,9 +59,9 @@ impl<'tx> WriteCursor<'tx> {
         }
     }
 
-    /// Writes a row in the place of the one that the cursor is at, which must have the same key. Nothing is searched: after a
-    /// search that has found its row MDBX takes what the cursor is at, whatever was removed before, and else does as with
-    /// any row that it replaces.
+    /// Writes a row in the place of the row that the cursor is at, which must have the same key. Nothing is searched:
+    /// after a successful search MDBX takes the cursor's row, whatever was removed before, and then replaces it like
+    /// any other row.
     pub(super) fn replace(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<()> {
         done(self.put(key, row, MDBX_CURRENT).0)
     }
@@ -70,16 +71,16 @@ impl<'tx> WriteCursor<'tx> {
         self.0.del()
     }
 
-    /// What MDBX answers, and what it has made of the row.
+    /// Puts a row; returns the result code of MDBX, and the value that MDBX has set.
     fn put(&mut self, key: &[u8], row: &[u8], flags: MDBX_put_flags_t) -> (i32, MDBX_val) {
         let mut value = val(row);
-        // SAFETY: the cursor is open as long as its handle and its transaction, which belongs to this thread. MDBX only reads
-        // what these values are of.
+        // SAFETY: the cursor is open as long as its handle and its transaction, which belongs to this thread. MDBX
+        // only reads the bytes that these values point to.
         let code = unsafe { mdbx_cursor_put(self.0.cursor(), &val(key), &mut value, flags) };
         (code, value)
     }
 
-    /// The key and the row that MDBX answers with.
+    /// Gets the key and the row of an operation; `None` if MDBX finds no row.
     fn get(
         &mut self,
         key: &[u8],
@@ -94,12 +95,12 @@ impl<'tx> WriteCursor<'tx> {
         }
     }
 
-    /// What MDBX says to be there, for as long as the cursor is not used again.
+    /// Returns the bytes that an MDBX value points to; they are valid until the cursor is used again.
     fn bytes(&self, found: MDBX_val) -> Found<'_> {
         let (start, len) = (found.iov_base.cast::<u8>().cast_const(), found.iov_len);
-        // SAFETY: it begins there. It is there as long as nothing is written in the transaction: this cursor is borrowed, and
-        // its owner has no other that writes meanwhile. Where it ends is checked as well as it can be; what is assumed
-        // beyond that is said there.
+        // SAFETY: the bytes begin at `start`. They stay valid until something is written in the transaction: this
+        // cursor is borrowed, and its owner has no other that writes meanwhile. `can_be_read` checks their end as
+        // well as it can be checked, and says which assumption is left.
         can_be_read(start, len).then(|| unsafe { slice::from_raw_parts(start, len) })
     }
 }

@@ -1,4 +1,4 @@
-//! What MDBX reports, in the words of [`KvError`].
+//! The conversion of MDBX's errors to [`KvError`].
 
 use super::{DATA_FILE, NAME};
 use crate::{KvError, Table};
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where an error happened.
+/// The environment that an error message names.
 #[derive(Debug)]
 pub(super) struct Context {
     path: PathBuf,
@@ -28,7 +28,7 @@ impl Context {
         &self.path
     }
 
-    /// An error of MDBX itself, or of the operating system below it.
+    /// Converts an error of MDBX itself, or of the operating system below it.
     pub(super) fn error(&self, action: &'static str, error: MdbxError) -> KvError {
         let engine = |reason: String| KvError::Engine { engine: NAME, action, reason };
         let in_use = || KvError::InUse { path: self.path.clone(), holder: String::new() };
@@ -73,7 +73,7 @@ impl Context {
         }
     }
 
-    /// Why the disk takes no more, if it does not: tries to write a file.
+    /// Tries to write a file; returns the error if the disk takes no more bytes.
     fn probe_space(&self, action: &'static str) -> Option<KvError> {
         const BYTES: usize = 1 << 20;
         let path = self.path.join("space-probe");
@@ -83,7 +83,7 @@ impl Context {
         KvError::no_room(action, &self.path, &error)
     }
 
-    /// An error of a read.
+    /// Converts the error of a read.
     pub(super) fn read(&self, error: ReadError) -> KvError {
         const ACTION: &str = "reading";
         match error {
@@ -94,7 +94,7 @@ impl Context {
         }
     }
 
-    /// A row that is not as it was written.
+    /// Returns the error for a row that is not as it was written.
     #[cold]
     pub(super) fn damaged_row(&self, table: Table, key: &[u8]) -> KvError {
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -105,7 +105,7 @@ impl Context {
         ))
     }
 
-    /// Rows that are missing, or others than were written.
+    /// Returns the error for a table that lacks rows or has others than were written.
     pub(super) fn lost_rows(&self, table: Table, found: u64, expected: u64) -> KvError {
         let file = self.path.join(DATA_FILE);
         let (table, file) = (table.name, file.display());
@@ -120,7 +120,7 @@ impl Context {
         ))
     }
 
-    /// Pages that are not as they were written.
+    /// Returns the error for pages that are not as they were written.
     pub(super) fn damaged_pages(&self, problems: usize) -> KvError {
         let file = self.path.join(DATA_FILE);
         let problems = match problems {

@@ -1,11 +1,12 @@
 //! The meta pages of a data file: which commit is the newest, and whether it is whole.
 //!
-//! MDBX writes the three pages in turn, and opens the newest that looks right: what it calls a checksum is a constant. A
-//! page that was damaged may therefore be taken as it is, or passed over for an older state, without a word; and where the
-//! end of the file is gone, opening fills it up with zeros. So the pages are looked at before MDBX opens the file.
+//! MDBX writes the three pages in rotation, and opens the newest that looks right: its so-called checksum is a
+//! constant. A damaged page may therefore be accepted as it is, or be passed over for an older state, without a
+//! message. And where the end of the file is missing, opening fills it up with zeros. So the pages are checked before
+//! MDBX opens the file.
 //!
-//! MDBX never writes the header of such a page again. One that is damaged would make a later commit in that page
-//! unreadable, so it is written anew.
+//! MDBX never writes the header of such a page again. A damaged header would make a later commit in that page
+//! unreadable, so this code rewrites it.
 //!
 //! ```text
 //! page   header (20): .. flags (2) at 10, .. number (4) at 16     then the meta, integers as the processor has them
@@ -25,11 +26,11 @@ use std::{
 const PAGES: usize = 3;
 /// Bytes of header and meta.
 const BYTES: usize = 244;
-/// What the flags of a meta page are.
+/// The flags of a meta page.
 const FLAGS: u16 = 8;
-/// "MDBX" as MDBX has it; the byte below it is the version.
+/// The magic number of MDBX; the byte below it is the version.
 const MAGIC: u64 = 0x59_65_9D_BD_EF_4C_11;
-/// How often pages are read anew that another process writes meanwhile.
+/// Number of attempts to read pages that another process writes meanwhile.
 const ATTEMPTS: usize = 16;
 
 const PAGE_FLAGS: usize = 10;
@@ -39,16 +40,17 @@ const TXNID: Range<usize> = 28..36;
 const USED_PAGES: usize = 56;
 const PAGE_SIZE: usize = 64;
 const TXNID_AGAIN: Range<usize> = 196..204;
-/// What a commit depends on. The canary, the count of retired pages and the numbers of boot and file do not matter.
+/// The bytes of a meta page that a commit depends on. The canary, the count of retired pages and the numbers of boot
+/// and file do not matter.
 const ESSENTIAL: [Range<usize>; 2] = [0..156, 188..204];
 
 type Page = [u8; BYTES];
 
-/// What a meta page says of a commit.
+/// The commit that a meta page describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Meta {
     commit: Durable,
-    /// Bytes of the file that are in use.
+    /// Bytes of the file that the commit uses.
     used_bytes: u64,
     /// Number of the page.
     page: usize,
@@ -86,12 +88,12 @@ pub(super) struct MetaPages {
     dir: PathBuf,
     path: PathBuf,
     pages: [Page; PAGES],
-    /// Of the file.
+    /// Length of the file in bytes.
     length: u64,
 }
 
 impl MetaPages {
-    /// Reads those of the environment in `dir`; `None` if there is none.
+    /// Reads the meta pages of the environment in `dir`; `None` if there is no data file.
     pub(super) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
         let path = dir.join(DATA_FILE);
         let failed = |e| KvError::io("read", &path, e);
@@ -107,12 +109,12 @@ impl MetaPages {
                 break;
             }
         }
-        // After the pages: a file that grows is grown before one of them says so.
+        // The length is read after the pages: a file grows before one of its pages says so.
         let length = file.metadata().map_err(failed)?.len();
         Ok(Some(Self { dir: dir.to_owned(), path, pages, length }))
     }
 
-    /// The last commit; `None` if no page has one.
+    /// Returns the last commit; `None` if no page holds one.
     pub(super) fn last_commit(&self) -> Option<Durable> {
         self.newest().map(|meta| meta.commit)
     }
@@ -122,11 +124,12 @@ impl MetaPages {
         metas.max_by_key(|meta| meta.commit.number)
     }
 
-    /// Checks that the last commit is there and whole, if one was confirmed, with all pages that are in use.
+    /// Checks that the last commit is the confirmed one or a later one and is whole, if one was confirmed, and that
+    /// all pages in use are there.
     ///
     /// # Errors
     ///
-    /// [`KvError::Lost`] if the commit is not, [`KvError::Corrupt`] if pages are missing.
+    /// [`KvError::Lost`] if the commit is missing or damaged, [`KvError::Corrupt`] if pages are missing.
     pub(super) fn expect(&self, confirmed: Option<Durable>) -> Result<(), KvError> {
         let path = self.path.display();
         let lost = |what: String| {
@@ -157,15 +160,15 @@ impl MetaPages {
         }
     }
 
-    /// Gives up a commit that is damaged, so that MDBX opens the one before.
+    /// Discards a damaged commit, so that MDBX opens the one before.
     pub(super) fn give_up(&mut self, confirmed: Durable) {
         if let Some(meta) = self.newest().filter(|meta| is_damaged(meta, confirmed)) {
-            // What is no meta page is written anew.
+            // `mend` rewrites a page that is no valid meta page.
             self.pages[meta.page].fill(0);
         }
     }
 
-    /// Writes pages anew that are none, as those of no commit.
+    /// Rewrites invalid pages as pages without a commit.
     pub(super) fn mend(&self) -> Result<(), KvError> {
         let Some(whole) = self.newest().map(|meta| &self.pages[meta.page]) else { return Ok(()) };
         for (number, page) in self.pages.iter().enumerate() {

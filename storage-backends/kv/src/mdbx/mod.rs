@@ -44,31 +44,31 @@ const LOCK_FILE: &str = "mdbx.lck";
 pub struct MdbxEngine {
     env: Environment,
     tables: Arc<Databases>,
-    /// Held by the one write at a time, so that a second one waits here rather than inside MDBX.
+    /// The lock that the one running write holds, so that a second one waits here rather than inside MDBX.
     writing: Mutex<()>,
     read_only: bool,
     durable: bool,
 }
 
-/// The tables of an environment.
+/// The open tables of an environment.
 #[derive(Debug)]
 struct Databases {
     set: TableSet,
-    /// Of each table of `set`; `None` for a table that does not exist in an environment opened read-only, which reads as
-    /// empty.
+    /// The rows of each table of `set`; `None` for a table that does not exist in an environment opened read-only.
+    /// Such a table reads as empty.
     rows: Vec<Option<Rows>>,
-    /// Whether commits write what the rows of each table amount to.
+    /// Whether commits write the tally of each table.
     tallied: bool,
     context: Context,
 }
 
 impl Databases {
-    /// The rows of a table.
+    /// Returns the rows of a table.
     fn rows(&self, table: Table) -> Result<Option<&Rows>, KvError> {
         Ok(self.rows[self.set.position(table)?].as_ref())
     }
 
-    /// The tables that have a tally.
+    /// Returns the tables that have a tally.
     fn counted(&self) -> impl Iterator<Item = Table> {
         let tables = self.set.as_slice().iter().copied();
         tables.filter(|table| self.tallied && *table != TALLY_TABLE)
@@ -101,7 +101,7 @@ impl Engine for MdbxEngine {
     }
 
     fn scratch_dir(&self) -> Option<PathBuf> {
-        // What is not durable is for scratch itself.
+        // An engine that is not durable holds scratch data itself.
         let is_kept = self.durable && !self.read_only;
         is_kept.then(|| self.tables.context.path().to_owned())
     }

@@ -1,4 +1,4 @@
-//! Opening an environment.
+//! The opening of an environment.
 
 use super::{
     DATA_FILE, Databases, LOCK_FILE, MdbxEngine, PAGE_BYTES, check, error,
@@ -27,45 +27,47 @@ use std::{
     sync::Arc,
 };
 
-/// The most MDBX can address with pages of this size (2^31 of them).
+/// The largest map that MDBX can address with pages of this size (2^31 of them).
 const MOST_BYTES: u64 = 8 << 40;
-/// The least that opening still tries to reserve where address space is limited.
+/// The smallest map that opening still tries to reserve where address space is limited.
 const LEAST_BYTES: u64 = 1 << 30;
 /// Readers of all views together: 32 live views of 32 readers.
 const MAX_READERS: u64 = 1_024;
-/// How many entries of the list of free pages a write may look through for consecutive pages.
+/// Number of entries of the list of free pages that a write may search for consecutive pages.
 const FREE_LIST_LIMIT: u64 = 256 << 10;
 /// Pages a write may hold in memory (256 MiB) before it begins to write them out.
 const DIRTY_PAGES: u64 = 64 << 10;
-/// Of the pages that a write held in memory, how many are kept for the next one: to have the system clear new ones takes
-/// longer than to fill them.
+/// Number of a write's pages in memory that are kept for the next write: having the system clear new pages takes
+/// longer than filling them.
 const SPARE_PAGES: u64 = DIRTY_PAGES;
 
-/// How an MDBX environment is opened.
+/// The options for opening an MDBX environment.
 #[derive(Debug, Clone)]
 pub struct MdbxOptions {
     /// Directory of the environment, created with its parents when missing.
     pub path: PathBuf,
-    /// All tables that will be used.
+    /// All tables that the caller will use.
     pub tables: Vec<Table>,
-    /// Open without the right to write. The environment must exist; tables it lacks read as empty.
+    /// Whether the environment is opened without the right to write. It must exist; tables that it lacks read as
+    /// empty.
     pub read_only: bool,
-    /// Whether a write is on disk when it returns. `false` is for throw-away data only: a crash of the
-    /// machine (not of the process) may then destroy everything.
+    /// Whether a write is on disk when it returns. `false` is for throw-away data only: a crash of the machine (not
+    /// of the process) may then destroy everything.
     pub durable: bool,
-    /// Open it even if a commit is missing or damaged that was confirmed, at the one before.
+    /// Whether to open the environment at the commit before, if a confirmed commit is missing or damaged.
     pub repair: bool,
-    /// Look at every page and every row before it is open: damage is an error then, and not only once it is read.
+    /// Whether every page and every row is checked before opening ends. Damage is an error then, and not only once it
+    /// is read.
     pub check: bool,
-    /// Whether it goes with this process: no tallies are kept then by which missing rows would be found, so a write
-    /// need not look at the rows that it replaces.
+    /// Whether the environment is deleted when this process ends. No tallies are kept then, by which missing rows
+    /// would be found, so a write need not read the rows that it replaces.
     pub scratch: bool,
     /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
     pub max_bytes: Option<u64>,
 }
 
 impl MdbxOptions {
-    /// Writable, durable, as large as the disk.
+    /// Returns options for an environment that is writable, durable, and as large as the disk allows.
     pub fn new(path: impl Into<PathBuf>, tables: &[Table]) -> Self {
         Self {
             path: path.into(),
@@ -85,8 +87,8 @@ impl MdbxEngine {
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
-    /// if this process has it open already; [`KvError::Corrupt`] if the file is not MDBX's, or damage was found;
+    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`] if this
+    /// process has it open already; [`KvError::Corrupt`] if the file is not MDBX's, or damage was found;
     /// [`KvError::DiskFull`].
     pub fn open(mut options: MdbxOptions) -> Result<Self, KvError> {
         for own in [JOURNAL_TABLE, TALLY_TABLE] {
@@ -119,8 +121,8 @@ impl MdbxEngine {
         if options.durable {
             check_meta_pages(&options)?;
         }
-        // The binding starts a thread and panics where it cannot. The more are asked for, the less it matters that others
-        // take theirs meanwhile.
+        // The binding starts a thread and panics if it cannot. Four threads are tested for rather than one, so that
+        // it matters less if other threads start meanwhile.
         expect_threads(4)?;
         let opened = open_environment(&options, length);
         let (env, max_bytes) = match (opened, refused) {
@@ -152,10 +154,10 @@ impl MdbxEngine {
     }
 }
 
-/// Checks that what was confirmed is there, before MDBX opens the file and changes it.
+/// Checks that the confirmed commit is there, before MDBX opens the file and changes it.
 fn check_meta_pages(options: &MdbxOptions) -> Result<(), KvError> {
     let path = &options.path;
-    // First, as another process may commit meanwhile.
+    // The confirmation is read first, because another process may commit meanwhile.
     let confirmed = Confirmed::read(path)?.and_then(|confirmed| confirmed.commit);
     let Some(mut pages) = MetaPages::read(path)? else {
         let missing = || format!("{} is missing", path.join(DATA_FILE).display());
@@ -174,8 +176,8 @@ fn check_meta_pages(options: &MdbxOptions) -> Result<(), KvError> {
     if options.read_only { Ok(()) } else { pages.mend() }
 }
 
-/// Why a store cannot be read without a right to write: to the file in which readers say what they read, so that no
-/// writer uses those pages again. `None` if that is not it.
+/// Explains why a store cannot be read without write permission: readers note in this file which pages they read, so
+/// that no writer reuses those. `None` if `source` is another error.
 fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
     (source.kind() == io::ErrorKind::PermissionDenied).then(|| {
         let reason = format!(
@@ -185,15 +187,15 @@ fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
     })
 }
 
-/// Opens the environment with as large a map as the machine allows; returns it and that size.
+/// Opens the environment with as large a map as the machine allows; returns it and the size of the map.
 fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, u64), KvError> {
     let mut max_bytes = options.max_bytes.unwrap_or(MOST_BYTES).min(MOST_BYTES);
     let mut recovered = false;
     loop {
         match builder(options, length, max_bytes).open(&options.path) {
             Ok(env) => return Ok((env, max_bytes)),
-            // A power failure has left the file shorter than it was made, without anything that was in use. MDBX gives
-            // it its length again, but only where it may write.
+            // A power failure has left the file shorter than its set length, without losing a page in use. MDBX
+            // restores the length, but only with write permission.
             Err(MdbxError::WannaRecovery) if options.read_only && !recovered => {
                 recovered = true;
                 let mode = Mode::ReadWrite { sync_mode: SyncMode::Durable };
@@ -236,13 +238,13 @@ fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBui
         .set_dp_reserve_limit(SPARE_PAGES)
         .set_flags(EnvironmentFlags {
             mode,
-            // State is read at random places; reading ahead would only evict what is needed.
+            // State is read at random places; read-ahead would only evict needed pages.
             no_rdahead: true,
             coalesce: true,
             ..EnvironmentFlags::default()
         });
     if !options.read_only {
-        // Steps grow with the file, so that a small one stays small and a large one is extended seldom.
+        // Steps grow with the file, so that a small file stays small and a large one is rarely extended.
         let step = (length / 16).clamp(4 << 20, 1 << 30).next_power_of_two().min(max_bytes);
         builder.set_geometry(Geometry {
             size: Some(0..usize::try_from(max_bytes).unwrap_or(usize::MAX)),
@@ -254,8 +256,8 @@ fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBui
     builder
 }
 
-/// Opens, and where possible creates, the tables, which are to have the rows that were written. The handles live as long as
-/// the environment.
+/// Opens the tables, and creates them where possible, and checks that they have as many rows as were written. The
+/// handles live as long as the environment.
 fn open_tables(
     env: &Environment,
     set: TableSet,
@@ -285,20 +287,20 @@ fn open_tables(
                 tx.create_db(Some(table.name), DatabaseFlags::empty()).map_err(failed)?;
             rows.push(Some(Rows::new(*table, database)));
         }
-        // Before a table that damage hides is made anew.
+        // The check comes before a table that damage hides is created again.
         expect_counts(&tx, &tables)?;
         tx.commit().map_err(|e| tables.context.error("creating the tables", e))?;
     }
     Ok(tables)
 }
 
-/// Makes sure that the file of the reader table has all its blocks.
+/// Makes sure that the file of the reader table has all its blocks on disk.
 ///
-/// MDBX makes it sparse (and empties it when it closes) and writes to it through a memory map: on a full disk
-/// that would kill the process with a bus error. Only an empty file is filled, so one in use is not disturbed;
-/// MDBX cuts off what it does not need.
+/// MDBX creates it sparse (and empties it when it closes) and writes to it through a memory map: on a full disk that
+/// would kill the process with a bus error. Only an empty file is filled, so one in use is not disturbed; MDBX cuts
+/// off the surplus.
 fn allocate_reader_table(path: &Path) -> Result<(), KvError> {
-    /// MDBX needs 32 bytes a reader and a header of less than two pages.
+    /// Bytes of the file: MDBX needs 32 bytes a reader and a header of less than two pages.
     const BYTES: usize = MAX_READERS as usize * 32 + 8 * 1_024;
     let mut file = OpenOptions::new()
         .append(true)

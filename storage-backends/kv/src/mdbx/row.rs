@@ -1,22 +1,22 @@
-//! A row as it is stored: the value, and behind it the checksum of table, key and value.
+//! The stored form of a row: the value, followed by the checksum of table, key and value.
 //!
-//! MDBX does not look whether a page is as it was written: a disk that changes a byte of a value changes the value.
+//! MDBX does not check that a page is as it was written: a disk that changes a byte of a value changes the value.
 
 use super::{PAGE_BYTES, cursor::Found, error::Context};
 use crate::{KvError, Table, checksum::Checksum};
 use signet_libmdbx::Database;
 
-/// Bytes of a page before what it holds: where the value of a row begins that has pages of its own.
+/// Bytes of a page before its content. The value of a row that has pages for itself begins there.
 const PAGE_HEAD: usize = 20;
-/// A row that is longer has pages of its own: two rows at least fit into any other page.
+/// Length above which a row has pages for itself: at least two rows fit into any other page.
 const LONGEST_IN_PAGE: usize = PAGE_BYTES / 2;
 
-/// The rows of a table.
+/// The rows of one table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) table: Table,
     pub(super) database: Database,
-    /// The checksum of the table's name; that of each row continues it.
+    /// The checksum of the table's name; the checksum of each row continues it.
     checksum: Checksum,
 }
 
@@ -25,20 +25,20 @@ impl Rows {
         Self { table, database, checksum: Checksum::of(table.name.as_bytes()) }
     }
 
-    /// What the checksum of a row with this key continues.
+    /// Returns the checksum of the table's name and this key, which the checksum of the row continues.
     #[inline]
     pub(super) fn keyed(&self, key: &[u8]) -> Checksum {
         self.checksum.and(key)
     }
 
-    /// Makes `row` the row that is stored.
+    /// Overwrites `row` with the stored form of a value.
     pub(super) fn encode(keyed: Checksum, value: &[u8], row: &mut Vec<u8>) {
         row.clear();
         row.extend_from_slice(value);
         keyed.seal(row);
     }
 
-    /// The value of a row that lies in the file.
+    /// Returns the value of a row that lies in the file.
     ///
     /// # Errors
     ///
@@ -55,12 +55,12 @@ impl Rows {
         value.ok_or_else(|| context.damaged_row(self.table, key))
     }
 
-    /// Checks that a key in the file can be one of the table, and ends in its page: nothing else says so of a key that was
-    /// not asked for.
+    /// Checks that a key in the file can belong to the table, and ends within its page. No other check covers a key
+    /// that was found by a scan.
     ///
     /// # Errors
     ///
-    /// [`KvError::Corrupt`] if not.
+    /// [`KvError::Corrupt`] if it cannot.
     #[inline]
     pub(super) fn check_key(&self, context: &Context, key: &[u8]) -> Result<(), KvError> {
         let room = PAGE_BYTES - key.as_ptr().addr() % PAGE_BYTES;
@@ -71,7 +71,7 @@ impl Rows {
         }
     }
 
-    /// A key that was found in a transaction which writes, from `from` on.
+    /// Returns a key that was found in a write transaction, by a search from `from` on.
     ///
     /// # Errors
     ///
@@ -87,21 +87,23 @@ impl Rows {
     }
 }
 
-/// Whether a row in the file ends where it can. Its length is among what may be damaged: MDBX compares it with the end of the
-/// page only where the row has pages of its own, and behind the last page there is no memory to read.
+/// Whether the end of a row in the file is plausible. The length may be damaged: MDBX compares it with the end of the
+/// page only where the row has pages for itself, and there is no memory to read behind the last page.
 fn has_its_length(row: &[u8]) -> bool {
     let start = row.as_ptr().addr() % PAGE_BYTES;
     start == PAGE_HEAD || start + row.len() <= PAGE_BYTES
 }
 
-/// Whether a row or a key can be read that was found in a transaction which writes, by where it begins and its length, which
-/// may be damaged. Its page may lie in memory of MDBX's own, at any address, and not in the file; `mdbx_is_dirty` cannot
-/// tell: it cuts page numbers to 32 bits, so memory far from the map looks like the file.
+/// Whether a row or a key that was found in a write transaction can be read, judged by its start and its length,
+/// which may be damaged. Its page may lie in memory of MDBX's own, at any address, instead of in the file.
+/// `mdbx_is_dirty` cannot distinguish the two: it cuts page numbers to 32 bits, so memory far from the map looks like
+/// the file.
 ///
-/// MDBX has compared the length of a row that has pages of its own with their end. They lie in the file, unless the
-/// transaction itself has written that row: with one change of a key none does so and finds it again. Any other row is
-/// shorter than half a page. A damaged length may lead so far behind the page: it is assumed that there are other pages, as
-/// the file grows in steps and is seldom full, or other memory of the process. Then the checksum is wrong.
+/// MDBX has compared the length of a row that has pages for itself with their end. Those pages lie in the file,
+/// unless the same transaction has written the row; with one change a key, no transaction reads a row again that it
+/// wrote. Any other row is shorter than half a page. A damaged length may lead that far behind the page. It is
+/// assumed that other pages follow, as the file grows in steps and is seldom full, or other memory of the process.
+/// Then the checksum does not match.
 pub(super) fn can_be_read(start: *const u8, len: usize) -> bool {
     len <= LONGEST_IN_PAGE || start.addr() % PAGE_BYTES == PAGE_HEAD
 }

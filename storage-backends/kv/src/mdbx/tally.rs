@@ -1,15 +1,15 @@
-//! What the rows of each table amount to: their number, and the sum of their checksums.
+//! The tally of each table: the number of its rows, and the sum of their checksums.
 //!
-//! A row has a checksum, so one that was changed is found. One that is missing is not: where the disk has damaged a page of the
-//! tree, or never wrote one, other pages are read in its place, and what is in those is whole. So each commit writes the
-//! tally of each table that it changes, and a search for damage counts again.
+//! A row has a checksum, so a changed row is found. A missing row is not: where the disk has damaged a page of the
+//! tree, or never wrote one, other pages are read in its place, and their rows are whole. So each commit writes the
+//! tally of each table that it changes, and a search for damage counts the rows again.
 //!
 //! ```text
 //! "Tallies"   name of a table ──► number of its rows (8), sum (8)      integers big-endian; a table without a row is empty
 //! ```
 //!
-//! The sum is that of 64 bits which each checksum is spread over, so it does not depend on the order, and what a row adds
-//! goes again with the row.
+//! Each checksum is spread over 64 bits before it is added. So the sum does not depend on the order of rows, and the
+//! part of a removed row can be subtracted.
 
 use super::{Databases, row::Rows};
 use crate::{KvError, Table, codec::take};
@@ -19,16 +19,16 @@ use signet_libmdbx::{
 };
 use std::borrow::Cow;
 
-/// An environment has this table besides those it is opened with.
+/// The table of tallies. An environment has it besides the tables that it is opened with.
 pub(super) const TALLY_TABLE: Table = Table::new(253, "Tallies", 255);
 
 /// Bytes of a row of the table: number, sum and checksum.
 const BYTES: usize = 20;
 
-/// An odd number with bits that look random.
+/// The factor that spreads a checksum: an odd number whose bits look random.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the rows of a table amount to.
+/// The number of rows of a table, and the sum of their spread checksums.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) rows: u64,
@@ -36,23 +36,23 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a row, as it is stored, with the rest.
+    /// Adds a row, in its stored form.
     pub(super) fn add(&mut self, row: &[u8]) {
         self.rows = self.rows.wrapping_add(1);
         self.sum = self.sum.wrapping_add(weight(row));
     }
 
-    /// Undoes [`Self::add`].
+    /// Subtracts a row that [`Self::add`] has added.
     pub(super) fn remove(&mut self, row: &[u8]) {
         self.rows = self.rows.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(weight(row));
     }
 
-    /// The tally that the last commit has of a table.
+    /// Reads a table's tally as of the transaction's commit.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is damaged.
+    /// If the tally cannot be read, or is damaged.
     pub(super) fn read<K: TransactionKind>(
         tx: &Tx<K>,
         tables: &Databases,
@@ -73,7 +73,7 @@ impl Tally {
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// If the tally cannot be written.
     pub(super) fn write(
         self,
         tx: &RwTxUnsync,
@@ -89,7 +89,7 @@ impl Tally {
     }
 }
 
-/// A copy of a row; `None` if it has not the length of one.
+/// A copy of a stored tally; `None` if its length is not that of one.
 #[derive(Debug)]
 struct TallyRow(Option<[u8; BYTES]>);
 
@@ -102,25 +102,27 @@ impl TableObject<'_> for TallyRow {
         _: *const ffi::MDBX_txn,
         row: ffi::MDBX_val,
     ) -> ReadResult<Self> {
-        // SAFETY: MDBX says that the row begins there, and the transaction goes on meanwhile. Before its length was looked at
-        // nothing is read.
+        // SAFETY: MDBX promises that the row begins there, and the transaction lives on meanwhile. Nothing is read
+        // before the length is checked.
         let read = || unsafe { row.iov_base.cast::<[u8; BYTES]>().read_unaligned() };
         Ok(Self((row.iov_len == BYTES).then(read)))
     }
 }
 
-/// What a row adds to the sum: its checksum, spread so that equal changes of two rows do not cancel each other.
+/// The number that a row adds to the sum: its checksum, spread so that equal changes of two rows do not cancel each
+/// other.
 fn weight(row: &[u8]) -> u64 {
     let checksum = row.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let spread = (u64::from(checksum) + 1).wrapping_mul(SPREAD);
     (spread ^ (spread >> 32)).wrapping_mul(SPREAD)
 }
 
-/// Checks that each table has as many rows as the commit says, by what MDBX says of its tree: rows are not looked at.
+/// Checks that each table has as many rows as its tally says. The number comes from the header of the table's tree;
+/// no row is read.
 ///
 /// # Errors
 ///
-/// [`KvError::Corrupt`] if one has not.
+/// [`KvError::Corrupt`] for the first table with another number of rows.
 pub(super) fn expect_counts<K: TransactionKind>(
     tx: &Tx<K>,
     tables: &Databases,
@@ -154,7 +156,7 @@ mod tests {
         };
         assert_eq!(of(&[[1; 4], [2; 4]]), of(&[[2; 4], [1; 4]]));
         assert_ne!(of(&[[0; 4]]), of(&[]));
-        // One more in one place, and one less in another.
+        // One checksum is one larger, and another one is one smaller.
         assert_ne!(of(&[[0, 0, 0, 4], [0, 0, 0, 9]]), of(&[[0, 0, 0, 5], [0, 0, 0, 8]]));
         let mut tally = of(&[[1; 4], [2; 4]]);
         tally.remove(&[1; 4]);

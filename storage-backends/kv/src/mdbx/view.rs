@@ -1,4 +1,4 @@
-//! A consistent view, shared between threads.
+//! A consistent view of the environment, shared between threads.
 
 use super::Databases;
 use crate::{KeyRange, KvError, Read, Table, Visit, chunk::scan_in_chunks, shard::thread_number};
@@ -7,13 +7,13 @@ use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
 use std::{borrow::Cow, sync::Arc};
 
-/// Keys that are read under one hold of a reader.
+/// Number of keys that are read before the reader is released.
 const KEYS_AT_ONCE: usize = 16;
 
 /// Several read transactions on the same state of the environment.
 ///
-/// A read transaction serves one thread at a time. One for each of a few threads keeps them from waiting for
-/// each other, which matters most when a read goes to the disk.
+/// A read transaction serves one thread at a time. One for each of a few threads keeps them from waiting for each
+/// other, which matters most when a read goes to the disk.
 #[derive(Debug)]
 pub(super) struct MdbxView {
     readers: Box<[CachePadded<Mutex<RoTxUnsync>>]>,
@@ -32,7 +32,7 @@ impl MdbxView {
         Ok(Self { readers, tables: tables.clone() })
     }
 
-    /// A reader that no thread uses now; if there is none, the one that this thread prefers.
+    /// Locks a reader that no other thread uses; if there is none, waits for the one that this thread prefers.
     fn reader(&self) -> MutexGuard<'_, RoTxUnsync> {
         let count = self.readers.len();
         let first = thread_number() % count;
@@ -54,13 +54,13 @@ impl Read for MdbxView {
         Ok(true)
     }
 
-    /// One cursor goes from key to key: where the next one is in the same page, it does not begin at the root.
+    /// Reads the keys with one cursor, which does not begin at the root if the next key is in the same page.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let Some(rows) = self.tables.rows(table)? else { return Ok(vec![None; keys.len()]) };
         let context = &self.tables.context;
         let mut values = Vec::with_capacity(keys.len());
-        // Other threads get the reader in between: each key may wait for a disk.
+        // Other threads get the reader in between, because each key may wait for a disk.
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let reader = self.reader();
             let mut cursor =
@@ -105,7 +105,7 @@ impl Read for MdbxView {
 type Cursor<'tx> = signet_libmdbx::tx::aliases::RoCursorUnsync<'tx>;
 type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
 
-/// The entry that a range begins with, or one behind it.
+/// Returns the entry that a range begins with, or an entry behind the range.
 fn first<'tx>(
     cursor: &mut Cursor<'tx>,
     range: KeyRange<'_>,
@@ -118,7 +118,7 @@ fn first<'tx>(
     }
     match range.to {
         None => cursor.last(),
-        // The first entry after the range, and back from there.
+        // The cursor goes to the first entry after the range, and one back.
         Some(to) => match cursor.set_range::<(), ()>(to)? {
             Some(_) => cursor.prev(),
             None => cursor.last(),
@@ -126,7 +126,7 @@ fn first<'tx>(
     }
 }
 
-/// Read transactions that all see the same state.
+/// Begins read transactions that all see the same state.
 fn begin(env: &Environment, writing: &Mutex<()>) -> MdbxResult<Vec<RoTxUnsync>> {
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     let mut count = (threads * 2).clamp(4, 32);
@@ -134,7 +134,7 @@ fn begin(env: &Environment, writing: &Mutex<()>) -> MdbxResult<Vec<RoTxUnsync>> 
         match env.begin_ro_unsync_multi(count) {
             // Many live views have used up the reader table; fewer readers serve as well, only slower.
             Err(MdbxError::ReadersFull) if count > 1 => count /= 2,
-            // Commits followed each other too fast. No commit runs while we hold the lock.
+            // Commits followed each other too fast. No commit runs while this thread holds the lock.
             Err(MdbxError::SnapshotDivergence) => {
                 let _writing = writing.lock();
                 return env.begin_ro_unsync_multi(count);

@@ -1,4 +1,4 @@
-//! One atomic write.
+//! The code of one atomic write.
 
 use super::{
     Databases,
@@ -55,7 +55,7 @@ pub(super) fn write(
     tx.commit().map_err(|e| tables.context.error("committing", e))
 }
 
-/// What the rows amount to of the tables that are written to.
+/// The tallies of the tables that a transaction writes to.
 struct Tallies<'tx> {
     tx: &'tx RwTxUnsync,
     tables: &'tx Databases,
@@ -63,7 +63,7 @@ struct Tallies<'tx> {
 }
 
 impl Tallies<'_> {
-    /// `None` where no tallies are kept.
+    /// Returns the tally of a table as this transaction has it; `None` if the environment keeps no tallies.
     fn of(&self, table: Table) -> Result<Option<Tally>, KvError> {
         match self.changed.iter().find(|(changed, _)| *changed == table) {
             Some((_, tally)) => Ok(Some(*tally)),
@@ -85,17 +85,17 @@ impl Tallies<'_> {
     }
 }
 
-/// Writes to one table. Changes come sorted, so that one cursor mostly stays where it is.
+/// A writer to one table. Changes come sorted, so that its one cursor mostly stays where it is.
 struct TableWriter<'tx, 'key> {
     rows: &'tx Rows,
     tables: &'tx Databases,
     tx: &'tx RwTxUnsync,
     cursor: WriteCursor<'tx>,
-    /// `None` where none is kept.
+    /// The table's tally; `None` if the environment keeps none.
     tally: Option<Tally>,
-    /// No key of the table is greater; `None` if the table was empty and nothing was written yet.
+    /// A bound on the table's keys: none is greater. `None` if the table was empty and nothing was written yet.
     last: Option<Cow<'key, [u8]>>,
-    /// Memory for one row.
+    /// A buffer for one row.
     row: Vec<u8>,
 }
 
@@ -173,8 +173,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
             *tally = tally.map(|_| Tally::default());
             return self.tx.clear_db(rows.database).map_err(failed);
         }
-        // What is left of the range always begins at `from`, so nothing depends on where a deletion leaves the
-        // cursor.
+        // The rest of the range always begins at `from`, so nothing depends on where a deletion leaves the cursor.
         while let Some((key, row)) = cursor.first(from).map_err(failed)? {
             let key = rows.known_key(context, key, from)?;
             if to.is_some_and(|to| key >= to) {
@@ -188,7 +187,8 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
     }
 }
 
-/// Takes a row that goes out of the tally; `None` if it is damaged: the sum has the checksum that it was written with.
+/// Subtracts a row that will be removed or replaced from the tally. Returns `None` if the row is damaged: the tally
+/// has the checksum that the row was written with.
 fn forget(tally: &mut Option<Tally>, keyed: Checksum, row: Found<'_>) -> Option<()> {
     let Some(tally) = tally else { return Some(()) };
     let row = row?;

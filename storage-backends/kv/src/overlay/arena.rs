@@ -1,12 +1,12 @@
-//! Memory for the keys and values of one generation: given out piece by piece, taken back all at once.
+//! An arena for the keys and values of one generation: memory is given out piece by piece and freed all at once.
 
-/// Size of the first chunk. Each next one is twice as large, up to [`CHUNK`].
+/// Bytes of the first chunk. Each further one is twice as large, up to [`CHUNK`].
 const FIRST_CHUNK: usize = 16 << 10;
-/// Size of a chunk once there are several.
+/// Bytes of a chunk once there are several.
 const CHUNK: usize = 1 << 20;
 
-/// Bytes within an [`Arena`]. Using it with another arena gives other bytes or a panic, never undefined
-/// behaviour.
+/// A range of bytes within an [`Arena`]. Using it with another arena returns other bytes or panics, and is never
+/// undefined behaviour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slice {
     chunk: u32,
@@ -20,7 +20,7 @@ impl Slice {
         self.len as usize
     }
 
-    /// The first `len` of these bytes.
+    /// Returns the first `len` bytes of the slice, or all if it is shorter.
     pub(super) fn prefix(self, len: usize) -> Self {
         Self { len: self.len.min(len as u32), ..self }
     }
@@ -31,7 +31,7 @@ impl Slice {
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
-    /// Chunks of [`CHUNK`] bytes to use before new ones.
+    /// Unused chunks of [`CHUNK`] bytes, taken before new ones are allocated.
     spare: Vec<Vec<u8>>,
     bytes: usize,
 }
@@ -42,7 +42,7 @@ impl Arena {
         self.bytes
     }
 
-    /// Copies `bytes`, with room for `capacity` of them (at least their number).
+    /// Copies `bytes` into a slice of at least `capacity` bytes.
     pub(super) fn add(&mut self, bytes: &[u8], capacity: usize) -> Slice {
         let size = capacity.max(bytes.len());
         let fits = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= size);
@@ -62,7 +62,7 @@ impl Arena {
         Slice { chunk: number as u32, start: start as u32, len: size as u32 }
     }
 
-    /// Forgets everything, and keeps the memory for what comes.
+    /// Frees all slices, and keeps the full-size chunks for reuse.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;
         for mut chunk in self.chunks.drain(..).filter(|chunk| chunk.capacity() == CHUNK) {
@@ -75,7 +75,7 @@ impl Arena {
         &self.chunks[slice.chunk as usize][slice.start as usize..][..slice.len as usize]
     }
 
-    /// Replaces the first bytes of `slice`.
+    /// Overwrites the first bytes of `slice`.
     pub(super) fn set(&mut self, slice: Slice, bytes: &[u8]) {
         let start = slice.start as usize;
         self.chunks[slice.chunk as usize][start..start + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! The changes of a run of batches.
+//! The changes of consecutive batches.
 
 use super::{
     arena::Arena,
@@ -12,25 +12,25 @@ use crate::{
 use hashbrown::DefaultHashBuilder;
 use std::{hash::BuildHasher as _, sync::Arc};
 
-/// What a generation says about a key.
+/// The answer of a generation to the lookup of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It has a value; it was appended to the buffer.
+    /// The key has a value, which was appended to the buffer.
     Value,
-    /// It was removed.
+    /// The key was removed.
     Removed,
-    /// Nothing; older generations and the engine know.
+    /// The generation has no change of the key; older generations or the engine decide.
     Nothing,
 }
 
-/// Hash of a key, for all generations of one store.
+/// Hashes a key; all generations of one store use this hash.
 pub(crate) fn hash(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
     hasher.hash_one(key)
 }
 
-/// The changes of a run of batches, in memory.
+/// The changes of consecutive batches, in memory.
 ///
-/// Snapshots share it with the store. While it is the active one, batches are still added; later it never
+/// Snapshots share it with the store. Batches are added only while it is the active generation; later it never
 /// changes again.
 #[derive(Debug)]
 pub(crate) struct Generation {
@@ -40,7 +40,7 @@ pub(crate) struct Generation {
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) arena: Arena,
-    /// In the order of the store's tables.
+    /// The changes of each table, in the order of the store's tables.
     pub(super) tables: Vec<TableChanges>,
     batches: u64,
     last_seq: u64,
@@ -61,8 +61,8 @@ impl Generation {
         }
     }
 
-    /// An empty generation in the memory of this one, if no snapshot holds it. The system would have to clear new
-    /// memory, which takes longer than to fill it.
+    /// Empties this generation for reuse of its memory; `None` if a snapshot still holds it. The system would have to
+    /// clear new memory, which takes longer than filling it.
     pub(crate) fn recycle(generation: Arc<Self>) -> Option<Self> {
         let mut generation = Arc::into_inner(generation)?;
         let data = generation.data.get_mut();
@@ -75,13 +75,13 @@ impl Generation {
         Some(generation)
     }
 
-    /// Number of batches, and estimate of the memory in use.
+    /// Returns the number of batches and an estimate of the memory in use, in bytes.
     pub(crate) fn size(&self) -> (u64, usize) {
         let data = self.data.read();
         (data.batches, data.bytes())
     }
 
-    /// Number of the last batch.
+    /// Returns the number of the last batch.
     pub(crate) fn last_seq(&self) -> u64 {
         self.data.read().last_seq
     }
@@ -90,7 +90,7 @@ impl Generation {
     ///
     /// # Errors
     ///
-    /// [`KvError::UnknownTable`]; the caller has checked the batch, as it may then be added in part.
+    /// [`KvError::UnknownTable`]; the batch may then be added in part, so callers check it first.
     pub(crate) fn apply(
         &self,
         batch: &Batch,
@@ -133,7 +133,7 @@ impl Generation {
         let version = rows.find(&data.arena, key, hash, seq);
         if !tombstones.is_empty()
             && let Some(deleted) = tombstones.newest(key, seq)
-            // Within one batch ranges are deleted before keys are set.
+            // Within one batch, ranges are deleted before keys are set.
             && version.is_none_or(|version| version.seq < deleted)
         {
             return Found::Removed;
@@ -148,8 +148,8 @@ impl Generation {
         }
     }
 
-    /// Appends the first `limit` keys of a range that were written not after write `seq`, in the order of
-    /// the range. Returns whether there may be more.
+    /// Appends the first `limit` keys of a range that were written not after write `seq`, in the order of the range.
+    /// Returns whether there may be more.
     pub(crate) fn keys(
         &self,
         table: usize,
@@ -162,12 +162,13 @@ impl Generation {
         data.tables[table].rows.keys(&data.arena, range, seq, limit, out)
     }
 
-    /// What was deleted within a range not after write `seq`: in ascending order, without overlaps.
+    /// Returns the parts of a range that were deleted not after write `seq`, in ascending order and without overlaps.
     pub(super) fn deleted(&self, table: usize, range: KeyRange<'_>, seq: u64) -> Vec<Span> {
         self.data.read().tables[table].tombstones.within(range, seq).collect()
     }
 
-    /// Everything as an engine takes it, with a note of what it then has of the journal. The generation must be frozen.
+    /// Returns all changes in the form that an engine takes, with the row for the journal's position. The generation
+    /// must be frozen.
     pub(crate) fn sorted(&self, tables: &TableSet, journaled: Option<Applied>) -> Sorted<'_> {
         Sorted::new(self.data.read(), tables, journaled)
     }

@@ -1,18 +1,18 @@
-//! Scans through the overlay and the engine at once.
+//! Scans that merge the overlay with the engine.
 
 use super::{Found, Layers, hash, tombstones::Span};
 use crate::{KeyRange, KvError, Table, View, Visit};
 use hashbrown::DefaultHashBuilder;
 use std::ops::ControlFlow;
 
-/// Overlay rows merged in the first step; later steps take more.
+/// Number of overlay rows merged in the first step; later steps take more.
 const FIRST: usize = 16;
 const LARGEST: usize = 4_096;
 
 /// Visits a range of the engine as the layers above it have changed it up to write `seq`.
 ///
-/// Goes in steps: some rows of the overlay, and what the engine has up to the last of them. So a scan that
-/// ends early costs little, however large the overlay.
+/// The scan proceeds in steps: some rows of the overlay, and the engine's rows up to the last of them. So a scan that
+/// ends early costs little, however large the overlay is.
 pub(crate) fn scan(
     layers: &Layers,
     view: &dyn View,
@@ -23,7 +23,7 @@ pub(crate) fn scan(
     visit: &mut Visit<'_>,
 ) -> Result<(), KvError> {
     let mut limit = FIRST;
-    // The border of what was visited: the first key after it (or, in reverse, the last key of it).
+    // The border of the visited part: the first key after it (or, in reverse, the last visited key).
     let mut border: Option<Vec<u8>> = None;
     loop {
         let rest = match &border {
@@ -59,8 +59,8 @@ pub(crate) fn scan(
     }
 }
 
-/// The first keys of the overlay within a range in its order, and where the part of the range ends in which
-/// these are all (as a `to`, or as a `from` in reverse); `None` if they are all of the whole range.
+/// Returns the overlay's first keys within a range, in the order of the range, and the end of the part of the range
+/// in which these are all (as a `to`, or as a `from` in reverse); `None` if they are all keys of the whole range.
 fn overlay_keys(
     layers: &Layers,
     table: usize,
@@ -96,7 +96,7 @@ fn overlay_keys(
     (keys, end)
 }
 
-/// The rows of the overlay that a step has yet to visit.
+/// The overlay rows that a step has yet to visit.
 struct Rows<'a> {
     layers: &'a Layers,
     hasher: &'a DefaultHashBuilder,
@@ -110,7 +110,7 @@ struct Merge<'a, 'v> {
     deleted: Deleted,
     reverse: bool,
     visit: &'a mut Visit<'v>,
-    /// Whether the visitor has seen enough.
+    /// Whether the visitor has ended the scan.
     ended: bool,
 }
 
@@ -129,7 +129,7 @@ impl Merge<'_, '_> {
         Ok(flow)
     }
 
-    /// Visits the rows before `key`, or all that are left.
+    /// Visits the overlay rows before `key`, or all that are left if there is no key.
     fn rows_up_to(&mut self, key: Option<&[u8]>) -> Result<ControlFlow<()>, KvError> {
         let reverse = self.reverse;
         let before = |row: &Vec<u8>| {
@@ -149,7 +149,7 @@ impl Merge<'_, '_> {
     }
 }
 
-/// What was deleted of the engine's content within one step, layer by layer.
+/// The ranges deleted from the engine's content within one step, layer by layer.
 struct Deleted(Vec<Vec<Span>>);
 
 impl Deleted {

@@ -1,8 +1,8 @@
-//! What is written and not yet in the engine.
+//! The overlay: written changes that are not in the engine yet.
 //!
-//! Batches are added to the active [`Generation`]. When it is full it is frozen, a new one takes its place,
-//! and a thread writes the frozen one to the engine; there are never more than these two. Every row carries
-//! the number of the batch that wrote it, so a view of the past is a number and not a copy.
+//! Batches are added to the active [`Generation`]. When it is full it is frozen, a new one takes its place, and a
+//! thread writes the frozen one to the engine. There are never more than these two. Every row carries the number of
+//! the batch that wrote it, so a view of the past is a number and not a copy.
 //!
 //! ```text
 //!   write ──► active generation        rows: hash index, versions, bytes in an arena
@@ -14,7 +14,7 @@
 //!             engine view              newest durable state
 //! ```
 //!
-//! A key is looked for from top to bottom; the first that knows it, or that it was removed, decides.
+//! A key is looked up from top to bottom; the first layer that has a value or a removal of it decides.
 
 mod arena;
 mod generation;
@@ -30,7 +30,7 @@ pub(crate) use merge::scan;
 
 use std::sync::Arc;
 
-/// The generations, newest first. Those that hold nothing are left out.
+/// The generations, newest first; empty ones are left out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
     pub(crate) active: Option<Arc<Generation>>,

@@ -5,11 +5,11 @@ use crate::{KeyRange, Live, Older};
 use hashbrown::{HashMap, HashTable};
 use parking_lot::Mutex;
 
-/// A row: a key with what was written to it.
+/// A row: a key with its newest version.
 #[derive(Debug)]
 struct Row {
     key: Slice,
-    /// Room for a value, perhaps longer than the value.
+    /// The slice that the value lies in; it may be longer than the value.
     room: Slice,
     /// Length of the value; [`REMOVED`] if there is none.
     len: u32,
@@ -19,7 +19,7 @@ struct Row {
 
 const REMOVED: u32 = u32::MAX;
 
-/// Memory of a row beside key and value: itself and its place in the index.
+/// Bytes of memory of a row beside key and value: the row itself and its entry in the index.
 pub(super) const ROW_BYTES: usize = size_of::<Row>() + 12;
 
 /// A version of a row: its write, and its value if it has one.
@@ -32,22 +32,22 @@ pub(super) struct Version<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     rows: Vec<Row>,
-    /// Tag of the key's hash, and position in `rows`.
+    /// The index: tag of the key's hash, and position in `rows`.
     index: HashTable<(u32, u32)>,
-    /// By position, the versions before the newest that a reader still sees. Mostly there are none, so they are not part of
-    /// the row.
+    /// Versions before the newest that a reader still sees, by the row's position. Mostly there are none, so they are
+    /// not part of the row.
     older: HashMap<u32, Older<Option<Slice>>>,
     order: Mutex<Order>,
 }
 
-/// Rows in the order of their keys, made for the first scan.
+/// The rows in the order of their keys, computed at the first scan.
 #[derive(Debug, Default)]
 struct Order {
     /// Positions of the first `sorted.len()` rows.
     sorted: Vec<u32>,
 }
 
-/// Up to this many of the newest rows are looked through one by one rather than sorted in.
+/// Number of newest rows that a scan looks through one by one rather than sorting them in.
 const UNSORTED: usize = 512;
 
 impl Rows {
@@ -55,7 +55,7 @@ impl Rows {
         self.rows.len()
     }
 
-    /// Forgets everything, and keeps the memory for what comes.
+    /// Removes all rows, and keeps the memory for reuse.
     pub(super) fn clear(&mut self) {
         let Self { rows, index, older, order } = self;
         rows.clear();
@@ -64,7 +64,7 @@ impl Rows {
         order.get_mut().sorted.clear();
     }
 
-    /// The version of a row that is seen after write `seq`.
+    /// Finds the version of a key that is seen after write `seq`.
     pub(super) fn find<'a>(
         &'a self,
         arena: &'a Arena,
@@ -79,7 +79,7 @@ impl Rows {
         self.at(arena, *i, seq)
     }
 
-    /// Write `seq`, the newest so far, sets or removes a key.
+    /// Sets or removes a key as write `seq`, which must be the newest.
     pub(super) fn set(
         &mut self,
         arena: &mut Arena,
@@ -126,7 +126,7 @@ impl Rows {
         }
     }
 
-    /// The version of a row that is seen after write `seq`.
+    /// Returns the version of the row at position `i` that is seen after write `seq`.
     fn at<'a>(&'a self, arena: &'a Arena, i: u32, seq: u64) -> Option<Version<'a>> {
         let row = &self.rows[i as usize];
         if row.seq <= seq {
@@ -136,21 +136,21 @@ impl Rows {
         Some(Version { seq, value: value.map(|value| arena.get(value)) })
     }
 
-    /// Positions of all rows in the order of their keys.
+    /// Returns the positions of all rows in the order of their keys.
     pub(super) fn in_order(&self, arena: &Arena) -> Vec<u32> {
         let mut order = self.order.lock();
         self.sort(arena, &mut order, 0);
         order.sorted.clone()
     }
 
-    /// Key and newest version of the row at a position.
+    /// Returns the key and the newest version of the row at a position.
     pub(super) fn newest<'a>(&'a self, arena: &'a Arena, i: u32) -> (&'a [u8], Version<'a>) {
         let row = &self.rows[i as usize];
         (arena.get(row.key), row.newest(arena))
     }
 
-    /// Appends to `out` the first `limit` keys of a range, in the order of the range, of rows that have a
-    /// version not after `seq`. Returns whether there may be more.
+    /// Appends to `out` the first `limit` keys of a range, in the order of the range, of rows that have a version not
+    /// after `seq`. Returns whether there may be more.
     pub(super) fn keys(
         &self,
         arena: &Arena,
@@ -169,7 +169,7 @@ impl Rows {
             .to
             .map_or(order.sorted.len(), |to| order.sorted.partition_point(|&i| key(i) < to));
         let sorted = order.sorted[first..last.max(first)].iter().copied().filter(seen);
-        // One more than asked for tells whether there are more.
+        // One key beyond the limit shows whether there are more.
         let mut found: Vec<u32> = if range.reverse {
             sorted.rev().take(limit + 1).collect()
         } else {
@@ -186,7 +186,7 @@ impl Rows {
         found.len() > limit
     }
 
-    /// Sorts in the rows that are not, if there are more than `tolerated`.
+    /// Sorts the newest rows in, if more than `tolerated` are unsorted.
     fn sort(&self, arena: &Arena, order: &mut Order, tolerated: usize) {
         let done = order.sorted.len();
         if self.rows.len() - done <= tolerated {
@@ -195,7 +195,8 @@ impl Rows {
         let full = |i: u32| arena.get(self.rows[i as usize].key);
         // Keys of one contract begin alike.
         let alike = self.alike(arena);
-        // Most comparisons are settled by the next eight bytes; at hand, they save two jumps through memory.
+        // Most comparisons are decided by the next eight bytes; kept beside the position, they save two jumps through
+        // memory.
         let head = |i: u32| {
             let rest = &full(i)[alike..];
             let mut head = [0; 8];
@@ -216,7 +217,7 @@ impl Rows {
         order.sorted.extend(rows.into_iter().map(|(_, i)| i));
     }
 
-    /// Number of bytes with which all keys begin alike.
+    /// Returns the number of bytes with which all keys begin alike.
     fn alike(&self, arena: &Arena) -> usize {
         let mut keys = self.rows.iter().map(|row| arena.get(row.key));
         let Some(first) = keys.next() else { return 0 };
@@ -237,13 +238,13 @@ impl Row {
     }
 }
 
-/// What the index keeps of a hash. Half of it makes the index half as large, and two keys that share a half
-/// are told apart by comparison.
+/// Returns the part of a hash that the index stores. Half of the hash makes the index half as large; keys that share
+/// that half are distinguished by comparing them.
 fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// A hash for the index, made from the tag alone so that growing it reads no keys.
+/// Computes a hash for the index from the tag alone, so that growing the index reads no keys.
 fn spread(tag: u32) -> u64 {
     // 2^64 divided by the golden ratio.
     u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)

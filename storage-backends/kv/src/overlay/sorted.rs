@@ -8,14 +8,15 @@ use crate::{
 };
 use crossbeam_utils::sync::ShardedLockReadGuard;
 
-/// The changes of a generation that no longer changes: range deletions, then one put or delete a key, in order.
+/// The changes of a frozen generation: range deletions, then one put or delete a key, in order.
 ///
-/// Keys and values stay where they are: a copy in order would be as large as the overlay, and new memory each time.
+/// Keys and values stay where they are: a sorted copy would be as large as the overlay, and take new memory each
+/// time.
 pub(crate) struct Sorted<'a> {
     data: ShardedLockReadGuard<'a, Data>,
-    /// In the order of their numbers.
+    /// The tables, in the order of their numbers.
     tables: Vec<SortedTable>,
-    /// The row of what the engine then has of the journal, if there is one.
+    /// The row that notes which part of the journal the engine then has, if there is a journal.
     journaled: Option<Vec<u8>>,
 }
 
@@ -23,7 +24,7 @@ struct SortedTable {
     table: Table,
     position: usize,
     deleted: Vec<Span>,
-    /// Positions of the rows.
+    /// Positions of the table's rows, in the order of their keys.
     rows: Vec<u32>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Sorted<'a> {
         Self { data, tables, journaled: journaled.map(Applied::encode) }
     }
 
-    /// What becomes of a row; `None` if it goes with a range that was deleted.
+    /// Returns the change that writes a row's newest version; `None` if a range deletion covers it.
     fn op(&self, position: usize, row: u32) -> Option<Op<'_>> {
         let changes = &self.data.tables[position];
         let (key, version) = changes.rows.newest(&self.data.arena, row);
@@ -57,10 +58,10 @@ impl<'a> Sorted<'a> {
             false => changes.tombstones.newest(key, u64::MAX),
         };
         match version.value {
-            // Gone with the range that was deleted later.
+            // The range was deleted later, and the row with it.
             _ if deleted.is_some_and(|deleted| deleted > version.seq) => None,
             Some(value) => Some(Op::Put { key, value }),
-            // The range takes care of it, whichever came first.
+            // The range deletion removes the key, whichever came first.
             None if deleted.is_some() => None,
             None => Some(Op::Delete { key }),
         }
@@ -76,7 +77,7 @@ impl Changes for Sorted<'_> {
             let op = |&row: &u32| Some((sorted.table, self.op(sorted.position, row)?));
             sorted.rows.iter().filter_map(op)
         });
-        // Its table has the last number, so this is in order.
+        // The journal's table has the last number, so the order is kept.
         let row = self.journaled.as_ref();
         let row = row.map(|row| (JOURNAL_TABLE, Op::Put { key: APPLIED, value: row }));
         Box::new(deleted.chain(rows).chain(row))

@@ -16,7 +16,7 @@ fn key(random: &mut Random) -> Vec<u8> {
     (0..len).map(|_| [0, 1, 0x7f, 0xff][random.below(4)]).collect()
 }
 
-/// Snapshots that come and go while something is written.
+/// Snapshots that are opened and dropped while writes go on.
 struct Watchers {
     live: Arc<LiveSet>,
     tickets: Vec<Ticket>,
@@ -27,7 +27,7 @@ impl Watchers {
         Self { live: Arc::default(), tickets: Vec::new() }
     }
 
-    /// Someone may begin to look at what write `seq` left, someone may stop looking.
+    /// Perhaps opens a snapshot of write `seq`, and perhaps drops one.
     fn change(&mut self, seq: u64, random: &mut Random) {
         if random.one_in(5) {
             self.tickets.push(self.live.enter(seq));
@@ -37,7 +37,7 @@ impl Watchers {
         }
     }
 
-    /// All moments that must be right: those watched, and the newest.
+    /// Returns all write numbers whose reads must be right: those of open snapshots, and the newest.
     fn moments(&self) -> impl Iterator<Item = u64> {
         self.tickets.iter().map(Ticket::seq).chain([u64::MAX])
     }
@@ -103,7 +103,7 @@ fn tombstones_that_nobody_sees_are_forgotten() {
     assert!(bytes < 1_000, "{bytes} bytes for one range");
 }
 
-/// All versions of all keys: by key, and by the write that made them.
+/// All versions of all keys, by key and by the write that made them.
 type History = BTreeMap<Vec<u8>, BTreeMap<u64, Option<Vec<u8>>>>;
 
 fn version_at(history: &History, key: &[u8], moment: u64) -> Option<(u64, Option<Vec<u8>>)> {
@@ -115,7 +115,7 @@ fn version_at(history: &History, key: &[u8], moment: u64) -> Option<(u64, Option
 fn rows_keep_every_version_that_is_seen() {
     let mut random = Random::new(Random::seed());
     let hash = |key: &[u8]| {
-        // Few different hashes, so that keys are told apart by more than these.
+        // The hash has few different values, so that keys must be compared themselves.
         (key.iter().map(|b| u64::from(*b)).sum::<u64>() % 7) << 40
     };
     for _ in 0..30 {

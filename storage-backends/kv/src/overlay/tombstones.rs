@@ -1,15 +1,15 @@
-//! Which ranges of keys were deleted, and when.
+//! The deleted ranges of keys, and the writes that deleted them.
 
 use crate::{KeyRange, Live, Versions};
 use std::{collections::BTreeMap, ops::Bound};
 
-/// Deleted ranges of one table.
+/// The deleted ranges of one table.
 ///
-/// Held as pieces that do not overlap, so that finding the one that covers a key is one search however many
-/// there are: blocks of 2016 destroy thousands of accounts each.
+/// They are kept as pieces that do not overlap, so that the piece that covers a key is found by one search, however
+/// many there are: some blocks of 2016 destroy thousands of accounts each.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
-    /// By first key.
+    /// The pieces by their first key.
     pieces: BTreeMap<Box<[u8]>, Piece>,
     bytes: usize,
 }
@@ -18,18 +18,18 @@ pub(super) struct Tombstones {
 struct Piece {
     /// First key after the piece; `None` for the end of the table.
     to: Option<Box<[u8]>>,
-    /// The writes that deleted it.
+    /// The writes that deleted the piece.
     deleted: Versions<()>,
 }
 
-/// Where a piece begins and ends.
+/// The first key of a piece, and the first key after it.
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     pub(super) from: Box<[u8]>,
     pub(super) to: Option<Box<[u8]>>,
 }
 
-/// Memory of a piece beside its keys: two allocations, a place in the map, a list.
+/// Bytes of memory of a piece beside its keys: two allocations, an entry in the map, a list.
 const PIECE_BYTES: usize = 160;
 
 impl Tombstones {
@@ -37,12 +37,12 @@ impl Tombstones {
         self.pieces.is_empty()
     }
 
-    /// Estimate of the memory in use.
+    /// Returns an estimate of the memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Write `seq`, the newest so far, deletes `from..to`.
+    /// Deletes `from..to` as write `seq`, which must be the newest.
     pub(super) fn insert(&mut self, from: &[u8], to: Option<&[u8]>, seq: u64, live: &Live<'_>) {
         if to.is_some_and(|to| to <= from) {
             return;
@@ -51,7 +51,7 @@ impl Tombstones {
         if let Some(to) = to {
             self.split(to);
         }
-        // Now every piece lies within the range or outside. The gaps between those within become pieces.
+        // Now every piece lies within the range or outside. The gaps between the pieces within it become pieces.
         let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
         let mut gaps = Vec::new();
         let mut reached: Option<Box<[u8]>> = Some(from.into());
@@ -74,7 +74,7 @@ impl Tombstones {
         }
     }
 
-    /// The newest write not after `seq` that deleted a range with `key` in it.
+    /// Returns the newest write not after `seq` that deleted a range with `key` in it.
     pub(super) fn newest(&self, key: &[u8], seq: u64) -> Option<u64> {
         let (_, piece) =
             self.pieces.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
@@ -84,7 +84,7 @@ impl Tombstones {
         piece.at(seq)
     }
 
-    /// The pieces that touch `range` and were deleted not after `seq`, in ascending order.
+    /// Returns the pieces that touch `range` and were deleted not after `seq`, in ascending order.
     pub(super) fn within(&self, range: KeyRange<'_>, seq: u64) -> impl Iterator<Item = Span> {
         // The piece before the range may reach into it.
         let before = (Bound::Unbounded, Bound::Included(range.from));
@@ -99,7 +99,7 @@ impl Tombstones {
             .map(|(from, piece)| Span { from: from.clone(), to: piece.to.clone() })
     }
 
-    /// Makes `key` a border: a piece with it inside becomes two.
+    /// Makes `key` a border: a piece that contains it is cut in two.
     fn split(&mut self, key: &[u8]) {
         let inside = (Bound::Unbounded, Bound::Excluded(key));
         let Some((_, piece)) = self.pieces.range_mut::<[u8], _>(inside).next_back() else { return };

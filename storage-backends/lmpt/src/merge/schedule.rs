@@ -1,4 +1,4 @@
-//! Which block takes which slice.
+//! The schedule of a merge: which block takes which slice.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
@@ -11,12 +11,12 @@ pub(crate) struct SliceNumber {
 }
 
 impl SliceNumber {
-    /// The one after it.
+    /// Returns the next slice; `None` after the last.
     pub(crate) fn next(self) -> Option<Self> {
         (self.index + 1 < self.count).then_some(Self { index: self.index + 1, ..self })
     }
 
-    /// Its part of `total` entries.
+    /// Returns the slice's range of `total` entries.
     pub(crate) fn of(&self, total: usize) -> Range<usize> {
         // The product of an index and a length in memory fits 128 bits.
         let at = |index: u64| (total as u128 * u128::from(index) / u128::from(self.count)) as usize;
@@ -24,14 +24,14 @@ impl SliceNumber {
     }
 }
 
-/// How a merge comes into the snapshot.
+/// The way in which a merge enters the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Boundary {
     /// A slice with each block after the first quarter of the interval.
     #[default]
     Slices,
-    /// All at once with the last block of the interval, as the paper has it.
+    /// The whole merge with the last block of the interval, as in the paper.
     Switch,
 }
 
@@ -56,18 +56,18 @@ impl FromStr for Boundary {
     }
 }
 
-/// What the commitment depends on beside the loaded state and the blocks.
+/// The settings on which the commitment depends, beside the loaded state and the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// Blocks of an interval.
+    /// Number of blocks of an interval.
     pub(crate) interval: u64,
-    /// Dead slots that a block removes at most where each takes a slice.
+    /// Largest number of dead slots that a slice removes, if blocks take slices one by one.
     pub(crate) sweep: u64,
     pub(crate) boundary: Boundary,
 }
 
 impl Schedule {
-    /// Blocks at the beginning of an interval that take no slice: the head start of the merge.
+    /// Number of blocks at the beginning of an interval that take no slice: the head start of the merge.
     const fn head_start(self) -> u64 {
         match self.boundary {
             Boundary::Slices => self.interval / 4,
@@ -75,7 +75,7 @@ impl Schedule {
         }
     }
 
-    /// The slice that block `number` takes, if it takes one.
+    /// Returns the slice that block `number` takes, if it takes one.
     pub(crate) const fn slice_of(self, number: u64) -> Option<SliceNumber> {
         let Some(before) = number.checked_sub(1) else { return None };
         let (place, rest) = (before % self.interval, self.head_start());
@@ -85,13 +85,14 @@ impl Schedule {
         Some(SliceNumber { index: place - rest, count: self.interval - rest })
     }
 
-    /// The first block from `next` on that takes a slice.
+    /// Returns the first block from `next` on that takes a slice.
     pub(crate) const fn first_with_slice(self, next: u64) -> u64 {
         let place = next.saturating_sub(1) % self.interval;
         next.saturating_add(self.head_start().saturating_sub(place))
     }
 
-    /// Dead slots that a slice removes at most: an interval removes as many, however many slices it has.
+    /// Returns the largest number of dead slots that a slice removes: an interval removes the same number, however
+    /// many slices it has.
     pub(crate) const fn swept_by_slice(self) -> u64 {
         match self.boundary {
             Boundary::Slices => self.sweep,
@@ -104,7 +105,7 @@ impl Schedule {
         number.is_multiple_of(self.interval)
     }
 
-    /// The first block of the interval of `number`.
+    /// Returns the first block of the interval of `number`.
     pub(crate) const fn first_block(self, number: u64) -> u64 {
         number - (number - 1) % self.interval
     }

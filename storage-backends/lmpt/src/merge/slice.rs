@@ -1,4 +1,4 @@
-//! One slice: what it writes, and how it is taken back.
+//! One slice of a merge: computing it, and undoing it.
 
 use super::schedule::SliceNumber;
 use crate::{
@@ -18,38 +18,38 @@ use std::{
     sync::Arc,
 };
 
-/// Account hash ‖ incarnation of storage that is dead.
+/// The account hash ‖ incarnation of a dead storage.
 pub(crate) type DeadStorage = [u8; 40];
 
-/// The snapshot's rows; it is one trie.
+/// The tables of the snapshot's rows; the snapshot is a single trie.
 const SNAPSHOT: TrieTables = TrieTables::new(SNAPSHOT_TRIE, SNAPSHOT_TRIE);
 
-/// Entries of a slice, the ways to which are read at once.
+/// Number of entries of a slice whose paths are read ahead together.
 const PORTION: usize = 1_024;
 
-/// A slice that was merged.
+/// A merged slice.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Slice {
-    /// The snapshot's root afterwards.
+    /// The root of the snapshot after the slice.
     pub(crate) root: B256,
-    /// Rows of the snapshot trie, the flat map and the queue of dead storage.
+    /// The changed rows of the snapshot trie, the flat map and the queue of dead storage.
     pub(crate) batch: Batch,
     pub(crate) undo: SliceUndo,
 }
 
-/// What takes a slice back.
+/// The data that undoes a slice.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct SliceUndo {
-    /// What the snapshot held of each key that the slice changed.
+    /// The snapshot's former value of each key that the slice changed.
     pub(crate) merged: Vec<(Key, Option<Value>)>,
-    /// Storage that was queued to be swept.
+    /// The storages that the slice queued for sweeping.
     pub(crate) queued: Vec<DeadStorage>,
-    /// Storage that was swept to its end.
+    /// The storages that the slice swept completely.
     pub(crate) swept: Vec<DeadStorage>,
 }
 
 impl Slice {
-    /// Bytes of memory, about.
+    /// Bytes of memory, estimated.
     pub(super) fn bytes(&self) -> usize {
         let SliceUndo { merged, queued, swept } = &self.undo;
         self.batch.memory_bytes()
@@ -58,11 +58,11 @@ impl Slice {
     }
 }
 
-/// A frozen intermediate in the order of the snapshot, without slots that died within its interval.
+/// The entries of a frozen intermediate in the order of the snapshot, without slots that died within its interval.
 #[derive(Debug)]
 pub(super) struct Plan {
     entries: Vec<(Key, Value)>,
-    /// Places in the snapshot, sorted, with the positions of their entries.
+    /// The places in the snapshot, sorted, with the indices of their entries.
     order: Vec<(B256, u32)>,
 }
 
@@ -99,15 +99,15 @@ impl Plan {
     }
 }
 
-/// Which storages live on at the end of an interval.
+/// The storages that are alive at the end of an interval.
 struct Lives<'a> {
     intermediate: &'a Generation,
-    /// The account that was asked for last and its incarnation, if the interval changed it.
+    /// The account of the last lookup and its incarnation, if the interval changed it.
     last: Option<(B256, Option<Option<u64>>)>,
 }
 
 impl Lives<'_> {
-    /// Whether the slot is one of its account's last incarnation.
+    /// Whether the slot belongs to its account's last incarnation.
     fn has(&mut self, slot: &SlotKey) -> Result<bool, StateError> {
         let life = match self.last {
             Some((account, life)) if account == slot.account => life,
@@ -121,30 +121,30 @@ impl Lives<'_> {
     }
 }
 
-/// The snapshot on its way to the next one.
+/// The snapshot in the course of a merge.
 #[derive(Debug)]
 pub(super) struct Merger {
-    /// The rows of what is not in memory.
+    /// The rows of the nodes that are not in memory.
     source: Prefetcher,
     plan: Plan,
-    /// Dead slots that one slice removes at most.
+    /// Largest number of dead slots that one slice removes.
     most_swept: u64,
     trie: Trie<Value>,
-    /// Slices that are perhaps not written, and about how many bytes of nodes each brought into memory.
+    /// The slices that may not be written yet, and the approximate bytes of nodes that each loaded into memory.
     unsettled: VecDeque<(SliceNumber, usize)>,
-    /// From where down nodes are let go of, if they ever were.
+    /// The height from which on downwards nodes are evicted, if they ever were.
     cut: Option<Cut>,
-    /// Memory in which slices are put together.
+    /// The buffer in which a slice's batch is built.
     scratch: Batch,
-    /// Dead storage, in the order in which it is swept.
+    /// The queue of dead storages, in the order in which they are swept.
     queue: BTreeSet<DeadStorage>,
-    /// The last slot swept of storage that is not swept to its end. Up to it all are gone, though perhaps not yet from the
-    /// store.
+    /// The last swept slot of each storage that is not swept completely. All slots up to it are removed, though
+    /// perhaps not yet in the store.
     swept_to: BTreeMap<DeadStorage, B256>,
 }
 
 impl Merger {
-    /// Goes on from what the store holds.
+    /// Begins with the content of the store.
     pub(super) fn new(
         store: Store,
         readers: Arc<Readers>,
@@ -165,8 +165,9 @@ impl Merger {
         })
     }
 
-    /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
-    /// yet. `None` if it `is_cancelled` before all of it is merged: it may be a whole interval.
+    /// Merges one slice while `waiting` slices wait for their blocks. The next slice builds on this one, whether or
+    /// not it is written yet. Returns `None` if `is_cancelled` returns true before all of it is merged, since a slice
+    /// may be a whole interval.
     pub(super) fn slice(
         &mut self,
         number: SliceNumber,
@@ -174,7 +175,7 @@ impl Merger {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Option<Slice>, StateError> {
         self.trie.set_block(number.index as u32);
-        // They keep the disk from answering those who execute.
+        // More threads would keep the disk from answering the reads of execution.
         self.source.limit(Readers::MOST / (1 + waiting));
         let before = self.trie.bytes();
         let mut slice = Slice { batch: mem::take(&mut self.scratch), ..Slice::default() };
@@ -194,7 +195,7 @@ impl Merger {
         changes.sort_unstable_by_key(|(place, _)| *place);
         self.trie.update(&changes, &self.source.rows(None))?;
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
-        // Slices wait by the hundred: without the room that a batch has left, and had before it grew.
+        // Slices wait by the hundred, so the batch is copied into memory of its exact size.
         let mut scratch = rows.into_inner();
         slice.batch = Batch::with_capacity(scratch.len(), scratch.byte_len());
         slice.batch.append(&scratch);
@@ -202,14 +203,14 @@ impl Merger {
         self.scratch = scratch;
         slice.undo.merged.shrink_to_fit();
         slice.root = root;
-        // What was read may be written to from now on.
+        // Rows that were read may be overwritten from now on.
         self.source.end()?;
         self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
         Ok(Some(slice))
     }
 
-    /// Lets go of nodes where they take more than `bytes`. Those of the last `keep` slices, the rows of which need not be
-    /// written, stay and do not count.
+    /// Evicts nodes if they take more than `bytes`. The nodes of the last `keep` slices, whose rows may not be
+    /// written yet, stay and are not counted.
     pub(super) fn evict(&mut self, bytes: usize, keep: u64) {
         let keep = u32::try_from(keep).unwrap_or(u32::MAX);
         while self.unsettled.len() > keep as usize + 1
@@ -221,17 +222,17 @@ impl Merger {
         }
         let unsettled: usize = self.unsettled.iter().map(|(_, bytes)| bytes).sum();
         if self.trie.bytes() > bytes + unsettled {
-            // So much less that it is not to be done again soon.
+            // An eighth more is evicted, so that the next eviction is not due soon.
             self.cut = Some(self.trie.evict_deepest(bytes - bytes / 8, keep));
         }
     }
 
-    /// The snapshot after the last slice.
+    /// Returns the snapshot after the last slice.
     pub(super) fn into_snapshot(self) -> Trie<Value> {
         self.trie
     }
 
-    /// Merges some entries, by their positions in the order of the snapshot.
+    /// Merges some entries, given by their positions in the order of the snapshot.
     fn merge(
         &mut self,
         entries: Range<usize>,
@@ -243,7 +244,7 @@ impl Merger {
         let store = source.store();
         let part = plan.entries_at(entries);
         for (place, key, value) in part {
-            // What the flat map has too; the trie needs the way to it anyhow.
+            // The flat map has this value too, but the trie needs the path to it anyway.
             let before = trie.get(place, &source.rows(None))?.copied();
             let after = value.present();
             if before == after {
@@ -313,7 +314,7 @@ impl Merger {
     }
 }
 
-/// Where the store is slow: reads at once what of the ways to these places is not in memory.
+/// If the store is slow, reads all missing nodes on the paths to these places at once.
 fn read_ahead<'a>(
     source: &mut Prefetcher,
     trie: &mut Trie<Value>,
@@ -331,7 +332,7 @@ fn read_ahead<'a>(
     Ok(())
 }
 
-/// What takes a slice back that led to `root`, and the root before it.
+/// Undoes a slice that led to `root`; returns the root before it and the batch.
 pub(crate) fn take_back(
     store: &Store,
     root: B256,
@@ -379,7 +380,7 @@ fn dead_storage(account: B256, incarnation: u64) -> DeadStorage {
     dead
 }
 
-/// Account hash and incarnation.
+/// Returns the account hash and the incarnation.
 pub(crate) fn storage_of(dead: &DeadStorage) -> (B256, u64) {
     let incarnation = dead[32..].iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
     (B256::from_slice(&dead[..32]), incarnation)
@@ -395,7 +396,7 @@ mod tests {
     use polytrie_trie::EMPTY_ROOT;
     use std::cell::Cell;
 
-    /// To drop a merge is to wait for its thread, which may be at a slice of any size.
+    /// Dropping a merge waits for its thread, which may be in the middle of a slice of any size.
     #[test]
     fn a_slice_of_any_size_can_be_left() {
         let store = Store::memory(LmptLayer::TABLES).unwrap();

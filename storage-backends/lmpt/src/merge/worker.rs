@@ -1,4 +1,4 @@
-//! The thread that merges ahead.
+//! The thread that merges ahead of the blocks.
 
 use super::{
     MergeStats, Slice,
@@ -16,32 +16,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A wait of this length is worth a warning.
+/// Length of a wait from which on a warning is logged.
 const LONG_WAIT: Duration = Duration::from_millis(100);
 
-/// Slices that may wait for their blocks: in an interval of many blocks nearly all of them are empty, and no number of
-/// empty ones reaches [`Pace::ahead_bytes`].
+/// Largest number of slices that may wait for their blocks: in an interval of many blocks nearly all slices are
+/// empty, and no number of empty ones reaches [`Pace::ahead_bytes`].
 const MOST_AHEAD: usize = 4_096;
 
-/// How far the merge may run ahead; no result depends on it.
+/// The limits on how far the merge runs ahead; no result depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Bytes of merged rows that may wait for their blocks. At least one slice always may.
     pub(crate) ahead_bytes: usize,
-    /// Bytes of the snapshot trie kept in memory, those not yet written not counted.
+    /// Bytes of the snapshot trie kept in memory; nodes that are not written yet are not counted.
     pub(crate) cache_bytes: usize,
-    /// A pause before each slice, for tests that want the merge to be late.
+    /// A pause before each slice, for tests of a late merge.
     pub(crate) pause: Duration,
 }
 
-/// One merge under way.
+/// A merge in progress.
 #[derive(Debug)]
 pub(crate) struct Merge {
     handover: Arc<Handover>,
     thread: Option<Worker>,
-    /// The interval's first block.
+    /// The first block of the interval.
     start: u64,
-    /// The smallest number of slices found ready.
+    /// The smallest number of slices that were ready at a request.
     slack: Option<u64>,
 }
 
@@ -56,16 +56,16 @@ struct Handover {
 struct Queue {
     ready: VecDeque<(SliceNumber, Arc<Slice>)>,
     bytes: usize,
-    /// Slices that were taken and whose block is written.
+    /// Number of slices that were taken and whose block is written.
     settled: u64,
     failure: Option<StateError>,
     cancelled: bool,
-    /// The snapshot after the last slice.
+    /// The snapshot after the last slice, when the merge has ended.
     merged: Option<Trie<Value>>,
 }
 
 impl Merge {
-    /// Starts to merge what the blocks of an interval take, from block `next` on. `snapshot` is what the store holds.
+    /// Starts to merge the slices of an interval, from block `next` on. `snapshot` is the trie that the store holds.
     pub(crate) fn start(
         (store, readers): (Store, Arc<Readers>),
         intermediate: Arc<Generation>,
@@ -94,12 +94,12 @@ impl Merge {
         Ok(Self { handover, thread: Some(thread), start, slack: None })
     }
 
-    /// The first block of the interval it is for.
+    /// Returns the first block of the interval that the merge is for.
     pub(crate) const fn first_block(&self) -> u64 {
         self.start
     }
 
-    /// The slice of a block; waits until it is there. It stays until [`Self::settle`].
+    /// Returns the slice of a block; waits until it is ready. It stays until [`Self::settle`].
     pub(crate) fn slice(
         &mut self,
         number: SliceNumber,
@@ -132,7 +132,7 @@ impl Merge {
         Ok(slice)
     }
 
-    /// The block that took the first slice is written.
+    /// Notes that the block which took the first slice is written.
     pub(crate) fn settle(&mut self) {
         let mut queue = self.handover.queue.lock();
         if let Some((_, slice)) = queue.ready.pop_front() {
@@ -142,7 +142,7 @@ impl Merge {
         self.handover.changed.notify_all();
     }
 
-    /// The merge is at its end. What it has of the snapshot in memory, for the next one.
+    /// Ends a completed merge; returns the snapshot trie's nodes in memory, for the next merge.
     pub(crate) fn end(mut self, stats: &mut MergeStats) -> Option<Trie<Value>> {
         stats.merges += 1;
         stats.slack = self.slack.unwrap_or_default();
@@ -201,7 +201,7 @@ impl Handover {
         Ok(())
     }
 
-    /// Waits for its turn; `false` if it will not come.
+    /// Waits until another slice may be computed; returns `false` if the merge was cancelled.
     fn may_go_on(&self, pace: Pace) -> bool {
         let mut queue = self.queue.lock();
         if !pace.pause.is_zero() && !queue.cancelled {

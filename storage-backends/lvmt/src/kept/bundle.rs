@@ -1,13 +1,13 @@
-//! The rows of kept nodes: one for the nodes of four depths below a node.
+//! The rows of kept nodes: one row for the nodes of four depths below a node.
 //!
 //! ```text
-//! key     the key of the tree's row ‖ the way down to the bundle, then zeros (as many bytes as an index needs)
-//!         ‖ number of the bundle on that way
+//! key     the key of the tree's row ‖ the path to the bundle, then zeros (as many bytes as an index needs)
+//!         ‖ number of the bundle on that path
 //! value   (8 · number of the node + slot ‖ the node's sum in that slot, raw)…, in order, without sums of nothing
 //! ```
 //!
-//! The two nodes of the first depth have the numbers 0 and 1, the four of the next 2 to 5, and so on. The bundles on the
-//! way to an entry are neighbours as soon as no other entry lies below them.
+//! The two nodes of the first depth have the numbers 0 and 1, the four of the next 2 to 5, and so on. The bundles on
+//! the path to an entry are neighbours as soon as no other entry lies below them.
 
 use crate::path::Path;
 use arrayvec::ArrayVec;
@@ -15,50 +15,50 @@ use polytrie_amt::{G1Affine, RAW_BYTES, encode_raw, identity};
 use polytrie_state::StateError;
 use std::ops::RangeInclusive;
 
-/// Depths of a bundle.
+/// Number of depths of a bundle.
 pub(crate) const DEPTHS: u8 = 4;
 
 /// Bytes of a node in a row.
 const STRIDE: usize = 1 + RAW_BYTES;
 
-/// A row's key.
+/// The key of a bundle's row.
 pub(crate) type BundleKey = ArrayVec<u8, 37>;
 
-/// Number of bundles on the way to an entry.
+/// Returns the number of bundles on the path to an entry.
 pub(crate) const fn bundles(height: u8) -> u8 {
     height.div_ceil(DEPTHS)
 }
 
-/// The depths of a bundle's nodes.
+/// Returns the depths of a bundle's nodes.
 pub(crate) fn depths(height: u8, bundle: u8) -> RangeInclusive<u8> {
     bundle * DEPTHS + 1..=(bundle * DEPTHS + DEPTHS).min(height)
 }
 
-/// The key of a bundle's row; `way` has as many bits as there are depths above it.
+/// Returns the key of a bundle's row; `way` is the path to it, with as many bits as there are depths above it.
 pub(crate) fn key(height: u8, path: &Path, bundle: u8, way: u32) -> BundleKey {
     let mut key: BundleKey = path.row_key(height).into_iter().collect();
     let bytes = height.div_ceil(8);
-    // The way has fewer bits than the index, which has at most 20.
+    // The path has fewer bits than the index, which has at most 20.
     let aligned = way << (8 * bytes - bundle * DEPTHS);
     key.extend(aligned.to_be_bytes().into_iter().skip(4 - usize::from(bytes)));
     key.push(bundle);
     key
 }
 
-/// What a node's sum in a slot has in front, by the node's depth and the way to it.
+/// Returns the tag that precedes a node's sum in a slot, given the node's depth and the path to it.
 pub(crate) const fn tag(depth: u8, way: u32, slot: u8) -> u8 {
     let local = (depth - 1) % DEPTHS + 1;
     let nodes = 1u32 << local;
-    // A bundle has 30 nodes.
+    // A bundle has 30 nodes, so the tag fits a byte.
     ((nodes - 2 + way % nodes) as u8) << 3 | slot
 }
 
-/// The nodes in a row.
+/// The nodes of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nodes<'a>(&'a [[u8; STRIDE]]);
 
 impl<'a> Nodes<'a> {
-    /// No row.
+    /// The nodes of a missing row.
     pub(crate) const NONE: Self = Self(&[]);
 
     pub(crate) fn read(row: &'a [u8]) -> Result<Self, StateError> {
@@ -70,14 +70,14 @@ impl<'a> Nodes<'a> {
         Err(StateError::Corrupt(format!("a row of {} bytes holds no kept nodes", row.len())))
     }
 
-    /// The sum that has this in front.
+    /// Returns the sum with this tag.
     pub(crate) fn get(&self, tag: u8) -> Option<&'a [u8; RAW_BYTES]> {
         let at = self.0.binary_search_by_key(&tag, |node| node[0]).ok()?;
         let [_, sum @ ..] = &self.0[at];
         Some(sum)
     }
 
-    /// The row with new sums, which are in order, in the places of old ones.
+    /// Returns the row after new sums, which are in order, have replaced the old ones.
     pub(crate) fn with(&self, new: &[(u8, G1Affine)]) -> Vec<u8> {
         let mut row = Vec::with_capacity((self.0.len() + new.len()) * STRIDE);
         let mut old = self.0.iter().peekable();

@@ -1,4 +1,4 @@
-//! Looking for damage: the nodes are summed up again from the versions, tree by tree.
+//! The search for damage: the nodes are summed again from the versions, tree by tree.
 
 use super::{
     bundle::{BundleKey, Nodes},
@@ -17,10 +17,10 @@ use polytrie_kv::{KeyRange, Read, prefix_end};
 use polytrie_state::{CheckReport, StateError, scan};
 use std::ops::ControlFlow;
 
-/// Bundles that are summed up at a time.
+/// Number of bundles that are summed at a time.
 const PORTION: usize = 1024;
 
-/// Compares all rows of kept nodes with what they should be.
+/// Compares all rows of kept nodes with those that the versions give.
 pub(crate) fn check(
     store: &dyn Read,
     setup: &Setup,
@@ -59,7 +59,7 @@ fn root_entries(head: &LvmtHead) -> Vec<Entry> {
 
 type Rows = Vec<(BundleKey, Vec<u8>)>;
 
-/// The rows of a tree as they should be, in order.
+/// Computes the rows that a tree should have, in order.
 fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows, StateError> {
     let height = setup.height();
     let mut counted = Vec::new();
@@ -97,7 +97,7 @@ fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Row
     Ok(rows)
 }
 
-/// The rows of a tree as they are.
+/// Reads the stored rows of a tree.
 fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows, StateError> {
     let from = path.row_key(height);
     let to = prefix_end(&from);

@@ -1,4 +1,4 @@
-//! The versions that a block counts, by tree.
+//! The version increments of a block, by tree.
 
 use super::share::{Share, reversed};
 use crate::{
@@ -13,17 +13,17 @@ use polytrie_kv::Read;
 use polytrie_state::StateError;
 use std::collections::BTreeMap;
 
-/// Versions counted in an entry.
+/// The increment of a version in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counted {
-    /// The way down to the entry.
+    /// The path to the entry: its index with the bits reversed.
     pub(crate) way: u32,
     pub(crate) slot: u8,
-    /// By how much.
+    /// The size of the increment.
     pub(crate) times: u64,
 }
 
-/// Versions counted in trees of which nodes are kept.
+/// The version increments in those trees that have kept nodes.
 #[derive(Debug)]
 pub(crate) struct Counts {
     height: u8,
@@ -40,7 +40,8 @@ impl Counts {
         self.share
     }
 
-    /// The next tree, which must be another one than those before: these versions go up by one, each by slot and index.
+    /// Adds the next tree, which must differ from the trees before: each of these versions, given by slot and index,
+    /// is incremented by one.
     pub(crate) fn tree(&mut self, path: Path, versions: impl Iterator<Item = (usize, u32)>) {
         if self.share.part(self.height, &path).is_none() {
             return;
@@ -54,7 +55,7 @@ impl Counts {
         self.trees.push((path, versions.map(counted).collect()));
     }
 
-    /// What the block counted that an undo record takes back. `store` is the one after the block.
+    /// Returns the increments of the block that an undo record undoes. `store` is the store after the block.
     pub(super) fn of_undo(
         store: &dyn Read,
         height: u8,

@@ -1,15 +1,16 @@
-//! The witnesses of a share of the keys, kept current under `--lvmt.proofs full` and `I/N` (section 3.3 of the paper).
+//! The witnesses of a share of the keys, updated with each block under `--lvmt.proofs full` and `I/N` (section 3.3 of
+//! the paper).
 //!
-//! An entry of a tree is opened with one node a depth. What is kept is the nodes that open the entries of the share:
-//! of the root tree the subtree of its class and the siblings of the way there, of each tree below one of its entries
-//! all nodes. A version counted up is in one node a depth, and its quotient there is added in the batch of its block. A
-//! proof then reads the nodes and sums up nothing.
+//! An entry of a tree is opened with one node a depth. The kept nodes are those that open the entries of the share:
+//! in the root tree the subtree of its class and the siblings on the path there, in each tree below one of its
+//! entries all nodes. A version counts in one node a depth, and when it is incremented, its quotient there is added
+//! in the batch of its block. A proof then reads the nodes and sums nothing.
 //!
-//! Going back subtracts what was added, which gives the rows bit by bit; so undo records know nothing of them.
+//! Undoing a block subtracts what was added, which restores the rows bit by bit; so undo records do not contain them.
 //!
 //! - `share.rs`: which nodes are kept; `bundle.rs`: their rows,
-//! - `counts.rs`: the versions of a block; `touched.rs`: the nodes that these are in,
-//! - `update.rs`: a block, and the way back from it; `open.rs`: opening an entry; `check.rs`: looking for damage.
+//! - `counts.rs`: the version increments of a block; `touched.rs`: the nodes in which they count,
+//! - `update.rs`: a block, and undoing it; `open.rs`: opening an entry; `check.rs`: the search for damage.
 
 mod bundle;
 mod check;

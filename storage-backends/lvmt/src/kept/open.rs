@@ -1,4 +1,4 @@
-//! Opening an entry with the nodes that are kept.
+//! The opening of an entry with kept nodes.
 
 use super::{
     bundle::{DEPTHS, Nodes, bundles, depths, key, tag},
@@ -9,7 +9,7 @@ use polytrie_amt::{Opening, SLOTS, Setup, check_raw, identity};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
 
-/// Opens an entry of a tree, one of which the nodes are kept.
+/// Opens an entry of a tree, one of those whose nodes are kept.
 pub(crate) fn open(
     store: &dyn Read,
     setup: &Setup,

@@ -1,4 +1,4 @@
-//! Which keys a node answers for, and which nodes of each tree that takes.
+//! The share of the keys that a client can prove, and the nodes of each tree that this takes.
 
 use crate::{
     NAME,
@@ -11,7 +11,7 @@ use std::fmt;
 /// A share of the keys: those with a root entry of one class modulo a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// From 1.
+    /// The number of the shard, from 1.
     shard: u32,
     of: u32,
 }
@@ -20,7 +20,7 @@ impl Share {
     pub(crate) const FULL: Self = Self { shard: 1, of: 1 };
     pub(crate) const BYTES: usize = 8;
 
-    /// Shard `shard` of `of`; `None` if there is none such.
+    /// Returns shard `shard` of `of`; `None` if there is no such shard.
     pub(crate) fn new(shard: u32, of: u32) -> Option<Self> {
         let good = (1..=of).contains(&shard) && of.is_power_of_two() && of <= 1 << 16;
         good.then_some(Self { shard, of })
@@ -33,13 +33,13 @@ impl Share {
         bytes
     }
 
-    /// Reads [`Self::to_bytes`]'s bytes.
+    /// Decodes the bytes of [`Self::to_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (shard, of) = bytes.split_first_chunk::<4>()?;
         Self::new(u32::from_be_bytes(*shard), u32::from_be_bytes(of.try_into().ok()?))
     }
 
-    /// A root tree has at least as many entries as there are shares.
+    /// Checks that a root tree has at least as many entries as there are shares.
     pub(crate) fn expect_fits(self, height: u8) -> Result<(), StateError> {
         if self.of <= 1 << height {
             return Ok(());
@@ -53,24 +53,24 @@ impl Share {
         })
     }
 
-    /// The share that a key is of.
+    /// Returns the share that a key belongs to.
     pub(crate) fn of_key(self, height: u8, position: &B256) -> Self {
         Self { shard: entry_index(height, 0, position) % self.of + 1, of: self.of }
     }
 
-    /// Which nodes of a tree are kept; `None` if there are none.
+    /// Returns which nodes of a tree are kept; `None` if none are.
     pub(crate) fn part(self, height: u8, path: &Path) -> Option<Part> {
         if path.level > 0 {
             return (self.of_key(height, &path.prefix) == self).then_some(Part::WHOLE);
         }
-        // At most 16.
+        // The shift is at most 16.
         let bits = self.of.trailing_zeros() as u8;
         let class = self.shard - 1;
         Some(Part { bits, path: reversed(class, bits) })
     }
 }
 
-/// As `--lvmt.proofs` names it.
+/// The name of the share in `--lvmt.proofs`.
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,7 +80,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// What is kept in a store belongs to it.
+/// Checks that the requested share is the one whose witnesses a store keeps.
 pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<(), StateError> {
     let reason = match (asked, found) {
         (asked, found) if asked == found => return Ok(()),
@@ -97,8 +97,8 @@ pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<
 
 /// The kept nodes of one tree: those that open the entries with an index that ends in certain bits.
 ///
-/// Nodes and entries are named by their way down, which is the index with its bits reversed: the first bit of the way
-/// is the lowest of the index.
+/// Nodes and entries are named by their path from the root of the tree, which is the index with its bits reversed:
+/// the first bit of the path is the lowest of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     bits: u8,
@@ -106,10 +106,10 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// All nodes.
+    /// All nodes of a tree.
     pub(crate) const WHOLE: Self = Self { bits: 0, path: 0 };
 
-    /// Whether the node at the end of a way is kept.
+    /// Whether the node at the end of a path is kept.
     pub(crate) const fn keeps(self, depth: u8, way: u32) -> bool {
         if depth > self.bits {
             way >> (depth - self.bits) == self.path
@@ -118,7 +118,7 @@ impl Part {
         }
     }
 
-    /// Whether a node below the end of a way is kept.
+    /// Whether a node below the end of a path is kept.
     pub(crate) const fn reaches(self, depth: u8, way: u32) -> bool {
         if depth > self.bits {
             way >> (depth - self.bits) == self.path
@@ -128,9 +128,9 @@ impl Part {
     }
 }
 
-/// The lowest bits of a number in reverse.
+/// Reverses the lowest bits of a number.
 pub(crate) const fn reversed(number: u32, bits: u8) -> u32 {
-    // No shift by 32 where there are none.
+    // A shift by 32 is avoided if there are no bits.
     if bits == 0 { 0 } else { number.reverse_bits() >> (u32::BITS - bits as u32) }
 }
 
@@ -138,7 +138,7 @@ pub(crate) const fn reversed(number: u32, bits: u8) -> u32 {
 mod tests {
     use super::*;
 
-    /// What is kept is what opens the entries of the class, no more and no less.
+    /// The kept nodes are those that open the entries of the class, no more and no less.
     #[test]
     fn a_part_is_what_opens_its_class() {
         const HEIGHT: u8 = 6;

@@ -1,4 +1,4 @@
-//! From entries to the nodes that they are in.
+//! The nodes in which the counted entries of a block count.
 
 use super::{
     bundle::{BundleKey, DEPTHS, bundles, depths, key, tag},
@@ -8,7 +8,7 @@ use super::{
 use crate::path::Path;
 use polytrie_amt::SLOTS;
 
-/// A bundle with kept nodes, and the entries below it that are counted.
+/// A bundle with kept nodes, and the counted entries below it.
 #[derive(Debug)]
 pub(super) struct Touched<'a> {
     path: &'a Path,
@@ -18,7 +18,7 @@ pub(super) struct Touched<'a> {
 }
 
 impl<'a> Touched<'a> {
-    /// Finds the bundles of a tree. The entries are sorted.
+    /// Finds the bundles of a tree. The entries must be sorted.
     pub(super) fn find(
         height: u8,
         path: &'a Path,
@@ -41,14 +41,14 @@ impl<'a> Touched<'a> {
         }
     }
 
-    /// The key of its row.
+    /// Returns the key of the bundle's row.
     pub(super) fn key(&self, height: u8) -> BundleKey {
         let way = self.entries[0].way >> (height - self.bundle * DEPTHS);
         key(height, self.path, self.bundle, way)
     }
 
-    /// Visits the kept nodes, a slot at a time, in the order of their tags: tag, depth, and what is counted in the
-    /// entries of the class.
+    /// Visits the kept nodes, one slot at a time, in the order of their tags: tag, depth, and the increments in the
+    /// node's entries.
     pub(super) fn nodes(
         &self,
         height: u8,

@@ -1,4 +1,4 @@
-//! A block, and the way back from it.
+//! The update of kept nodes by a block, and the undo of it.
 
 use super::{
     bundle::{BundleKey, Nodes},
@@ -12,13 +12,13 @@ use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use rayon::prelude::*;
 
-/// Bundles that one thread takes at a time: some ten thousand additions.
+/// Number of bundles that one thread takes at a time: some ten thousand additions.
 const PORTION: usize = 1024;
 
-/// A bundle's row; empty if there is none any more.
+/// A bundle's key and row; the row is empty if it is to be removed.
 type Row = (BundleKey, Vec<u8>);
 
-/// The rows of kept nodes that a block changes, as they are then.
+/// The changed rows of kept nodes, with their new content.
 #[derive(Debug, Default)]
 pub(crate) struct KeptRows(Vec<Vec<Row>>);
 
@@ -33,7 +33,7 @@ impl KeptRows {
     }
 }
 
-/// The nodes after the versions are counted, in the direction of the block or back.
+/// Computes the nodes after the increments, in the direction of the block or back.
 pub(crate) fn update(
     store: &dyn Read,
     setup: &Setup,
@@ -55,7 +55,7 @@ pub(crate) fn update(
     Ok(KeptRows(rows.collect::<Result<_, _>>()?))
 }
 
-/// What takes a block back, from its undo record. `store` is the one after the block.
+/// Computes the nodes before a block, given its undo record. `store` is the store after the block.
 pub(crate) fn take_back(
     store: &dyn Read,
     setup: &Setup,
@@ -91,7 +91,7 @@ fn count(
     let mut from = 0;
     let mut rows = Vec::with_capacity(portion.len());
     for (key, row, to) in old_rows {
-        // On the way to a shard there may be nothing that is kept.
+        // On the path to a shard a bundle may have no kept nodes.
         if to > from {
             rows.push((key, Nodes::read(&row)?.with(&sums[from..to])));
         }

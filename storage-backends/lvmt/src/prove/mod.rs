@@ -1,9 +1,9 @@
-//! Making proofs.
+//! The making of proofs.
 //!
-//! On request, nothing is maintained for them while blocks are executed. A tree below the root has few entries, and its
-//! nodes are summed up from the versions when they are asked for; of the root tree the nodes stay in memory and
-//! are brought up to date when they are used again. Where witnesses are kept, nodes are read, and only those of the
-//! share are there: keys of others are refused.
+//! For proofs on request, nothing is maintained while blocks are executed. A tree below the root has few entries, and
+//! its nodes are summed from the versions when they are needed. The nodes of the root tree stay in memory and are
+//! updated when they are used again. If witnesses are kept, nodes are read, and only those of the share are there:
+//! keys of other shares are refused.
 
 mod resolve;
 mod vector;
@@ -31,7 +31,7 @@ use polytrie_kv::Read;
 use polytrie_state::{Proof, StateError, hash_address, hash_slot};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
-/// What proofs are made from.
+/// The state and the tables from which proofs are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) store: &'a dyn Read,
@@ -56,7 +56,8 @@ pub(crate) fn prove(
     let mut prover = Prover { source, witness: Witness::default(), vectors: BTreeMap::new() };
     let account = hash_address(address);
     let key = Key::Account(account);
-    // Slots of another node's account are proven for the incarnation that it has, which that node shows.
+    // Slots of an account in another client's share are proven for its present incarnation, which the proof of the
+    // account shows.
     let other = source.other(&account).filter(|_| !slots.is_empty());
     let record = match other {
         None => prover.add(&key)?,
@@ -100,7 +101,7 @@ pub(crate) fn prove(
 }
 
 impl Source<'_> {
-    /// The share that a key is of, if that is kept elsewhere.
+    /// Returns the share of a key, if another client keeps it.
     fn other(&self, position: &B256) -> Option<Share> {
         let share = self.proofs.share()?;
         let own = share.of_key(self.setup.height(), position);
@@ -124,16 +125,16 @@ impl Source<'_> {
     }
 }
 
-/// A proof under way.
+/// A proof in progress.
 struct Prover<'a> {
     source: Source<'a>,
     witness: Witness,
-    /// The entries of the trees below the root that are opened.
+    /// The opened entries of the trees below the root.
     vectors: BTreeMap<Path, Vec<Entry>>,
 }
 
 impl Prover<'_> {
-    /// Adds what proves a key, present or absent, and returns its record.
+    /// Adds the proof of a key, present or absent, and returns its record.
     fn add(&mut self, key: &Key) -> Result<Option<KeyRecord>, StateError> {
         let height = self.source.setup.height();
         let position = key.position();
@@ -172,7 +173,7 @@ impl Prover<'_> {
         }
     }
 
-    /// Opens the entry of a key on a level; returns who has its slots.
+    /// Opens the entry of a key on a level; returns the owners of its slots.
     fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, KeyRecord)>, StateError> {
         let Source { store, setup, head, .. } = self.source;
         let height = setup.height();
@@ -265,7 +266,7 @@ pub(crate) fn show_tuples(
     Ok(())
 }
 
-/// The hash at a tuple's place, if it was not collected.
+/// Returns the hash of a tuple, if it was not collected.
 pub(crate) fn leaf_at(
     store: &dyn Read,
     at: &Position,

@@ -1,4 +1,4 @@
-//! From the short names in an entry's row to the keys.
+//! The resolution of short references in an entry's row to keys.
 
 use crate::{
     ACCOUNTS, ENTRIES, SLOTS,
@@ -12,7 +12,7 @@ use polytrie_kv::{KeyRange, Read, Table, prefix_end};
 use polytrie_state::{StateError, scan};
 use std::ops::ControlFlow;
 
-/// The keys that have the slots of an entry, in order, with their records.
+/// Returns the keys that have the slots of an entry, in order, with their records.
 pub(crate) fn owners(
     store: &dyn Read,
     height: u8,
@@ -23,7 +23,7 @@ pub(crate) fn owners(
     owners_in_row(store, height, level, entry, &row)
 }
 
-/// The owners of an entry, from its row.
+/// Returns the owners of an entry, given its row.
 pub(crate) fn owners_in_row(
     store: &dyn Read,
     height: u8,
@@ -60,7 +60,7 @@ pub(crate) fn owners_in_row(
     Ok(owners)
 }
 
-/// Visits the keys whose rows begin alike: nearly always one.
+/// Visits the keys whose row keys begin with `prefix`: nearly always one.
 fn candidates(
     store: &dyn Read,
     table: Table,
@@ -74,7 +74,7 @@ fn candidates(
     })
 }
 
-/// The accounts whose hashes begin alike.
+/// Returns the accounts whose hashes begin with `prefix`.
 fn accounts(store: &dyn Read, prefix: &[u8]) -> Result<Vec<B256>, StateError> {
     let mut found = Vec::new();
     candidates(store, ACCOUNTS, prefix, &mut |key, _| {

@@ -1,4 +1,4 @@
-//! The vectors that trees commit to, from the versions in the rows.
+//! The vectors that trees commit to, read from the versions in the rows.
 
 use super::{Source, resolve::owners_in_row};
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) fn no_tables() -> StateError {
     }
 }
 
-/// The entries of a tree below the root that are not zero.
+/// Reads the entries of a tree below the root that are not zero.
 pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<Entry>, StateError> {
     let mut entries: BTreeMap<u32, Versions> = BTreeMap::new();
     let from = path.below(height);

@@ -1,4 +1,4 @@
-//! Proofs made to deceive.
+//! Forged proofs.
 
 use super::{Chain, account, address, destroyed, setup};
 use crate::{
@@ -19,10 +19,10 @@ use std::collections::btree_map::Entry;
 
 pub(super) const HEIGHT: u8 = 4;
 
-/// A chain of a few hundred keys, each written several times.
+/// Builds a chain of a few hundred keys, each written several times.
 pub(super) fn chain() -> Chain {
     let mut chain = Chain::new(setup(HEIGHT, "attacks"));
-    // So many that entries of level 1 are full.
+    // There are so many accounts that entries of level 1 are full.
     chain.block((1_000..1_900).map(|n| account(n, n, &[])).collect());
     for round in 0..4u64 {
         chain.block((0..150).map(|n| account(n, 100 * round + n, &[(1, round + n + 1)])).collect());
@@ -31,7 +31,7 @@ pub(super) fn chain() -> Chain {
     chain
 }
 
-/// A proof taken apart, to be changed and put together again.
+/// A decoded proof, to be changed and encoded again.
 pub(super) struct Forgery<'a> {
     chain: &'a Chain,
     pub(super) proof: LvmtProof,
@@ -45,7 +45,7 @@ impl<'a> Forgery<'a> {
         Self { chain, proof, witness }
     }
 
-    /// The tree, entry and slot of the account that is proven.
+    /// Returns the tree, entry and slot of the proven account.
     fn owner(&mut self) -> (Path, u32, u8) {
         let position = hash_address(&self.proof.address);
         let mut found = None;
@@ -69,7 +69,7 @@ impl<'a> Forgery<'a> {
         &mut self.witness.trees.get_mut(path).unwrap().entries.get_mut(&index).unwrap().owners
     }
 
-    /// Gives the tuples that the witness names now honest paths.
+    /// Adds the honest Merkle paths of the tuples that the witness now names.
     fn show(&mut self) {
         let head = head(self.chain);
         show_tuples(&self.chain.store.snapshot(), &head, &mut self.witness).unwrap();
@@ -84,7 +84,7 @@ impl<'a> Forgery<'a> {
         });
     }
 
-    /// Both as it would arrive, and without the detour through bytes.
+    /// Verifies the proof twice: encoded, and without encoding. Both must agree.
     pub(super) fn verify(mut self) -> Result<Proven, ProofError> {
         let body = Body::read(&self.chain.layer.commitment()).unwrap();
         let direct = verify_witness(self.chain.setup.key(), &body, &self.proof, &self.witness);
@@ -136,7 +136,7 @@ fn an_old_value_with_its_old_tuple() {
     forgery.show();
     forgery.refused("not in the history");
 
-    // The version made to fit: then the opening does not hold.
+    // The version is changed to fit: then the opening does not hold.
     let mut forgery = Forgery::of(&chain, &chain.prove(7, &[]));
     let owner = forgery.owners(&path, index).get_mut(&slot).unwrap();
     (owner.at, owner.value) = (old.at, old.value);
@@ -152,7 +152,7 @@ fn an_old_tree_with_all_that_was_below_it() {
     let old = Forgery::of(&chain, &chain.prove(7, &[])).witness;
     chain.block(vec![account(7, 777, &[])]);
     let mut forgery = Forgery::of(&chain, &chain.prove(7, &[]));
-    // Everything below the root from before; only the root is of now.
+    // Everything below the root is old; only the root is new.
     for (path, tree) in old.trees {
         if path != Path::ROOT {
             forgery.witness.trees.insert(path, tree);
@@ -166,7 +166,7 @@ fn an_old_tree_with_all_that_was_below_it() {
 #[test]
 fn another_slot() {
     let chain = chain();
-    // An account that shares its entry with others.
+    // The account shares its entry with others.
     let honest = (0..150u64).find_map(|n| {
         let mut forgery = Forgery::of(&chain, &chain.prove(n, &[]));
         let (path, index, slot) = forgery.owner();
@@ -182,7 +182,7 @@ fn another_slot() {
     forgery.show();
     forgery.refused("not in the history");
 
-    // A slot that no key has, and the one reserved for none.
+    // The slots are one that no key has, and the reserved one.
     for wrong in [0, 6, 7] {
         let mut forgery = Forgery::of(&chain, &chain.prove(n, &[]));
         let owner = forgery.owners(&path, index).remove(&slot).unwrap();
@@ -191,7 +191,7 @@ fn another_slot() {
         forgery.refused("cannot be its own");
     }
 
-    // A key of another entry.
+    // The key belongs to another entry.
     let mut forgery = Forgery::of(&chain, &chain.prove(n, &[]));
     let stranger = (0..150)
         .map(|m| hash_address(&address(m)))
@@ -212,14 +212,14 @@ fn a_key_that_is_there_claimed_to_be_absent() {
     let found = forgery.verify().unwrap_err().to_string();
     assert!(found.contains("not shown who has") || found.contains("not opened"), "{found}");
 
-    // A version made zero, as if the slot were free.
+    // A version is set to zero, as if the slot were free.
     let mut forgery = Forgery::of(&chain, &chain.prove(7, &[]));
     forgery.owners(&path, index).clear();
     forgery.versions(&path, index)[1..].fill(0);
     forgery.proof.account = None;
     forgery.show();
     let found = forgery.verify().unwrap_err().to_string();
-    // Where the key lies deeper, the owners above it are missing, too.
+    // If the key lies deeper, the owners above it are missing, too.
     assert!(found.contains("an opening") || found.contains("not shown who has"), "{found}");
 }
 
@@ -259,7 +259,7 @@ fn another_root() {
     chain.block(vec![account(7, 777, &[])]);
     assert!(chain.verify(&proof).is_err(), "a proof of the block before");
     let new = chain.layer.commitment();
-    // The digest that is trusted, with another body.
+    // The trusted digest comes with another body.
     let mixed = Commitment::own(new.digest(), old.body().clone());
     let found = crate::verify(chain.setup.key(), &mixed, &proof).unwrap_err();
     assert!(found.to_string().contains("digest"), "{found}");
@@ -277,7 +277,7 @@ fn another_root() {
 fn another_question() {
     let chain = chain();
     let number = |n: u64| U256::from(n);
-    // Slot 1 is there, 2 and 3 are not.
+    // Slot 1 is set, 2 and 3 are not.
     let honest = chain.prove(7, &[1, 2, 3]);
     let claimed = |slot: u64| ClaimedSlot { key: number(slot), value: U256::ZERO };
     let forge = |change: &dyn Fn(&mut LvmtProof)| {
@@ -285,7 +285,7 @@ fn another_question() {
         change(&mut forgery.proof);
         forgery
     };
-    // An answer taken away, each in turn, and all.
+    // Each answer is removed in sequence, then all of them.
     for slot in 0..3 {
         forge(&|proof| {
             proof.slots.remove(slot);
@@ -293,19 +293,19 @@ fn another_question() {
         .refused("nothing claimed needs");
     }
     forge(&|proof| proof.slots.clear()).refused("nothing claimed needs");
-    // An answer to a question that was not asked, instead of one that was, or beside them.
+    // An answer to another question replaces a requested one, or is added.
     for slot in [4u64, 5, 6, 1_000] {
         assert!(forge(&|proof| proof.slots[1] = claimed(slot)).verify().is_err());
         assert!(forge(&|proof| proof.slots.push(claimed(slot))).verify().is_err());
     }
-    // Another answer to the same question.
+    // The same question gets another answer.
     forge(&|proof| proof.slots[0].value += number(1)).refused("not as claimed");
     forge(&|proof| proof.slots[1].value = number(1)).refused("not as claimed");
-    // Another account, present and absent.
+    // The proof claims another account, present and absent.
     for n in [8, 1_000, 5_000] {
         assert!(forge(&|proof| proof.address = address(n)).verify().is_err());
     }
-    // The account said to be gone, and with it its slots.
+    // The account is claimed to be absent, and its slots with it.
     let gone = |proof: &mut LvmtProof| {
         proof.account = None;
         proof.slots = vec![claimed(1), claimed(2), claimed(3)];
@@ -318,7 +318,7 @@ fn another_question() {
     );
     forge(&|proof| proof.slots.push(claimed(2))).verify().unwrap();
 
-    // More shown than asked for.
+    // The proof shows more than was requested.
     let more = Forgery::of(&chain, &chain.prove(8, &[])).witness;
     let mut forgery = Forgery::of(&chain, &honest);
     for (path, tree) in more.trees {
@@ -353,7 +353,7 @@ fn points_off_the_curve_and_versions_too_large() {
     let basis = compress(&forgery.witness.trees[&path].entries[&index].opening.basis);
     let mut bytes = forgery.proof.witness.to_vec();
     let at = bytes.windows(32).position(|window| window == basis).unwrap();
-    // About half of all numbers are no x of a point.
+    // About half of all numbers are not the x of a point.
     let off = (0..=255u8).find(|byte| {
         let mut point = basis;
         point[31] = *byte;
@@ -374,7 +374,7 @@ fn storage_of_an_earlier_life() {
     chain.block(vec![account(3, 5, &[(9, 9)])]);
     let proven = chain.verify(&chain.prove(3, &[1, 9])).unwrap();
     assert_eq!(proven.state.slots, [(U256::from(1), U256::ZERO), (U256::from(9), U256::from(9))]);
-    // The old incarnation named in the claim.
+    // The claim names the old incarnation.
     let mut forgery = Forgery::of(&chain, &chain.prove(3, &[1]));
     forgery.claim(5);
     forgery.refused("not as claimed");

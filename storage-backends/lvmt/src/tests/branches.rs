@@ -1,12 +1,12 @@
-//! Proofs while the head is about to move.
+//! Proofs while a change of the head is finished and not accepted.
 
 use super::{Chain, account, address, setup};
 use crate::{Proofs, verify};
 use polytrie_state::StateLayer;
 use std::{mem, sync::Arc};
 
-/// A block, or the way back from one, is finished, and perhaps written, and not accepted: a proof is one of the head, at
-/// once. On another branch the same keys have the same versions, and there are as many epochs.
+/// A block or an undo is finished, and perhaps written, and not accepted: a proof must still be one of the head. On
+/// another branch the same keys have the same versions, and there are as many epochs.
 #[test]
 fn a_proof_is_of_the_head_whatever_is_written() {
     for proofs in [Proofs::OnRequest, Proofs::Full] {
@@ -26,7 +26,7 @@ fn a_proof_is_of_the_head_whatever_is_written() {
             }
             outcome.accept().unwrap();
 
-            // The first of them is given up.
+            // The first outcome of each pair is discarded.
             for write in [false, true] {
                 let new = account(90 + round, 1, &[]);
                 let mut outcome = chain.finish(vec![account(1, 20 + round, &[(1, 7)]), new]);
@@ -45,13 +45,13 @@ fn a_proof_is_of_the_head_whatever_is_written() {
     }
 }
 
-/// That of the account that all blocks change.
+/// Returns the proven balance of the account that all blocks change.
 fn proven_balance(chain: &Chain) -> u64 {
     chain.assert_clean();
     chain.verify(&chain.prove(1, &[1])).unwrap().state.balance.to()
 }
 
-/// A fork begins with the head that is in memory, and what it sums up for a proof is there for the next one.
+/// A fork begins with the head in memory, and nodes that it sums for a proof are there for the next one.
 #[test]
 fn forks_share_what_is_in_memory() {
     let mut chain = Chain::new(setup(4, "forks"));

@@ -1,4 +1,4 @@
-//! Garbage collection.
+//! Tests of garbage collection.
 
 use super::{Chain, account, destroyed, setup};
 use crate::{LEAVES, Proofs};
@@ -28,7 +28,7 @@ fn proofs_hold_after_collecting_and_after_undoing() {
     chain.assert_clean();
     chain.check_proofs(0..70);
 
-    // Again, nothing is left to collect.
+    // A second collection finds nothing.
     let rows = entries(&chain.store, LEAVES, KeyRange::ALL);
     let again = chain.layer.prune(&kept).unwrap();
     assert_eq!((again.needed, again.bytes_before), (collected.needed, collected.bytes_after));

@@ -1,4 +1,4 @@
-//! The layer with trees of other heights.
+//! Tests of the layer with trees of other heights.
 
 use super::{Chain, account, setup};
 

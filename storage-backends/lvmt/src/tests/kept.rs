@@ -1,4 +1,4 @@
-//! Witnesses that are kept: with every block and every way back, for all keys or a share of them.
+//! Tests of kept witnesses: with every block and every undo, for all keys or a share of them.
 
 use super::{Chain, account, address, destroyed, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, WITNESSES, verify::join};
@@ -7,7 +7,7 @@ use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
 use polytrie_state::{AccountChange, Proof, Prove, Prune, StateError, StateLayer};
 
-/// Blocks after which keys lie on several levels, some written often, some gone.
+/// Returns blocks after which keys lie on several levels, some of them written often, and some removed.
 fn blocks() -> Vec<Vec<AccountChange>> {
     let mut blocks = vec![(0..200).map(|n| account(n, n, &[(1, 1 + n), (7, 7)])).collect()];
     for round in 1..7u64 {
@@ -55,7 +55,7 @@ fn kept_nodes_are_those_of_the_versions_forward_and_back() {
         let more = kept.len() - none.len();
         assert!(more <= 8, "what takes a block back knows the share, and none of its nodes");
     }
-    // A proof from kept nodes is the one that is summed up.
+    // A proof from kept nodes equals one whose nodes are summed.
     for n in (0..310).step_by(7) {
         assert_eq!(chains[0].prove(n, &[1, 7, 9]), on_request.prove(n, &[1, 7, 9]));
     }
@@ -120,7 +120,7 @@ fn shards_prove_every_key_together() {
     assert!(apart > 300, "{apart}");
 }
 
-/// Parts say what they show, and are held against the commitment as all else.
+/// Parts name what they show, and are checked against the commitment like all other fields.
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
     let setup = setup(4, "parts");
@@ -159,7 +159,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     let (other, of_other, _) = ask(vec![account(3, 3, &[])], 2);
     refused(&[&whole, &of_other], "another account");
     refused(&[&other, &part], "another account");
-    // The proof of a part that claims to be all of it.
+    // A part claims to be the whole proof.
     let changed = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut proof = joined.clone();
         change(&mut proof.proof);
@@ -178,7 +178,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     for forged in &forged {
         assert!(verify(forged).is_err(), "{}", forged.proof);
     }
-    // The storage of an account that was destroyed is shown for an incarnation that it no longer has.
+    // The storage of a destroyed account is shown for an incarnation that it no longer has.
     ask(vec![destroyed(1)], 2);
     let (again, _, commitment) = ask(both(), 1);
     let old = join(&[again.clone(), part.clone()]).unwrap_err();
@@ -207,7 +207,7 @@ fn what_is_kept_belongs_to_the_state() {
             let kept = if made.are_kept() { made } else { asked };
             assert!(text.contains(&format!("`{kept}`")), "{text}");
         }
-        // Nothing is kept of an empty state.
+        // No nodes are kept for an empty state.
         chain.undo();
         assert_eq!(rows(&chain), Rows::new());
         for asked in &all {
@@ -236,7 +236,7 @@ fn proofs_hold_after_collecting() {
     chain.check_proofs(0..20);
 }
 
-/// Nothing is proven with a node that is damaged.
+/// A damaged node never leads to a proof that verifies wrongly.
 #[test]
 fn a_damaged_node_is_no_proof() {
     let mut chain = Chain::with(setup(4, "damage"), Proofs::Full);

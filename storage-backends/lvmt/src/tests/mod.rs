@@ -1,4 +1,4 @@
-//! Tests that need to look inside: forged proofs, garbage collection, other heights, other setups.
+//! Tests of internals: forged proofs, garbage collection, other heights, other setups.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacks;
@@ -24,7 +24,7 @@ pub(super) fn setup(height: u8, seed: &str) -> Arc<Setup> {
     Arc::new(Setup::derive(&powers, true, &mut |_| {}))
 }
 
-/// A layer in memory, and what it takes to undo its blocks.
+/// A layer in memory, with the undo records of its blocks.
 pub(super) struct Chain {
     pub(super) store: Store,
     pub(super) setup: Arc<Setup>,
@@ -44,7 +44,7 @@ impl Chain {
         Self { store, setup, layer, undo: Vec::new() }
     }
 
-    /// A block that is finished, and neither written nor accepted.
+    /// Finishes a block, without writing or accepting it.
     pub(super) fn finish(&self, accounts: Vec<AccountChange>) -> Outcome {
         let parent = BlockRef { number: self.undo.len() as u64, ..BLOCK };
         let mut session = Session::begin(&*self.layer, parent).unwrap();
@@ -72,7 +72,7 @@ impl Chain {
         verify(self.setup.key(), &self.layer.commitment(), proof)
     }
 
-    /// Every one of these accounts is proven to be what it is.
+    /// Checks that the proofs of these accounts agree with a reader.
     pub(super) fn check_proofs(&self, accounts: std::ops::Range<u64>) {
         let reader = self.layer.reader().unwrap();
         for n in accounts {
@@ -98,7 +98,7 @@ pub(super) fn address(n: u64) -> Address {
     Address::left_padding_from(&n.to_be_bytes())
 }
 
-/// An account with this balance, and these slots written.
+/// Returns the change to an account with this balance and these slots.
 pub(super) fn account(n: u64, balance: u64, slots: &[(u64, u64)]) -> AccountChange {
     let number = |n: u64| U256::from(n);
     AccountChange {
@@ -110,7 +110,7 @@ pub(super) fn account(n: u64, balance: u64, slots: &[(u64, u64)]) -> AccountChan
     }
 }
 
-/// The account is destroyed.
+/// Returns the destruction of an account.
 pub(super) fn destroyed(n: u64) -> AccountChange {
     AccountChange { account: None, wiped: true, ..account(n, 0, &[]) }
 }

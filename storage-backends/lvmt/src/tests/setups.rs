@@ -1,4 +1,4 @@
-//! Setups that do not fit, and options.
+//! Tests of setups that do not fit, and of options.
 
 use super::{Chain, account, address, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, verify};

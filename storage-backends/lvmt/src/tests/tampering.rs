@@ -1,7 +1,7 @@
-//! Each field of a witness, changed by itself.
+//! Changes each field of a witness by itself.
 //!
-//! The suite of all layers changes the bytes of a proof. Here a witness is one string of them, and with most of its bytes
-//! changed it does not decode; so it is taken apart, changed, and put together again.
+//! The suite of all layers changes the bytes of a proof. Here a witness is one string of bytes, and with most of them
+//! changed it does not decode. So the witness is decoded, changed, and encoded again.
 
 use super::attacks::{Forgery, HEIGHT, chain};
 use crate::{
@@ -14,10 +14,11 @@ use alloy_primitives::{B256, U256};
 use polytrie_amt::{G1Affine, SLOTS};
 use std::collections::BTreeMap;
 
-/// What is changed, and how.
+/// A description of a change, and the change.
 type Change = (&'static str, Box<dyn Fn(&mut Forgery<'_>)>);
 
-/// Proofs of an account with slots that are there and are not, of one that is gone, and of one that never was.
+/// The proofs are of an account with slots that are set and not set, of a removed account, and of one that never
+/// existed.
 #[test]
 fn no_field_of_a_proof_can_be_another() {
     let chain = chain();
@@ -50,7 +51,7 @@ impl Changes {
         self.0.push((what, Box::new(change)));
     }
 
-    /// Which questions are answered `another_question` changes, in `attacks.rs`.
+    /// Changes the claimed values. `another_question` in `attacks.rs` changes which questions are answered.
     fn of_claims(&mut self, forgery: &Forgery<'_>) {
         if forgery.proof.account.is_none() {
             self.add("that there is no account", |forgery| forgery.claim(0));
@@ -186,12 +187,12 @@ fn next_leaf(at: &mut Position) {
     at.leaf ^= 1;
 }
 
-/// Another point of the curve.
+/// Replaces a point by another point of the curve.
 fn exchange(point: &mut G1Affine, points: [G1Affine; 2]) {
     *point = if *point == points[0] { points[1] } else { points[0] };
 }
 
-/// Puts under another key what is under this one.
+/// Moves the value of one key to another key.
 fn rename<K: Ord, V>(map: &mut BTreeMap<K, V>, from: K, to: K) {
     let value = map.remove(&from).unwrap();
     map.insert(to, value);

@@ -1,4 +1,4 @@
-//! Where the crate's files are, and how they are opened.
+//! The place of the crate's files, and the opening of them.
 
 use crate::{NAME, NomtOptions, tree::Db};
 use nomt::{IoUringPermission, Options, check_iou_permissions};
@@ -17,18 +17,18 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How long to wait for the lock of a database that was just closed: threads of it hold it a moment longer.
+/// Time to wait for the lock of a database that was just closed: its threads hold the lock a moment longer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How the crate's message begins where it cannot have the lock.
+/// The beginning of the crate's message if it cannot get the lock.
 const LOCKED: &str = "Failed to lock directory";
-/// Threads that it starts beside those that compute the trie, twice; more or less.
+/// Number of threads that the crate starts beside two for each thread that computes the trie; approximate.
 const THREADS: usize = 8;
 
 /// The directory of the crate's files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) options: NomtOptions,
-    /// Used where no directory was named; made when it is needed.
+    /// The directory that is used if none was named; created when it is needed.
     temporary: OnceLock<TempDir>,
 }
 
@@ -37,18 +37,18 @@ impl Files {
         Self { options, temporary: OnceLock::new() }
     }
 
-    /// Whether they outlive the layer.
+    /// Whether the files outlive the layer.
     pub(super) const fn are_kept(&self) -> bool {
         self.options.dir.is_some()
     }
 
-    /// Where they are, if they are there.
+    /// Returns the path of the files; `None` if they were not created yet.
     pub(super) fn path(&self) -> Option<PathBuf> {
         let dir = self.options.dir.clone();
         dir.or_else(|| self.temporary.get().map(|dir| dir.path().join(NAME)))
     }
 
-    /// Opens what is there, or makes it.
+    /// Opens the database, or creates it.
     pub(super) fn open(&self) -> Result<Db, StateError> {
         let dir = self.dir()?;
         if !dir.exists() {
@@ -57,7 +57,7 @@ impl Files {
         self.open_in(&dir)
     }
 
-    /// Opens an empty database in the place of what is there, which must be closed.
+    /// Opens an empty database in the place of the present one, which must be closed.
     pub(super) fn open_anew(&self) -> Result<Db, StateError> {
         let dir = self.dir()?;
         self.take_away(&dir)?;
@@ -65,7 +65,7 @@ impl Files {
         self.open_in(&dir)
     }
 
-    /// Gives the hash table so many buckets; the database must be closed.
+    /// Grows the hash table to `buckets` buckets; the database must be closed.
     pub(super) fn grow(&self, buckets: u32) -> Result<(), StateError> {
         let dir = self.dir()?;
         let mut options = self.options_in(&dir);
@@ -73,7 +73,7 @@ impl Files {
         patiently(&dir, "grow the hash table in", || nomt::grow_hashtable(&options))
     }
 
-    /// Removes a database, whole or not at all: what a crash left of one would be opened as if it were all.
+    /// Removes a database, whole or not at all: a part that a crash left would be opened as if it were complete.
     fn take_away(&self, dir: &Path) -> Result<(), StateError> {
         if !self.are_kept() || !dir.exists() {
             return Ok(remove_dir(dir)?);
@@ -87,7 +87,7 @@ impl Files {
         Ok(remove_dir(&old)?)
     }
 
-    /// Makes an empty database, whole or not at all.
+    /// Creates an empty database, whole or not at all.
     fn make(&self, dir: &Path) -> Result<(), StateError> {
         let io = |action, error| StateError::Store(KvError::io(action, dir, error));
         match check_iou_permissions() {
@@ -98,12 +98,12 @@ impl Files {
             }
         }
         if !self.are_kept() {
-            // What is opened is made.
+            // Opening creates the database.
             return Ok(());
         }
         let parent = dir.parent().unwrap_or(dir);
         create_dir(parent).map_err(|error| io("create", error))?;
-        // A crash may have come before it was gone.
+        // A crash may have come before the old database was removed.
         remove_dir(&old(dir))?;
         let unfinished = dir.with_extension("new");
         remove_dir(&unfinished)?;
@@ -114,19 +114,19 @@ impl Files {
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db, StateError> {
-        // It panics where it cannot start them.
+        // The crate panics if it cannot start its threads.
         expect_threads(THREADS + 2 * self.options.threads)?;
         patiently(dir, "open", || Db::open(self.options_in(dir)))
     }
 
     fn options_in(&self, dir: &Path) -> Options {
-        // Of pages and of leaves.
+        // Half of the bytes are for pages, and half for leaves.
         let half_mib = (self.options.cache_bytes >> 21).max(1);
         let mut options = Options::new();
         options.path(dir);
         options.commit_concurrency(self.options.threads.max(1));
         options.io_workers(1);
-        // A session that reads ahead may not be dropped: a thread of the crate panics then.
+        // A session that reads ahead must not be dropped, because a thread of the crate panics then.
         options.warm_up(false);
         options.hashtable_buckets(self.options.buckets.max(1));
         options.preallocate_ht(false);
@@ -143,14 +143,14 @@ impl Files {
             let within = &self.options.temporary;
             let made = tempfile::Builder::new().prefix("polytrie-nomt-").tempdir_in(within);
             let made = made.map_err(|error| KvError::io("create", within, error))?;
-            // Another thread may have been quicker; then this one goes.
+            // Another thread may have been faster; then this directory is removed.
             let _ = self.temporary.set(made);
         }
         Ok(self.path().unwrap_or_default())
     }
 }
 
-/// Does something with the crate's files that takes their lock.
+/// Runs an action on the crate's files that takes their lock, and waits for the lock.
 fn patiently<T, E: Display>(
     dir: &Path,
     action: &'static str,
@@ -173,7 +173,7 @@ fn patiently<T, E: Display>(
     }
 }
 
-/// Does something with the crate, whose threads hand their panics on: what it says of a failure.
+/// Runs an action of the crate, whose threads pass their panics on; returns the crate's message of a failure.
 pub(super) fn reported<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match caught(work) {
         Ok(done) => done.map_err(|error| format!("{error:#}")),
@@ -181,7 +181,8 @@ pub(super) fn reported<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Re
     }
 }
 
-/// What the crate says of a failure, as an error. Its text has the number of the system's error, if there was one.
+/// Converts the crate's message of a failure to an error. The text holds the number of the system's error, if there
+/// was one.
 pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateError {
     if let Some(error) = KvError::of_text(action, dir, &said) {
         return StateError::Store(error);
@@ -193,7 +194,7 @@ pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateEr
     StateError::Store(KvError::Engine { engine: NAME, action, reason })
 }
 
-/// What a database is called that is to go.
+/// Returns the name of a database that is being removed.
 fn old(dir: &Path) -> PathBuf {
     dir.with_extension("old")
 }

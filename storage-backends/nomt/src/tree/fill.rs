@@ -1,4 +1,4 @@
-//! The trie of all flat rows, made from nothing: for a genesis, and where the files are lost.
+//! The building of the trie from all flat rows: for a genesis, and if the files are lost.
 
 use super::{State, Tree};
 use crate::{ACCOUNTS, FLAT, SLOTS};
@@ -11,13 +11,13 @@ use polytrie_state::{
 };
 use std::{mem, ops::ControlFlow, sync::Arc};
 
-/// Keys of one commit.
+/// Number of keys of one commit.
 const CHUNK: usize = 1 << 15;
 
 impl Tree {
-    /// Makes it anew from flat rows, or empty. Returns the root.
+    /// Builds the trie from flat rows, or an empty one. Returns the root.
     pub(super) fn make(&self, state: &mut State, rows: Option<&Store>) -> Result<B256, StateError> {
-        // Closed before its files go.
+        // The database is closed before its files are removed.
         state.close();
         state.db = Some(Arc::new(self.files.open_anew()?));
         let Some(rows) = rows else { return Ok(state.root()) };

@@ -1,14 +1,15 @@
 //! The crate's database, and the steps that it does not have yet.
 //!
 //! ```text
-//! finish   session on what waits ──► overlay: root and changed pages, in memory
+//! finish   session on the waiting steps ──► overlay: root and changed pages, in memory
 //! accept   waiting: … │ overlay of the step, and its changes
-//!          enough waits ──► what is durable of it in the chain's store is one commit; overlays above are computed again
-//! open     root of the database ──► what it lacks by the trail, in one commit; or, not on the trail, filled anew
+//!          enough waits ──► the steps that are durable in the chain's store are one commit; later overlays are computed again
+//! open     root of the database ──► the steps that it lacks by the trail, in one commit; or, not on the trail, filled anew
 //! ```
 //!
-//! A fork goes on with overlays of its own, on the same database. Nothing is committed while there is one, as that would
-//! change what is below it; so where much waits for forks, they are to end before there is another one.
+//! A fork continues with its own overlays, on the same database. Nothing is committed while there is a fork, as that
+//! would change the database below it. So if many steps wait because of forks, these must end before another fork is
+//! made.
 
 mod files;
 mod fill;
@@ -32,16 +33,16 @@ use std::{
 
 /// The crate's database. Blake3 hashes its nodes and values.
 pub(crate) type Db = Nomt<Blake3Hasher>;
-/// Reads of the database with what waits, and the next step on it.
+/// A session of reads over the database and the waiting steps, which computes the next step.
 pub(crate) type Session = nomt::Session<Blake3Hasher>;
 
 /// Bytes of changed pages that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 8 << 10;
 
-/// What a step amounts to in the trie.
+/// The result of a step in the trie.
 #[derive(Clone)]
 pub struct Computed {
-    /// The root after it.
+    /// The root after the step.
     digest: B256,
     changes: Arc<Changes>,
     overlay: Arc<Overlay>,
@@ -54,7 +55,8 @@ impl Debug for Computed {
 }
 
 impl Computed {
-    /// It waits as this step, with this batch of the chain's store.
+    /// Returns the entry for the queue of waiting steps, given the number of the step and of its batch in the chain's
+    /// store.
     fn waits(self, step: u64, batch: u64) -> Waits<Self> {
         Waits { step, batch, keys: self.changes.len(), work: self }
     }
@@ -63,24 +65,24 @@ impl Computed {
 /// The trie.
 pub struct Tree {
     files: Arc<Files>,
-    /// Whether what is durable in the chain's store is committed here.
+    /// Whether steps that are durable in the chain's store are committed here.
     follows: bool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Once it was asked for.
+    /// The database, once it was needed.
     db: Option<Arc<Db>>,
     waiting: Waiting<Computed>,
-    /// The last step that is committed.
+    /// Number of the last committed step.
     done: u64,
-    /// Shared with the forks there are.
+    /// A token that is shared with all existing forks.
     forks: Arc<()>,
 }
 
 impl State {
-    /// The root of the database.
+    /// Returns the root of the database.
     fn root(&self) -> B256 {
         self.db.as_ref().map_or(B256::ZERO, |db| B256::new(db.root().into_inner()))
     }
@@ -89,7 +91,7 @@ impl State {
         Arc::strong_count(&self.forks) > 1
     }
 
-    /// Forgets all of it. What waits goes first, as it is on the database.
+    /// Closes the database. The waiting steps are dropped first, since they refer to it.
     fn close(&mut self) {
         self.waiting = Waiting::default();
         (self.db, self.done) = (None, 0);
@@ -135,7 +137,7 @@ impl Foreign for Tree {
     }
 
     fn clear(&self, _: &B256) -> Result<(), StateError> {
-        // The files go when others are made in their place.
+        // The files are removed when others are created in their place.
         self.state.lock().close();
         Ok(())
     }
@@ -178,7 +180,7 @@ impl Foreign for Tree {
     fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self, StateError> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store).map(drop)?;
-        // Else forks that come one after the other, and are there whenever a step is, would have all steps wait.
+        // Otherwise short-lived forks, of which one always exists when a step comes, would keep all steps waiting.
         self.commit_due(&mut state, store)?;
         if self.follows && state.has_forks() && state.waiting.is_full(usize::MAX) {
             let reason = format!(
@@ -232,14 +234,14 @@ impl Foreign for Tree {
 }
 
 impl Tree {
-    /// A session on the state at the end of the trail.
+    /// Begins a session on the state at the end of the trail.
     fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session, StateError> {
         let mut state = self.state.lock();
         let db = self.opened(&mut state, trail, store)?;
         begin(&db, &state.waiting)
     }
 
-    /// The database, level with the end of the trail but for what waits.
+    /// Returns the database, level with the end of the trail except for waiting steps.
     fn opened(
         &self,
         state: &mut State,
@@ -248,7 +250,7 @@ impl Tree {
     ) -> Result<Arc<Db>, StateError> {
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
-            // The next call is to find the same error.
+            // The next call should find the same error.
             self.catch_up(state, trail, store).inspect_err(|_| state.close())?;
             state.done = trail.last();
         }
@@ -267,7 +269,7 @@ impl Tree {
             Some(lacking) => {
                 let changes = current(&FLAT, store, &touched(lacking))?;
                 if self.follows {
-                    // What is found when a store is opened is durable.
+                    // The content of a store at opening is durable.
                     self.write(state, changes)?;
                     return expect(state.root(), trail);
                 }
@@ -285,26 +287,26 @@ impl Tree {
                 if self.files.are_kept() && !found.is_zero() {
                     tracing::warn!("the files of nomt are not of this state: they are made anew");
                 }
-                // Rows at the root of nothing are what a load left that was stopped: they say nothing.
+                // Rows at the empty root were left by an interrupted load, and are ignored.
                 let rows = (!trail.mark().is_zero()).then_some(store);
                 expect(self.make(state, rows)?, trail)
             }
         }
     }
 
-    /// Commits the steps that are due, if nothing is in the way.
+    /// Commits the steps that are due, if no fork prevents it.
     fn commit_due(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
         if !self.follows || state.has_forks() {
             return Ok(());
         }
         let keys = self.files.options.cache_bytes / BYTES_A_KEY;
-        // A way back is a step like any other: there is no need for the newest ones.
+        // An undo is a step like any other, so the newest steps need not wait.
         let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
         let count = state.waiting.due(store, limits)?;
         self.commit(state, count)
     }
 
-    /// Commits the first steps that wait as one, and computes the others again.
+    /// Commits the first `count` waiting steps as one, and computes the others again.
     fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
         if count == 0 {
             return Ok(());
@@ -314,7 +316,7 @@ impl Tree {
             done = step;
             changes.extend(Arc::unwrap_or_clone(work.changes));
         }
-        // Their overlays go before what is below them changes.
+        // The overlays of the other steps are dropped before the database below them changes.
         let again = |Waits { step, batch, work, .. }: Waits<Computed>| (step, batch, work.changes);
         let rest: Vec<_> = state.waiting.take(usize::MAX).into_iter().map(again).collect();
         self.write(state, changes)?;
@@ -327,7 +329,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Commits changes to the database; there must be no overlay on it.
+    /// Commits changes to the database; no overlay may exist on it.
     fn write(&self, state: &mut State, changes: Changes) -> Result<(), StateError> {
         self.make_room(state, changes.len())?;
         let Some(db) = state.db.as_deref().filter(|_| !changes.is_empty()) else { return Ok(()) };
@@ -336,13 +338,13 @@ impl Tree {
         committed.map_err(|said| failure(&self.files.path().unwrap_or_default(), "write to", said))
     }
 
-    /// Grows the hash table if so many new keys may fill it too far.
+    /// Grows the hash table if `keys` new keys might fill it too far.
     fn make_room(&self, state: &mut State, keys: usize) -> Result<(), StateError> {
         let Some(db) = &state.db else { return Ok(()) };
         let table = db.hash_table_utilization();
-        // A page is kept only where it has 20 keys.
+        // A page is only stored if it has 20 keys.
         let is_roomy = (table.occupied + keys / 4) * 5 < table.capacity * 3;
-        // Where another thread is about to begin a session, it grows another time.
+        // If another thread is about to begin a session, the table grows another time.
         if is_roomy || Arc::strong_count(db) > 1 {
             return Ok(());
         }
@@ -354,7 +356,7 @@ impl Tree {
     }
 }
 
-/// All that some steps touched.
+/// Returns all keys that some steps touched.
 fn touched(lacking: Vec<Lacking<B256, Touched>>) -> Touched {
     let mut touched = Touched::new();
     for (account, slots) in lacking.into_iter().flat_map(|next| next.step) {
@@ -363,12 +365,12 @@ fn touched(lacking: Vec<Lacking<B256, Touched>>) -> Touched {
     touched
 }
 
-/// The root of the state that a session is on.
+/// Returns the root of the state that a session is on.
 fn root_of(session: &Session) -> B256 {
     B256::new(session.prev_root().into_inner())
 }
 
-/// What a step amounts to on the state of a session.
+/// Computes the step of changes on the state of a session.
 fn compute(session: Session, changes: Changes) -> Result<Computed, StateError> {
     let actuals = written(changes.clone());
     let overlay = run("compute the root", || session.finish(actuals))?.into_overlay();
@@ -380,7 +382,7 @@ fn written(changes: Changes) -> Vec<(KeyPath, KeyReadWrite)> {
     changes.into_iter().map(|(key, value)| (key, KeyReadWrite::Write(value))).collect()
 }
 
-/// Has the crate read something.
+/// Runs a read of the crate.
 pub(crate) fn run<T, E: Display>(
     action: &'static str,
     work: impl FnOnce() -> Result<T, E>,
@@ -397,7 +399,7 @@ fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
     Ok(db.begin_session(params))
 }
 
-/// The trie of the flat rows must have the root that the chain's store knows.
+/// Checks that the trie of the flat rows has the root that the chain's store has for it.
 fn expect(found: B256, trail: &Trail<B256>) -> Result<(), StateError> {
     let expected = trail.mark();
     if found == expected {

@@ -1,4 +1,4 @@
-//! Looking for damage: the rows against the root, and the crate's pages and values against the rows.
+//! The search for damage: the rows are compared with the root, and the crate's pages and values with the rows.
 
 use super::{Session, Tree};
 use crate::{ACCOUNTS, FLAT, SLOTS, proof::holds, root::Root};
@@ -13,7 +13,7 @@ use polytrie_state::{
 use std::ops::ControlFlow;
 
 impl Tree {
-    /// Computes the root from the rows, without the crate's trie, and asks that for each of them.
+    /// Computes the root from the rows, without the crate's trie, and looks up each row in the crate's trie.
     pub(super) fn scrubbed(
         &self,
         trail: &Trail<B256>,
@@ -35,7 +35,7 @@ impl Tree {
     }
 }
 
-/// Every row is in the crate's trie and among its values.
+/// Checks that every row is in the crate's trie and among its values.
 fn rows_are_there(
     store: &Store,
     session: &Session,

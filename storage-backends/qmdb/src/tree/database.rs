@@ -1,5 +1,5 @@
-//! The crate's database in a thread of its own, as it is written for a runtime of its own: callers hand work to the thread and
-//! wait until it is done.
+//! The crate's database in a separate thread, because it is written for its own runtime: callers send work to the
+//! thread and wait until it is done.
 
 use super::failure::{damaged, failed};
 use crate::{NAME, QmdbOptions, mark::Log};
@@ -38,46 +38,46 @@ use std::{
     sync::{Arc, mpsc},
 };
 
-/// Bytes of a piece of the bitmap that says which operations are active: as many as a digest.
+/// Bytes of a piece of the bitmap of active operations: as many as a digest.
 pub(crate) const CHUNK: usize = 32;
-/// Bytes of a flat row at most.
+/// Largest number of bytes of a flat row.
 pub(crate) const VALUE: usize = 73;
-/// Bytes of a page of its files.
+/// Bytes of a page of the crate's files.
 const PAGE: u32 = BLOB_PAGE_SIZE;
-/// Pages that are cached at least.
+/// Smallest number of cached pages.
 const PAGES: usize = 16;
-/// Bytes gathered for a file before they are written, or read from it in a row.
+/// Bytes gathered for a file before they are written, or read from it in sequence.
 const BUFFER: NonZeroUsize = NZUsize!(1 << 20);
-/// Bytes of an operation's key, and of what finds it, in the cache that there is while the index is made.
+/// Bytes of an operation's key, with the bytes that find it, in the cache that exists while the index is built.
 const INDEXED: usize = 48;
-/// Threads for what blocks, such as files.
+/// Number of threads for blocking work, such as files.
 const BLOCKING: usize = 4;
-/// Threads beside those and beside those that hash: that of the database, and two of the runtime.
+/// Number of further threads, beside those and the hashing ones: the thread of the database, and two of the runtime.
 const THREADS: usize = 3;
 
-/// Keys as the crate has them.
+/// The crate's type of keys.
 pub(crate) type DbKey = FixedBytes<32>;
-/// Values as the crate has them.
+/// The crate's type of values.
 pub(crate) type DbValue = VariableEncoding<Vec<u8>>;
-/// A step that is computed and not in the database.
+/// A computed step that is not in the database.
 pub(super) type Overlay = MerkleizedBatch<Family, Digest, Update<DbKey, DbValue>, CHUNK, Rayon>;
 type Db = ordered::variable::Db<Family, Context, DbKey, Vec<u8>, Blake3, EightCap, CHUNK, Rayon>;
 type DbConfig = VariableConfig<EightCap, ((), (RangeCfg<usize>, ())), Rayon>;
 pub(super) type DbError = qmdb::Error<Family>;
 type Job = Box<dyn for<'a> FnOnce(&'a mut Held) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
 
-/// What the thread holds.
+/// The state of the thread.
 struct Held {
     context: Context,
     config: DbConfig,
-    /// Until something fails.
+    /// The database; `None` after a failure.
     db: Option<Db>,
 }
 
 impl Held {
-    /// Opens it at the last commit that has so many operations at most. Those after it are gone for good.
+    /// Opens the database at the last commit with at most `at_most` operations. Later operations are lost for good.
     async fn open(&mut self, at_most: Option<u64>) -> Result<Log, DbError> {
-        // A file can be open once.
+        // A file can only be open once.
         self.db = None;
         let (context, config) = (self.context.child("db"), self.config.clone());
         let db = Db::init(context, config, at_most.map(Location::new)).await?;
@@ -98,10 +98,10 @@ impl Held {
 /// The database, open until it is dropped.
 pub(super) struct Database {
     pub(super) path: PathBuf,
-    /// The files that these are a copy of, if they are one, as what is damaged is there already.
+    /// The directory of the original files, if these are a copy: damage is in the original already.
     origin: PathBuf,
     jobs: Option<mpsc::Sender<Job>>,
-    /// What a panic said that has ended the thread.
+    /// The channel for the message of a panic that has ended the thread.
     said: mpsc::Receiver<String>,
     thread: Option<Worker>,
 }
@@ -114,14 +114,15 @@ impl Debug for Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // The thread ends when nothing can come any more, and closes the files.
+        // The thread ends when its channel is closed, and closes the files.
         self.jobs = None;
         self.thread = None;
     }
 }
 
 impl Database {
-    /// Opens what is in a directory, or makes an empty database there. It is that of `origin`, or a copy. As [`Held::open`].
+    /// Opens the database in a directory, or creates an empty one. It is that of `origin`, or a copy. `at_most` is as
+    /// in [`Held::open`].
     pub(super) fn open(
         path: PathBuf,
         origin: PathBuf,
@@ -129,7 +130,7 @@ impl Database {
         at_most: Option<u64>,
     ) -> Result<(Self, Log), StateError> {
         let settings = Settings::of(options);
-        // The runtime panics where it cannot start them.
+        // The runtime panics if it cannot start its threads.
         expect_threads(THREADS + BLOCKING + settings.threads.get())?;
         let (jobs, next) = mpsc::channel::<Job>();
         let (says, said) = mpsc::channel();
@@ -147,19 +148,19 @@ impl Database {
         let work = move || {
             if let Err(panicked) = caught(run) {
                 tracing::error!("the thread of qmdb panicked: {panicked}");
-                // The database may be dropped by now.
+                // The database may already be dropped.
                 let _ = says.send(panicked.to_string());
             }
         };
         let thread = Some(Worker::start("qmdb", work)?);
         let database = Self { path, origin, jobs: Some(jobs), said, thread };
-        // The runtime panics where it cannot start, which says nothing of the files.
+        // The runtime panics if it cannot start, which does not mean that the files are damaged.
         database.run("open", async move |_held| Ok(()))?;
         let log = database.reopen("open", at_most)?;
         Ok((database, log))
     }
 
-    /// What changes amount to on a step that is not in the database, or on what is.
+    /// Computes the step of changes on a step that is not in the database, or on the database.
     pub(super) fn compute(
         &self,
         on: Option<Arc<Overlay>>,
@@ -178,7 +179,7 @@ impl Database {
         })
     }
 
-    /// Appends a step and all below it that are not there yet.
+    /// Appends a step and all steps below it that are not in the database yet.
     pub(super) fn apply(&self, overlay: Arc<Overlay>) -> Result<(), StateError> {
         self.run("write to", async move |held| {
             held.db = Some(held.take()?.apply_batch(overlay).await?);
@@ -186,8 +187,8 @@ impl Database {
         })
     }
 
-    /// Makes durable what was appended. What is only needed to go back below an operation may go. Returns the
-    /// first operation that is left.
+    /// Makes the appended operations durable. Data that is needed only to go back below the operation `needed` may be
+    /// pruned. Returns the number of the first operation that is left.
     pub(super) fn sync(&self, needed: Option<u64>) -> Result<u64, StateError> {
         self.run("write to", async move |held| {
             let mut db = held.take()?;
@@ -202,7 +203,7 @@ impl Database {
         })
     }
 
-    /// Goes back to the last commit that has so many operations at most.
+    /// Goes back to the last commit with at most this many operations.
     pub(super) fn go_back(&self, operations: u64) -> Result<Log, StateError> {
         self.reopen("go back in", Some(operations))
     }
@@ -210,7 +211,7 @@ impl Database {
     fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Log, StateError> {
         let opened = self.run(action, async move |held| held.open(at_most).await);
         opened.map_err(|error| match error {
-            // Some files that are not what it wrote have the crate panic.
+            // The crate panics on some files that are not as it wrote them.
             StateError::Store(KvError::Panicked { .. }) => {
                 damaged(&self.origin, "the crate cannot read them")
             }
@@ -218,7 +219,7 @@ impl Database {
         })
     }
 
-    /// For each key the proof of its value, or of that it is not there.
+    /// Proves the value of each key, or its absence.
     pub(super) fn prove(&self, keys: Vec<Key>) -> Result<Vec<Vec<u8>>, StateError> {
         self.run("prove from", async move |held| {
             let db = held.db()?;
@@ -234,7 +235,7 @@ impl Database {
         })
     }
 
-    /// Has the thread do something.
+    /// Runs a job on the thread, and waits for its result.
     fn run<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -243,7 +244,7 @@ impl Database {
         let (answer, found) = mpsc::channel();
         let sent = self.jobs.as_ref().is_some_and(|jobs| {
             jobs.send(boxed(async move |held| {
-                // Nobody waits who is gone.
+                // The caller may be gone.
                 let _ = answer.send(job(held).await);
             }))
             .is_ok()
@@ -256,7 +257,7 @@ impl Database {
         }
     }
 
-    /// Why the thread is gone, which may be an error of the system.
+    /// Returns the reason why the thread has ended, which may be an error of the system.
     fn panicked(&self, action: &'static str) -> StateError {
         let said =
             self.said.recv().unwrap_or_else(|_| "it had ended before, as the log says".to_owned());
@@ -272,12 +273,12 @@ fn boxed(job: impl AsyncFnOnce(&mut Held) + Send + 'static) -> Job {
     Box::new(move |held| Box::pin(async move { job(held).await }))
 }
 
-/// What of the options is for the crate.
+/// The options for the crate.
 #[derive(Clone, Copy)]
 struct Settings {
     pages: NonZeroUsize,
-    /// Operations whose keys are kept while the index is made: each one of a key whose first eight bytes are those of another looks
-    /// for the key of that.
+    /// Number of operations whose keys are cached while the index is built: each operation on a key that shares its
+    /// first eight bytes with another one looks up the key of that one.
     indexed: NonZeroUsize,
     threads: NonZeroUsize,
     operations: NonZeroU64,
@@ -288,7 +289,7 @@ impl Settings {
         let some = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         Self {
             pages: some((options.cache_bytes / PAGE as usize).max(PAGES)),
-            // The pages are hardly used meanwhile: the log is read from one end to the other.
+            // The pages are hardly used meanwhile, because the log is read from one end to the other.
             indexed: some(options.cache_bytes / 2 / INDEXED),
             threads: some(options.threads),
             operations: NonZeroU64::new(options.file_operations).unwrap_or(NonZeroU64::MIN),
@@ -300,7 +301,7 @@ impl Settings {
         DbConfig {
             merkle_config: full::Config {
                 journal_partition: "nodes".to_owned(),
-                // Beside `nodes` the crate has `nodes-metadata` for the journal itself.
+                // Beside `nodes`, the crate uses `nodes-metadata` for the journal itself.
                 metadata_partition: "boundary".to_owned(),
                 // A mountain range has about two nodes for each operation.
                 items_per_blob: self.operations.saturating_mul(NZU64!(2)),
@@ -327,7 +328,7 @@ impl Settings {
     }
 }
 
-/// The log after a step that is computed.
+/// Returns the log after a computed step.
 pub(super) fn log_of(overlay: &Overlay) -> Log {
     Log { operations: *overlay.bounds().tip.size, root: B256::new(overlay.root().0) }
 }

@@ -1,4 +1,4 @@
-//! What the crate says of a failure: whether its files are damaged, or something else went wrong.
+//! The conversion of the crate's errors: its files are damaged, or another failure happened.
 
 use super::database::DbError;
 use crate::NAME;
@@ -10,7 +10,7 @@ use polytrie_kv::KvError;
 use polytrie_state::StateError;
 use std::path::Path;
 
-/// The error of something that was tried with the files in a directory, which may be a copy of those in another one.
+/// Returns the error of an action on the files in a directory, which may be a copy of those in another one.
 pub(super) fn failed(
     dir: &Path,
     origin: &Path,
@@ -27,7 +27,7 @@ pub(super) fn failed(
     }))
 }
 
-/// The error of files that are not what was written.
+/// Returns the error for files that are not as they were written.
 pub(super) fn damaged(dir: &Path, said: &str) -> StateError {
     let dir = dir.display();
     StateError::Corrupt(format!(

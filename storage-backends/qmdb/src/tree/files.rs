@@ -1,11 +1,11 @@
-//! Where the crate's files are.
+//! The place of the crate's files.
 //!
 //! ```text
 //! DIR / N / .hold LOCK log-data/… log-offsets/… nodes/…      the files of number N, which is in the chain's store
 //!       polytrie-qmdb-… / LOCK qmdb/… 1/…                   copies that go with a layer which only reads, and with a fork
 //! ```
 //!
-//! Whoever fills a layer takes a new number, so that the files of one store are never taken for those of another.
+//! Each filling of a layer takes a new number, so that the files of one store are never taken for those of another.
 
 use crate::{NAME, QmdbOptions};
 use polytrie_kv::{
@@ -21,22 +21,22 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How the names of directories begin that go with a layer.
+/// The prefix of the names of directories that are removed with a layer.
 const PREFIX: &str = "polytrie-qmdb-";
 
 /// The directories of the crate's files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) options: QmdbOptions,
-    /// Used where no directory was named, or nothing there may change; made when it is needed.
+    /// The directory that is used if none was named, or if the named one must not change; created when it is needed.
     temporary: OnceLock<Temporary>,
 }
 
-/// A directory that goes with the layer.
+/// A directory that is removed with the layer.
 #[derive(Debug)]
 struct Temporary {
     dir: TempDir,
-    /// Tells it from what a crash has left.
+    /// The lock that distinguishes it from a directory that a crash has left.
     _lock: DirLock,
 }
 
@@ -45,22 +45,22 @@ impl Files {
         Self { options, temporary: OnceLock::new() }
     }
 
-    /// Whether they outlive the layer.
+    /// Whether the files outlive the layer.
     pub(super) const fn are_kept(&self) -> bool {
         self.options.dir.is_some()
     }
 
-    /// Whether nothing of them may change.
+    /// Whether the files must not change.
     pub(super) const fn are_only_read(&self) -> bool {
         self.are_kept() && self.options.read_only
     }
 
-    /// The directory of a number.
+    /// Returns the directory of a number.
     pub(super) fn path(&self, number: u64) -> Result<PathBuf, StateError> {
         Ok(self.dir()?.join(number.to_string()))
     }
 
-    /// Makes a directory, and returns its number, which is above this one.
+    /// Creates a directory, and returns its number, which is greater than `above`.
     pub(super) fn reserve(&self, above: u64) -> Result<u64, StateError> {
         let dir = self.dir()?;
         create_dir(&dir).map_err(|error| failed("create", &dir, error))?;
@@ -72,7 +72,7 @@ impl Files {
             let path = dir.join(number.to_string());
             match fs::create_dir(&path) {
                 Ok(()) => break,
-                // Another layer was quicker.
+                // Another layer was faster.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("create", &path, error)),
             }
@@ -86,8 +86,8 @@ impl Files {
         Ok(remove_dir(&self.path(number)?)?)
     }
 
-    /// The directory to open in the place of this one, locked: the same, or a copy that goes with the layer where nothing
-    /// may change.
+    /// Locks and returns the directory to open for `origin`: the same one, or, if it must not change, a copy that is
+    /// removed with the layer.
     pub(super) fn locked(&self, origin: &Path) -> Result<(PathBuf, DirLock), StateError> {
         let lock = DirLock::acquire(origin)?;
         if let Some(dir) = &self.options.dir {
@@ -97,7 +97,7 @@ impl Files {
             return Ok((origin.to_owned(), lock));
         }
         let to = self.temporary()?.join(NAME);
-        // That of an earlier attempt.
+        // An earlier attempt may have left this directory.
         remove_dir(&to)?;
         fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
         copy(origin, &to)?;
@@ -105,8 +105,8 @@ impl Files {
         Ok((to, lock))
     }
 
-    /// Where directories are made that go with the layer: beside the files, if these are kept, as that disk has room for
-    /// such, and may share the blocks of a copy with what it is of.
+    /// Returns the directory for directories that are removed with the layer: beside the files, if these are kept, as
+    /// that disk has room for copies, and may share their blocks with the originals.
     pub(super) fn within(&self) -> &Path {
         self.options.dir.as_deref().unwrap_or(&self.options.temporary)
     }
@@ -118,14 +118,14 @@ impl Files {
         }
     }
 
-    /// A directory that goes with the layer.
+    /// Returns a directory that is removed with the layer.
     fn temporary(&self) -> Result<PathBuf, StateError> {
         if self.temporary.get().is_none() {
             let within = self.within();
             let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
             let dir = made.map_err(|error| failed("create", within, error))?;
             let lock = DirLock::acquire(dir.path())?;
-            // Another thread may have been quicker; then this one goes.
+            // Another thread may have been faster; then this directory is removed.
             let _ = self.temporary.set(Temporary { dir, _lock: lock });
         }
         let made = self.temporary.get();
@@ -133,12 +133,12 @@ impl Files {
     }
 }
 
-/// Removes the copies that a crash has left in a directory, as far as that goes: nothing depends on it.
+/// Removes the copies that a crash has left in a directory, as far as possible: nothing depends on it.
 fn remove_left_over(dir: &Path) {
     let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     for copy in entries(dir) {
         let (name, path) = (copy.file_name(), copy.path());
-        // A directory with nothing but a lock without an owner is just being made.
+        // A directory that has nothing but a lock without an owner is just being created.
         let has_content = |entry: DirEntry| entry.metadata().is_ok_and(|meta| meta.len() > 0);
         if name.to_string_lossy().starts_with(PREFIX)
             && entries(&path).any(has_content)
@@ -150,7 +150,7 @@ fn remove_left_over(dir: &Path) {
     }
 }
 
-/// The directories within one, each for a part of the files.
+/// Returns the directories within a directory, each for a part of the files.
 fn parts(dir: &Path) -> Result<Vec<PathBuf>, StateError> {
     let entries = fs::read_dir(dir).map_err(|error| failed("read", dir, error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -163,7 +163,7 @@ pub(super) fn bytes(dir: &Path) -> u64 {
     parts.iter().filter_map(|part| dir_bytes(part).ok()).sum()
 }
 
-/// Copies files that nothing changes meanwhile.
+/// Copies files that must not change meanwhile.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StateError> {
     for part in parts(from)? {
         let into = to.join(part.file_name().unwrap_or_default());

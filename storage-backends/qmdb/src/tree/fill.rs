@@ -1,6 +1,7 @@
-//! The database of all flat rows, made from nothing.
+//! The building of the database from all flat rows.
 //!
-//! The root of what is filled depends on how the rows are cut into commits: in the order of their keys, so many at a time.
+//! The root after filling depends on how the rows are cut into commits: in the order of their keys, a fixed number at
+//! a time.
 
 use super::{
     State, Tree,
@@ -15,13 +16,13 @@ use polytrie_state::{
 };
 use std::{mem, ops::ControlFlow, sync::Arc};
 
-/// Rows of one commit. Another number gives other roots.
+/// Number of rows of one commit. Another number would give other roots.
 const CHUNK: usize = 1 << 15;
-/// Commits after which all of it goes to the files: the crate has in memory what these do not have yet.
+/// Number of commits after which all of them go to the files: the crate keeps in memory what these do not have yet.
 const SYNC_EVERY: u64 = 32;
 
 impl Tree {
-    /// Makes the files of this number, which were reserved, from the flat rows of a store, which nothing else may change
+    /// Builds the files of this number, which must be reserved, from the flat rows of a store, which must not change
     /// meanwhile. Returns the log.
     pub(super) fn make(
         &self,
@@ -61,7 +62,7 @@ impl Tree {
     }
 }
 
-/// Appends changes to what is there.
+/// Appends changes to the database; returns the log.
 pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log, StateError> {
     let overlay = database.compute(None, changes)?;
     let log = log_of(&overlay);

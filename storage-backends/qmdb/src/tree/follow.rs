@@ -1,4 +1,4 @@
-//! Opening the files, and bringing them level with the chain's store.
+//! The opening of the files, and bringing them level with the chain's store.
 
 use super::{
     State, Tree,
@@ -12,7 +12,8 @@ use polytrie_state::{Lacking, Mark as _, StateError, Trail};
 use std::sync::Arc;
 
 impl State {
-    /// Opens the files of a number, which must be there unless they were reserved; a copy of them if they are only to be read.
+    /// Opens the files of a number, which must exist unless they were only reserved; opens a copy if they must not
+    /// change.
     pub(super) fn open_files(
         &mut self,
         files: &Files,
@@ -20,7 +21,7 @@ impl State {
         at_most: Option<u64>,
     ) -> Result<(), StateError> {
         let origin = files.path(number)?;
-        // The crate writes to what it opens, even where nothing is lacking.
+        // The crate writes to the files that it opens, even if nothing is lacking.
         let (path, lock) = files.locked(&origin)?;
         let (database, log) = Database::open(path, origin, &files.options, at_most)?;
         (self.open, self.at) = (Some((database, lock)), log);
@@ -29,7 +30,7 @@ impl State {
 }
 
 impl Tree {
-    /// The database, open and level with the end of the trail but for what waits.
+    /// Opens the database, and brings it level with the end of the trail except for waiting steps.
     pub(super) fn opened(
         &self,
         state: &mut State,
@@ -50,11 +51,12 @@ impl Tree {
             Some(origin) => self.copied(state, &origin),
             None => self.catch_up(state, trail, store),
         };
-        // Another time it may go better: another process may have it now.
+        // A later attempt may succeed: another process may have the files open now.
         opened.inspect_err(|_| state.open = None)
     }
 
-    /// Takes the steps that the files lack by the trail. All of them are durable in the chain's store when it is opened.
+    /// Applies the steps that the files lack by the trail. All of them are durable in the chain's store when it is
+    /// opened.
     fn catch_up(
         &self,
         state: &mut State,
@@ -93,8 +95,8 @@ impl Tree {
         expect(state.at, trail.mark().log)
     }
 
-    /// Copies the files of the database that a fork comes from, cut to where the fork is by now, and computes what
-    /// waits on them.
+    /// Copies the files of the database that a fork comes from, cut to the present position of the fork, and computes
+    /// the waiting steps on them.
     fn copied(&self, state: &mut State, origin: &Self) -> Result<(), StateError> {
         let files = self.files.reserve(0)?;
         {
@@ -122,7 +124,7 @@ impl Tree {
     }
 }
 
-/// Where the log is to be cut, and the blocks from there on, without those that were taken back.
+/// Returns the log to cut back to, and the blocks from there on, without undone ones.
 fn shortest(at: Log, lacking: Vec<Lacking<Mark, Step>>) -> (Log, Vec<Lacking<Mark, Step>>) {
     let (mut base, mut blocks) = (at, Vec::<Lacking<Mark, Step>>::new());
     for next in lacking {
@@ -138,7 +140,7 @@ fn shortest(at: Log, lacking: Vec<Lacking<Mark, Step>>) -> (Log, Vec<Lacking<Mar
     (base, blocks)
 }
 
-/// The log must be that of which the chain's store knows.
+/// Checks that the log is the one that the chain's store has for it.
 pub(super) fn expect(found: Log, expected: Log) -> Result<(), StateError> {
     if found == expected {
         return Ok(());

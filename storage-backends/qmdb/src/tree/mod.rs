@@ -1,14 +1,14 @@
 //! The crate's database, and the steps that it does not have yet.
 //!
 //! ```text
-//! finish   what waits ──► overlay: root and operations of the block, in memory
+//! finish   waiting blocks ──► overlay: root and operations of the block, in memory
 //! accept   waiting: … │ overlay of the block
-//!          enough waits ──► what is durable of it in the chain's store is one commit, but for the newest blocks
-//! undo     the overlay goes; where nothing waits any more, the log is to be cut, which is done before the next block
-//! open     the log is looked for in the trail: what it lacks is taken step by step
+//!          enough waits ──► the blocks that are durable in the chain's store are one commit, except for the newest ones
+//! undo     the overlay is dropped; where no block waits any more, the log is marked to be cut, before the next block
+//! open     the log is looked for in the trail: the steps that it lacks are applied one by one
 //! ```
 //!
-//! A fork copies the files when it needs them, and goes on by itself.
+//! A fork copies the files when it needs them, and is independent from then on.
 
 mod database;
 mod failure;
@@ -42,18 +42,19 @@ use std::{
 
 /// Bytes that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 1 << 10;
-/// Blocks that are not committed with those below, as they may be taken back: below them the log is to be opened anew.
+/// Number of newest blocks that are not committed yet, as they may be undone: to go back below them, the log must
+/// be opened again.
 const NEWEST: usize = 32;
 /// Bytes of cache for the copy of a fork.
 const FORK_CACHE: usize = 16 << 20;
 
-/// What a block amounts to in the database.
+/// The result of a block in the database.
 #[derive(Clone)]
 pub struct Computed {
-    /// The log after it.
+    /// The log after the block.
     log: Log,
     changes: Arc<Changes>,
-    /// None where it was computed on the database that a fork comes from.
+    /// The overlay; `None` if it was computed on the database that a fork comes from.
     overlay: Option<Arc<Overlay>>,
 }
 
@@ -63,73 +64,73 @@ impl Debug for Computed {
     }
 }
 
-/// What the database gets to do with a step.
+/// The work of the database for a step.
 #[derive(Debug)]
 pub enum Work {
     /// A block.
     Block {
-        /// Its number.
+        /// The number of the block.
         number: u64,
-        /// What it amounts to.
+        /// The result of the block.
         computed: Computed,
     },
-    /// The way back.
+    /// An undo to this mark.
     Back(Mark),
 }
 
-/// A block that the database does not have.
+/// A block that the database does not have yet.
 #[derive(Debug, Clone)]
 struct Block {
     computed: Computed,
-    /// The first block that could still be taken back when it came.
+    /// The first block that could still be undone when this one came.
     undo_from: u64,
 }
 
-/// What must be there to go back to a block.
+/// The data that must be kept to go back to a block.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     block: u64,
     operations: u64,
-    /// The first operation that is needed.
+    /// Number of the first operation that is needed.
     first: u64,
 }
 
-/// The database.
+/// The database as the layer drives it.
 #[derive(Debug)]
 pub struct Tree {
-    // Fields drop in this order: it is closed before copies of its files go.
+    // Fields drop in this order: the database is closed before copies of its files are removed.
     state: Mutex<State>,
     files: Files,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Once it was asked for. The lock goes after it.
+    /// The open database, once it was needed. The lock is dropped after it.
     open: Option<(Database, DirLock)>,
-    /// Why it is not used any more.
+    /// The failure after which the database is not used any more.
     failed: Option<StateError>,
     /// The log in the files.
     at: Log,
-    /// Where what waits begins: if that is not the log in the files, this one is to be cut.
+    /// The log below the waiting blocks. If it is not the log in the files, that one must be cut.
     base: Log,
-    /// The step that led there, and its batch, if the log is to be cut.
+    /// The step that led to the base, and its batch, if the log must be cut.
     cut: Option<(u64, u64)>,
     waiting: Waiting<Block>,
-    /// The last step that the files have.
+    /// Number of the last step that the files have.
     done: u64,
-    /// The first operation in the files.
+    /// Number of the first operation in the files.
     first: u64,
-    /// Blocks since it was opened, as far as they can be taken back.
+    /// The blocks since opening, as far as they can be undone.
     kept: VecDeque<Kept>,
-    /// The first block that may still be taken back.
+    /// The first block that may still be undone.
     undo_from: u64,
-    /// Shared with the forks that have no files yet.
+    /// A token that is shared with the forks that have no files yet.
     forks: Arc<()>,
-    /// Where the files of a fork come from, until it has them.
+    /// The origin of a fork's files, until it has copied them.
     origin: Option<Origin>,
 }
 
-/// What a fork comes from.
+/// The database that a fork comes from.
 #[derive(Debug)]
 struct Origin {
     tree: Arc<Tree>,
@@ -146,12 +147,13 @@ impl State {
         Arc::strong_count(&self.forks) > 1
     }
 
-    /// The log after what waits.
+    /// Returns the log after the waiting blocks.
     fn tip(&self) -> Log {
         self.waiting.last().map_or(self.base, |last| last.work.computed.log)
     }
 
-    /// Does something after which, if it fails, nobody knows what is in memory and what in the files.
+    /// Runs work after whose failure the states of memory and files are unknown, so that the database is not used
+    /// again.
     fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, StateError>,
@@ -165,7 +167,7 @@ impl State {
         })
     }
 
-    /// The way back to an earlier log, which is this step of the trail in this batch.
+    /// Goes back to an earlier log; `cut` is the number of this step of the trail and of its batch.
     fn go_back(&mut self, cut: (u64, u64), to: Log) {
         while self.tip() != to && self.waiting.pop().is_some() {}
         if self.tip() != to {
@@ -174,10 +176,11 @@ impl State {
         while self.kept.pop_back_if(|kept| kept.operations > to.operations).is_some() {}
     }
 
-    /// The first operation that is needed to go back to before the block `undo_from`, if a whole file is below it.
+    /// Returns the first operation that is needed to go back to before the block `undo_from`, if a whole file is
+    /// below it.
     fn prunable(&mut self, undo_from: u64, file: u64) -> Option<u64> {
         let passed = self.kept.partition_point(|kept| kept.block < undo_from);
-        // The block before the first one that may be taken back is where the way leads to.
+        // Taking back the first possible block leads to the block before it.
         self.kept.drain(..passed.saturating_sub(1));
         let oldest = self.kept.front().filter(|_| passed > 0 && !self.has_forks())?;
         (oldest.first >= self.first + file).then_some(oldest.first)
@@ -212,12 +215,12 @@ impl Foreign for Tree {
         if self.state.lock().has_forks() {
             return Err(StateError::Protocol("a layer was filled while it had a fork"));
         }
-        // Lost files are not those to come.
+        // Lost files must not be taken for the new ones.
         Ok(Mark { files: self.files.reserve(old.files)?, log: Log::default() })
     }
 
     fn clear(&self, old: &Mark) -> Result<(), StateError> {
-        // Closed before its files go.
+        // The database is closed before its files are removed.
         *self.state.lock() = State::default();
         self.files.remove(old.files)
     }
@@ -247,7 +250,7 @@ impl Foreign for Tree {
         Ok(Some(Next { mark, step, work: Work::Block { number, computed } }))
     }
 
-    /// The last step leads to the log before the block; the others change flat rows only.
+    /// Only the last step leads to the log before the block; the others change flat rows alone.
     fn back(
         &self,
         from: &Trail<Mark>,
@@ -324,7 +327,7 @@ impl Foreign for Tree {
             }
             Ok(())
         })?;
-        // Nothing changes with a proof, not even if it cannot be read.
+        // A proof changes nothing, even if it cannot be read.
         let proofs = state.database()?.prove(keys)?;
         Ok(Some(proofs.into_iter().map(|proof| Way(proof.into())).collect()))
     }
@@ -355,7 +358,7 @@ impl Foreign for Tree {
 }
 
 impl Tree {
-    /// What changes amount to after the end of the trail.
+    /// Computes the step of changes after the end of the trail.
     fn compute(
         &self,
         trail: &Trail<Mark>,
@@ -376,10 +379,10 @@ impl Tree {
         })
     }
 
-    /// Cuts the log if that is to be done.
+    /// Cuts the log if it must be cut.
     fn settle(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
         let Some((step, batch)) = state.cut else { return Ok(()) };
-        // Else the files might lack what the trail does not have any more.
+        // Otherwise the files might lack steps that the trail does not have any more.
         make_durable(store, batch, self.files.are_kept())?;
         state.at = state.database()?.go_back(state.base.operations)?;
         follow::expect(state.at, state.base)?;
@@ -387,7 +390,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Commits the first blocks that wait.
+    /// Commits the first `count` waiting blocks.
     fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
         let Some(last) = count.checked_sub(1).and_then(|last| state.waiting.get(last)) else {
             return Ok(());
@@ -395,7 +398,7 @@ impl Tree {
         let Waits { step, work: Block { computed, undo_from }, .. } = last.clone();
         let overlay = computed.overlay;
         let overlay = overlay.ok_or(StateError::Protocol("a block was committed uncomputed"))?;
-        // A crash leads back to what is durable, and from there blocks are taken back as they could be then.
+        // A crash leads back to the last durable block, from which the blocks must be undoable that were so then.
         let needed = state.prunable(undo_from, self.files.options.file_operations);
         let database = state.database()?;
         database.apply(overlay)?;

@@ -1,4 +1,4 @@
-//! Looking for damage: the crate's operations against the rows and the root.
+//! The search for damage: the crate's operations are compared with the rows and the root.
 
 use super::Tree;
 use crate::{
@@ -13,21 +13,21 @@ use polytrie_state::{
 };
 use std::mem;
 
-/// Rows of which proofs are made at once.
+/// Number of rows whose proofs are made together.
 const AT_ONCE: usize = 1_024;
 
-/// What is looked at.
+/// The state of a scrub.
 pub(super) struct Scrub<'a> {
     pub(super) tree: &'a Tree,
     pub(super) trail: &'a Trail<Mark>,
     pub(super) store: &'a Store,
     pub(super) report: &'a mut CheckReport,
-    /// The first key of all, and the one that is to come next.
+    /// The first key of all, and the successor that the last proof named.
     pub(super) ends: Option<(Key, Key)>,
 }
 
 impl Scrub<'_> {
-    /// Every row is in the database, and each says that the next one comes after it.
+    /// Checks that every row is in the database, and that each names the next one as its successor.
     pub(super) fn all(&mut self, mut rows: Sorter<Row>) -> Result<(), StateError> {
         let mut at_once = Vec::new();
         for row in rows.drain()? {
@@ -38,7 +38,7 @@ impl Scrub<'_> {
         }
         self.some(at_once)?;
         match self.ends {
-            // The last one says that the first comes next.
+            // The last row names the first one as its successor.
             Some((first, next)) if next != first => self.wrong(&next),
             Some(_) => {}
             None => {

@@ -15,31 +15,31 @@ use std::{
     time::Instant,
 };
 
-/// The way to a slot, in the state before a block.
+/// A request for the path of a slot, in the state before a block.
 #[derive(Debug)]
 struct Path {
-    /// Number of the block among those that this layer began.
+    /// Number of the block, counted over the blocks that this layer began.
     block: u64,
     before: Arc<dyn StateReader>,
     address: Address,
     slot: U256,
 }
 
-/// What the threads and the sessions share.
+/// The state that the threads and the sessions share.
 #[derive(Debug, Default)]
 struct FetchState {
-    /// The block under way: paths of those before it are no longer needed.
+    /// Number of the block in progress: paths of earlier blocks are no longer needed.
     block: AtomicU64,
     failure: Mutex<Option<StateError>>,
-    /// Paths that were asked for, and read.
+    /// Number of paths that were requested, and number of those that were read.
     asked: AtomicU64,
     fetched: AtomicU64,
-    /// How often the queue was full, and the nanoseconds that this took the EVM.
+    /// Number of times that the queue was full, and the nanoseconds that the EVM waited for it.
     waits: AtomicU64,
     wait_ns: AtomicU64,
 }
 
-/// The threads that fetch. They end when this is dropped.
+/// The fetching threads. They end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Fetchers {
     queue: Option<Sender<Path>>,
@@ -48,7 +48,7 @@ pub(super) struct Fetchers {
 }
 
 impl Fetchers {
-    /// So many threads behind a queue of this many paths; as many as the system allows.
+    /// Starts this many threads, or as many as the system allows, behind a queue of this many paths.
     pub(super) fn start(threads: usize, queue: usize) -> Self {
         let shared = Arc::<FetchState>::default();
         let (sender, receiver) = bounded::<Path>(queue.max(1));
@@ -62,7 +62,7 @@ impl Fetchers {
         Self { queue, threads, shared }
     }
 
-    /// A block begins on this state.
+    /// Begins a block on this state; `None` without threads.
     pub(super) fn begin(self: &Arc<Self>, before: Arc<dyn StateReader>) -> Option<Fetching> {
         self.queue.as_ref()?;
         let block = self.shared.block.fetch_add(1, Relaxed) + 1;
@@ -83,16 +83,16 @@ impl Fetchers {
 impl Drop for Fetchers {
     fn drop(&mut self) {
         self.queue = None;
-        // What is left is skipped.
+        // The remaining paths are skipped.
         self.shared.block.fetch_add(1, Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic was caught, and the block reported it.
+            // A panic of the thread was caught, and the block reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// What a block asks for. It keeps the threads: they end with the layer, or with a block that outlives it.
+/// The requests of a block. It keeps the threads alive: they end with the layer, or with a block that outlives it.
 #[derive(Debug)]
 pub(super) struct Fetching {
     fetchers: Arc<Fetchers>,
@@ -101,14 +101,14 @@ pub(super) struct Fetching {
 }
 
 impl Fetching {
-    /// Asks for the path of a slot. Waits while the queue is full.
+    /// Requests the path of a slot. Waits while the queue is full.
     pub(super) fn ask(&self, address: Address, slot: U256) {
         let path = Path { block: self.block, before: Arc::clone(&self.before), address, slot };
         let Fetchers { queue: Some(queue), shared, .. } = &*self.fetchers else { return };
         shared.asked.fetch_add(1, Relaxed);
         if let Err(TrySendError::Full(path)) = queue.try_send(path) {
             let began = Instant::now();
-            // It fails only without threads, and then nothing is fetched.
+            // Sending fails only if there are no threads, and then nothing is fetched.
             let _ = queue.send(path);
             shared.waits.fetch_add(1, Relaxed);
             let waited = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -116,11 +116,11 @@ impl Fetching {
         }
     }
 
-    /// What a thread failed at so badly that the layer cannot go on.
+    /// Checks that the threads have not failed in a way that stops the layer.
     ///
     /// # Errors
     ///
-    /// If one panicked.
+    /// If a thread panicked.
     pub(super) fn check(&self) -> Result<(), StateError> {
         self.fetchers.shared.failure.lock().clone().map_or(Ok(()), Err)
     }
@@ -131,7 +131,7 @@ fn fetch(queue: &Receiver<Path>, shared: &FetchState) {
         if block != shared.block.load(Relaxed) {
             continue;
         }
-        // What the store fails with meets the block, too, where it reads the node itself.
+        // The block meets any error of the store, too, where it reads the node itself.
         match caught(|| before.slot(&address, &slot)) {
             Ok(_) => {
                 shared.fetched.fetch_add(1, Relaxed);
@@ -150,7 +150,7 @@ mod tests {
     use alloy_primitives::{B256, Bytes};
     use polytrie_state::Account;
 
-    /// Reads a slot when it is allowed to; slot 13 is bad luck.
+    /// A reader that reads a slot when the test allows it; slot 13 panics.
     #[derive(Debug)]
     struct Slow(Receiver<()>);
 
@@ -186,7 +186,7 @@ mod tests {
         thread::scope(|scope| {
             let asking =
                 scope.spawn(|| (0..6).for_each(|_| block.ask(Address::ZERO, U256::from(7))));
-            // One is with the thread, which waits, and two are in the queue: the fourth has no room.
+            // One path is with the thread, which waits, and two are in the queue: there is no room for the fourth.
             while figure(&fetchers, "paths_asked") < 4 {
                 thread::yield_now();
             }
@@ -228,7 +228,7 @@ mod tests {
         assert!(fetchers.begin(Arc::new(Slow(bounded(0).1))).is_none());
     }
 
-    /// Paths of a block that is over are skipped.
+    /// The remaining paths of a block that ended are skipped.
     #[test]
     fn what_is_left_of_a_block_is_not_fetched() {
         let fetchers = Arc::new(Fetchers::start(1, 8));
@@ -239,7 +239,7 @@ mod tests {
         allow.send(()).unwrap();
         let second = fetchers.begin(reader).unwrap();
         second.ask(Address::ZERO, U256::from(7));
-        // At most one more of the first was under way.
+        // At most one more path of the first block was in progress.
         while figure(&fetchers, "paths_fetched") < 2 {
             let _ = allow.try_send(());
             thread::yield_now();

@@ -1,4 +1,4 @@
-//! The seam: the layer of the trie, with flat slots beside it.
+//! The implementation of the seam: the layer of the trie, with flat slots beside it.
 
 use super::{fetch::Fetchers, session::PaperSession};
 use crate::{
@@ -15,34 +15,34 @@ use polytrie_state::{
 use polytrie_trie::LeafCheck;
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Bytes of flat rows that are written at a time when a state is filled.
+/// Bytes of flat rows that are written in one portion when a state is filled.
 const PORTION: usize = 4 << 20;
 
-/// Settings of the mode. None of them changes a commitment or a row but `trie.pruning`.
+/// The settings of the mode. Except for `trie.pruning`, none of them changes a commitment or a row.
 #[derive(Debug, Clone)]
 pub struct PaperOptions {
-    /// Of the trie.
+    /// The settings of the trie.
     pub trie: MptHashOptions,
-    /// Threads that fetch paths; with 0 nothing is fetched.
+    /// Number of threads that fetch paths; with 0 nothing is fetched.
     pub workers: usize,
-    /// Paths that may wait for them.
+    /// Number of paths that may wait for them.
     pub queue: usize,
-    /// Where the flat slots are kept if not beside the trie.
+    /// The second store of the flat slots; `None` to keep them beside the trie.
     pub flat: Option<FlatStore>,
 }
 
-/// Storage Replica as printed.
+/// The layer of Storage Replica as printed.
 #[derive(Debug)]
 pub struct PaperLayer {
     trie: Arc<dyn StateLayer>,
     flat: Arc<Flat>,
     fetchers: Arc<Fetchers>,
-    /// The layer of the trie has one of its own. This one notes failures that it does not hear of.
+    /// The life cycle that notes failures of the flat slots; the layer of the trie has its own.
     lifecycle: Arc<Lifecycle>,
 }
 
 impl PaperLayer {
-    /// Opens the layer on what the store holds; an empty store is the empty state.
+    /// Opens the layer on a store; an empty store is the empty state.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl PaperLayer {
         Ok(Self { trie, flat, fetchers: Arc::new(fetchers), lifecycle })
     }
 
-    /// The flat slots of the state that the trie holds.
+    /// Writes the flat slots of the state that the trie holds.
     fn fill_flat(&self) -> Result<(), StateError> {
         let (mut rows, mut buffer) = (Batch::new(), Vec::new());
         let flat = self.flat.store();
@@ -82,7 +82,7 @@ impl PaperLayer {
         Ok(flat.engine_write(&rows)?)
     }
 
-    /// Each slot of the trie against its flat row, and that there are no others.
+    /// Compares each slot of the trie with its flat row, and checks that there are no other rows.
     fn check_flat(&self, report: &mut CheckReport) -> Result<(), StateError> {
         let flat = self.flat.store().snapshot();
         let (mut slots, mut leaves) = (0, FlatLeaves::new(&flat));
@@ -140,7 +140,7 @@ impl StateLayer for PaperLayer {
         self.lifecycle.ready()?;
         let Fork { layer, store } = self.trie.fork()?;
         let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
-        // It does not live long: nothing is fetched for it.
+        // A fork is short-lived, so nothing is fetched for it.
         let fetchers = Fetchers::start(0, 0);
         let layer = Arc::new(Self::over(layer, store.clone(), own.transpose()?, fetchers)?);
         Ok(Fork { layer, store })
@@ -201,7 +201,7 @@ impl Prove for PaperLayer {
     }
 }
 
-/// The outcome of the trie with what changes in the flat slots.
+/// Adds the changes of the flat slots to an outcome of the trie.
 pub(super) fn with_flat(
     (flat, lifecycle): (&Arc<Flat>, &Arc<Lifecycle>),
     mut outcome: Outcome,
@@ -218,13 +218,13 @@ pub(super) fn with_flat(
     Outcome { proposal: Box::new(proposal), ..outcome }
 }
 
-/// What moves the head where the flat slots have a store of their own.
+/// The proposal of a block whose flat slots are in a second store.
 #[derive(Debug)]
 struct PaperProposal {
     trie: Option<Box<dyn Unaccepted>>,
     flat: Arc<Flat>,
     lifecycle: Arc<Lifecycle>,
-    /// `None` when they were written.
+    /// The flat rows; `None` after they were written.
     rows: Option<Batch>,
 }
 
@@ -234,7 +234,7 @@ impl Unaccepted for PaperProposal {
             trie.accept()?;
         }
         let rows = self.rows.take();
-        // The trie has the change: without its flat rows nothing can be read.
+        // The trie has the change already, and cannot be read without its flat rows.
         self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))
     }
 

@@ -9,15 +9,15 @@
 //!                      waits)                                              and hashes it
 //! ```
 //!
-//! The trie is that of [`polytrie_mpt_hash`], with a row for every node under its hash. Only slots are flat; accounts are
-//! read from the trie. Every SLOAD and SSTORE that the EVM makes asks for its path, those of a slot that was asked for
-//! before, too. Nothing of the trie is changed before the block ends.
+//! The trie is that of [`polytrie_mpt_hash`], with a row for every node under its hash. Only slots are flat; accounts
+//! are read from the trie. Every SLOAD and SSTORE that the EVM makes requests its path, even if that of the same slot
+//! was requested before. No node of the trie is changed before the block ends.
 //!
-//! The paper's second database is a table of its own here, or a store of its own with `--replica.path`. It commits with
-//! the trie, as [`Flat`] describes: what is printed about that leaves two databases that differ after a crash.
+//! The paper's second database is a separate table here, or a second store with `--replica.path`. It commits with the
+//! trie, as [`Flat`] describes: the arrangement as printed leaves two databases that differ after a crash.
 //!
 //! - `layer.rs`: the layer, and its outcomes with flat rows beside those of the trie,
-//! - `session.rs`: one block under way,
+//! - `session.rs`: one block in progress,
 //! - `fetch.rs`: the queue and the threads behind it.
 //!
 //! [`Flat`]: crate::flat::Flat

@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block in progress.
 
 use super::{fetch::Fetching, layer::with_flat};
 use crate::{FLAT, flat::Flat};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct PaperSession {
-    /// The block in the layer of the trie.
+    /// The block's session in the layer of the trie.
     pub(super) trie: Box<dyn LayerSession>,
     pub(super) flat: Arc<Flat>,
     pub(super) lifecycle: Arc<Lifecycle>,
-    /// `None` without threads that fetch.
+    /// The requests for paths; `None` without fetching threads.
     pub(super) fetching: Option<Fetching>,
-    /// For the bytes of a row.
+    /// The buffer for the bytes of a row.
     pub(super) buffer: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl LayerSession for PaperSession {
         Wants { hints: self.fetching.is_some(), writes_from: None }
     }
 
-    /// Waits while the queue is full: so it is printed.
+    /// Requests a path, and waits while the queue is full, as the paper has it.
     fn hint(&mut self, access: Access) {
         if let (
             Some(fetching),

@@ -1,4 +1,4 @@
-//! The account trie, in the hands of the first worker.
+//! The account trie, which belongs to the first worker.
 
 use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
@@ -6,20 +6,20 @@ use polytrie_kv::Batch;
 use polytrie_state::{Account, StateError};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie};
 
-/// An account and its leaf afterwards.
+/// An account's hash and its new leaf.
 type Change = (B256, Option<AccountLeaf>);
 
 #[derive(Debug)]
 pub(super) struct Accounts {
     trie: Trie<AccountLeaf>,
-    /// Accounts whose slots did not change in the block: what they are now, if the trie does not have it yet.
+    /// The new values of accounts whose slots did not change in the block, if the trie does not have them yet.
     log: B256HashMap<Option<Account>>,
-    /// Accounts whose slots did: their leaves wait for storage roots.
+    /// The new values of accounts whose slots changed: their leaves wait for storage roots.
     waiting: B256HashMap<Option<Account>>,
     /// Rows of the block that were made ahead of its end.
     rows: Batch,
     effort: Effort,
-    /// Whether the block under way has changed anything.
+    /// Whether the block in progress has changed an account.
     changed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Accounts {
         self.trie.set_block(turn);
     }
 
-    /// Notes what an account is now; it is taken in later.
+    /// Notes the new value of an account; the trie is updated later.
     pub(super) fn write(&mut self, write: &LeafWrite) {
         self.changed = true;
         if write.storage || self.waiting.contains_key(&write.account) {
@@ -50,24 +50,26 @@ impl Accounts {
         }
     }
 
-    /// From which nibble on the way to an account is not in memory; `None` if all of it is.
+    /// Returns the nibble from which on the path to an account is missing in memory; `None` if nothing is missing.
     pub(super) fn missing(&mut self, account: &B256) -> Option<usize> {
         self.trie.missing(account)
     }
 
-    /// Accounts that are written and not taken in, and from which nibble on the ways to them are not in memory.
+    /// Returns the written accounts that the trie does not have yet and whose paths are not completely in memory,
+    /// with the nibble from which on each is missing.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, usize)> {
         let Self { trie, log, waiting, .. } = self;
         let written = log.keys().chain(waiting.keys());
         written.filter_map(|account| Some((*account, trie.missing(account)?))).collect()
     }
 
-    /// What the trie has of an account, if the way to it is in memory.
+    /// Returns the trie's leaf of an account, if the path to it is in memory.
     pub(super) fn known(&mut self, account: &B256) -> Option<Option<AccountLeaf>> {
         self.trie.known(account).map(Option::<&AccountLeaf>::copied)
     }
 
-    /// The root of an account's storage, as long as the block under way has not changed that; if it is in memory.
+    /// Returns the root of an account's storage, if it is in memory; valid as long as the block in progress has not
+    /// changed the storage.
     pub(super) fn known_storage_root(&mut self, account: &B256) -> Option<B256> {
         Some(self.trie.known(account)?.map_or(EMPTY_ROOT, |leaf| leaf.storage_root))
     }
@@ -82,8 +84,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Takes in what is ready, and makes rows of what will hardly change again in this block. Returns
-    /// whether there was anything to do.
+    /// Updates the trie with the noted accounts, and makes rows of subtrees that will hardly change again in this
+    /// block. Returns whether there was anything to do.
     pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
         if self.log.is_empty() {
             return Ok(false);
@@ -114,8 +116,8 @@ impl Accounts {
         Ok(changes)
     }
 
-    /// Takes in everything, with these storage roots, and computes the root; at the end of the block rows
-    /// are added to `rows`.
+    /// Updates the trie with all noted accounts and these storage roots, and computes the root; at the end of the
+    /// block rows are added to `rows`.
     pub(super) fn seal(
         &mut self,
         roots: &B256HashMap<B256>,
@@ -148,14 +150,14 @@ impl Accounts {
         Ok(root)
     }
 
-    /// The block is over; returns whether it changed anything.
+    /// Ends the block; returns whether it changed an account.
     pub(super) fn end(&mut self) -> bool {
         self.waiting.clear();
         std::mem::take(&mut self.changed)
     }
 
-    /// Goes back to `root`, which the store holds, if `void` says that something else happened since, or the
-    /// block under way has changed something.
+    /// Goes back to `root`, which the store holds, if `void` says that later blocks changed the trie, or if the block
+    /// in progress did.
     pub(super) fn forget(&mut self, void: bool, root: B256, turn: u32) {
         if void || self.changed {
             *self = Self::stored(root);
@@ -167,7 +169,7 @@ impl Accounts {
         self.trie.bytes()
     }
 
-    /// Lets go of what was not touched in the last `keep` turns.
+    /// Drops from memory the nodes that were not touched in the last `keep` turns.
     pub(super) fn evict(&mut self, keep: u32) {
         self.trie.evict(keep);
     }

@@ -1,20 +1,20 @@
-//! How much of a trie to hash before the block ends.
+//! The estimate of how much of a trie should be hashed before the block ends.
 
-/// So many changes are worth a walk through the trie.
+/// Number of changes that are worth a walk through the trie.
 const WORTH_IT: usize = 64;
 
-/// Changes of one trie in the block under way, and in the one before.
+/// The number of changes of one trie in the block in progress, and in the one before.
 ///
-/// What is hashed ahead and changes again is hashed twice. Deep down that is rare: below the depth at which the
-/// keys that a block changes are all apart, two of them seldom meet. How many there will be is guessed from the
-/// last block.
+/// A node that is hashed ahead and changes again is hashed twice. Deep down that is rare: below the depth at which
+/// the keys that a block changes all have different prefixes, two of them seldom meet. The number of changes is
+/// estimated from the last block.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
-    /// In this block.
+    /// Number of changes in this block.
     changes: usize,
-    /// Of these, since something was hashed.
+    /// Number of these changes since nodes were last hashed.
     fresh: usize,
-    /// In the last block.
+    /// Number of changes in the last block.
     before: usize,
 }
 
@@ -28,7 +28,7 @@ impl Effort {
         self.changes
     }
 
-    /// The depth from which to hash now, if it is time for that.
+    /// Returns the depth from which to hash now, if enough has changed.
     pub(super) fn depth(&mut self) -> Option<usize> {
         if self.fresh < WORTH_IT.max(self.changes / 4) {
             return None;
@@ -37,18 +37,18 @@ impl Effort {
         Some(quiet_depth(self.changes.max(self.before)))
     }
 
-    /// The block is over.
+    /// Ends the block.
     pub(super) const fn end(&mut self) {
         *self = Self { changes: 0, fresh: 0, before: self.changes };
     }
 
-    /// What was hashed is void.
+    /// Discards the counts of the block, because its hashed nodes are void.
     pub(super) const fn clear(&mut self) {
         *self = Self { changes: 0, fresh: 0, before: self.before };
     }
 }
 
-/// One nibble more than it takes to tell so many keys apart.
+/// Returns the depth at which this many keys have different prefixes, plus one nibble.
 const fn quiet_depth(changes: usize) -> usize {
     let mut depth = 2;
     let mut subtrees = 16;

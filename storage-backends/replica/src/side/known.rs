@@ -1,4 +1,5 @@
-//! Reads that the tries answer: as long as the workers are with the executing thread, and the way of a key is in memory.
+//! Reads that the tries answer: as long as the workers are with the executing thread, and the path of a key is in
+//! memory.
 
 use super::{Seat, TrieSide};
 use alloy_primitives::{B256, U256};
@@ -6,15 +7,15 @@ use polytrie_state::Account;
 use polytrie_trie::EMPTY_ROOT;
 
 impl TrieSide {
-    /// The account after all blocks that have ended, if the tries tell; to be asked before they are told of any write of
-    /// the block under way. So below.
+    /// Returns the account after all ended blocks, if the tries in memory have it. Must be called before the workers
+    /// get any write of the block in progress; so must the functions below.
     pub(crate) fn known_account(&self, account: &B256) -> Option<Option<Account>> {
         let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
         let leaf = workers.first_mut()?.known_account(account)?;
         Some(leaf.map(|leaf| leaf.account()))
     }
 
-    /// The value of a slot.
+    /// Returns the value of a slot, if the tries in memory have it.
     pub(crate) fn known_slot(&self, account: &B256, slot: &B256) -> Option<U256> {
         let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
         let known = workers.get_mut(self.part_of(account))?.known_slot(account, slot);
@@ -24,7 +25,7 @@ impl TrieSide {
         })
     }
 
-    /// Whether the account has any slot.
+    /// Whether the account has any slot, if the tries in memory show it.
     pub(crate) fn knows_storage(&self, account: &B256) -> Option<bool> {
         let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
         let leaf = workers.first_mut()?.known_account(account)?;

@@ -1,11 +1,11 @@
-//! What is said between the executing thread and the workers.
+//! The messages between the executing thread and the workers.
 
 use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
 use polytrie_state::{Access, Account, AccountWrite, SlotWrite, StateError};
 
-/// What a worker must do, in order.
+/// A message that a worker must process, in order.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// A block begins.
@@ -16,7 +16,7 @@ pub(crate) enum Work {
     Finish(Option<Sender<Result<Sealed, StateError>>>),
     /// The rows of the oldest block that ended are in the store.
     Accept,
-    /// Everything since the last block that was accepted is void; the store is at this root.
+    /// Everything since the last accepted block is void; the store is at this root.
     Reset(B256),
     /// The store holds another state altogether, with this root.
     Load(B256),
@@ -24,7 +24,7 @@ pub(crate) enum Work {
     Home,
 }
 
-/// The part of some transactions' writes that concerns one worker.
+/// The writes of some transactions that concern one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     pub(crate) storage: Vec<StorageWrite>,
@@ -37,21 +37,21 @@ impl Writes {
     }
 }
 
-/// What happened to an account's slots.
+/// The changes of an account's slots.
 #[derive(Debug)]
 pub(crate) struct StorageWrite {
     pub(crate) account: B256,
-    /// All slots are removed first.
+    /// Whether all slots are removed first.
     pub(crate) wipe: bool,
     pub(crate) slots: Vec<SlotWrite>,
 }
 
-/// What happened to an account.
+/// The change of an account.
 #[derive(Debug)]
 pub(crate) struct LeafWrite {
     pub(crate) account: B256,
     pub(crate) after: Option<Account>,
-    /// There is a [`StorageWrite`] for it, so its storage root is not known before the block ends.
+    /// Whether there is a [`StorageWrite`] for it. Then its storage root is not known before the block ends.
     pub(crate) storage: bool,
 }
 
@@ -66,16 +66,16 @@ impl LeafWrite {
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) root: B256,
-    /// The rows that change.
+    /// The changed rows.
     pub(crate) rows: Batch,
 }
 
-/// What a worker tells the first one when a block (or a part of it) ends.
+/// The part of a worker's result that it sends to the first one when a block (or a part of it) ends.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
-    /// Storage roots of the accounts whose slots changed.
+    /// The storage roots of the accounts whose slots changed.
     pub(crate) roots: Vec<(B256, B256)>,
-    /// The rows that change, at the end of a block.
+    /// The changed rows, at the end of a block.
     pub(crate) rows: Batch,
 }
 

@@ -1,4 +1,4 @@
-//! The trie side: threads that own the tries, and nothing else does.
+//! The trie side: the worker threads, which alone own the tries.
 //!
 //! ```text
 //!  executing thread                     worker 0                 worker 1 …
@@ -11,9 +11,9 @@
 //!                                       where the store is slow: paths that are missing are read ahead (`trie`)
 //! ```
 //!
-//! A trie is owned by one worker for good: which one, its account's hash says. Everything else moves through
-//! channels, so there is nothing to lock and nothing that the order of threads could change: rows and roots
-//! are a function of the writes, and each worker sees those in order.
+//! A trie always belongs to one worker, which its account's hash decides. Everything else moves through channels, so
+//! there is nothing to lock, and the order of threads can change nothing: rows and roots are a function of the
+//! writes, and each worker sees those in order.
 
 mod accounts;
 mod effort;
@@ -41,14 +41,14 @@ use std::{
 };
 use worker::{Peers, Setup, Worker};
 
-/// Hints that travel together: waking a thread costs more than all of them.
+/// Number of hints that are sent together: waking a thread costs more than all of them.
 pub(crate) const HINTS_AT_ONCE: usize = 32;
 
 /// The workers, wherever they are.
 ///
-/// They work on threads of their own while a block is under way that is large enough to be shared. At the end of
-/// the block they come back; a small one does not leave the thread that executes it, since waking another one takes
-/// as long as a dozen transactions. A chain of small blocks does not even start the threads.
+/// They run on their threads while a block is in progress that is large enough to be shared. At the end of the block
+/// they come back. A small block stays on the executing thread, since waking another one takes as long as a dozen
+/// transactions. A chain of small blocks does not even start the threads.
 #[derive(Debug)]
 pub(crate) struct TrieSide {
     seat: Mutex<Seat>,
@@ -56,21 +56,21 @@ pub(crate) struct TrieSide {
     parts: usize,
     /// Number of threads: one for each worker, or none.
     threads: usize,
-    /// Hints that may wait for each worker.
+    /// Number of hints that may wait for each worker.
     queue: usize,
-    /// The threads, once they are needed.
+    /// The threads, once they were needed.
     links: OnceLock<Vec<Link>>,
     pub(crate) readers: Arc<Readers>,
 }
 
-/// Where the workers are.
+/// The place of the workers.
 #[derive(Debug)]
 enum Seat {
-    /// With whoever calls.
+    /// The workers are here, and the calling thread runs them.
     Here(Vec<Worker>),
-    /// On their threads.
+    /// The workers are on their threads.
     Away,
-    /// On their threads, and told to come back.
+    /// The workers are on their threads, and were called back.
     Returning,
 }
 
@@ -83,17 +83,17 @@ struct Link {
     thread: JoinHandle<()>,
 }
 
-/// The trie after a block that has ended.
+/// The trie after an ended block.
 #[derive(Debug)]
 pub(crate) enum Sealing {
-    /// It is there.
+    /// The trie is computed.
     Done(Result<Sealed, StateError>),
-    /// It will come.
+    /// The trie is being computed.
     UnderWay(Receiver<Result<Sealed, StateError>>),
 }
 
 impl Sealing {
-    /// Whether nobody would have to wait for it.
+    /// Whether the trie can be received without waiting.
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Done(_) => true,
@@ -138,13 +138,13 @@ impl TrieSide {
         }
     }
 
-    /// Number of parts the tries are in.
+    /// Returns the number of parts that the tries are divided into.
     pub(crate) const fn parts(&self) -> usize {
         self.parts
     }
 
-    /// Whether hints help the block that begins: where the store is slow, and where the workers are on their threads, with
-    /// nothing to do yet. A block that may be small is executed sooner without them.
+    /// Whether hints help the block that begins: if the store is slow, or if the workers are on their threads and
+    /// idle. A block that may be small is executed faster without them.
     pub(crate) fn wants_hints(&self) -> bool {
         match &*self.seat.lock() {
             Seat::Here(_) => self.readers.is_slow(),
@@ -157,19 +157,19 @@ impl TrieSide {
         matches!(*self.seat.lock(), Seat::Away)
     }
 
-    /// The part that an account's storage trie is in.
+    /// Returns the part that an account's storage trie is in.
     pub(crate) fn part_of(&self, account: &B256) -> usize {
         usize::from(account[0]) % self.parts()
     }
 
-    /// Hands hints to a worker; returns whether there was room for them.
+    /// Sends hints to a worker; returns whether there was room for them.
     pub(crate) fn hint(&self, part: usize, hints: Hints) -> bool {
-        // A worker that is gone says so when the block ends.
+        // The end of the block reports a worker that has ended.
         self.send_away().is_ok()
             && self.link(part).is_ok_and(|link| link.hints.try_send(hints).is_ok())
     }
 
-    /// Hands over all that a block writes, if none of it was before.
+    /// Sends all writes of a block, none of which was sent before.
     pub(crate) fn take(&self, writes: &WriteSet) -> Result<(), StateError> {
         if let Seat::Here(workers) = &mut *self.arrived()? {
             for (part, worker) in workers.iter_mut().enumerate() {
@@ -184,7 +184,7 @@ impl TrieSide {
         out.send(self, false)
     }
 
-    /// Hands writes to the workers, on their threads from now on if there are such.
+    /// Sends writes to the workers, which are on their threads from now on if there are any.
     fn write(
         &self,
         writes: impl IntoIterator<Item = (usize, Writes)>,
@@ -196,28 +196,28 @@ impl TrieSide {
         writes.into_iter().try_for_each(|(part, writes)| self.send(part, Work::Writes(writes)))
     }
 
-    /// Hands work to all workers.
+    /// Sends a message to all workers.
     pub(crate) fn send_all(&self, work: impl Fn() -> Work) -> Result<(), StateError> {
         (0..self.parts()).try_for_each(|part| self.send(part, work()))
     }
 
-    /// The rows of the oldest block that ended are in the store.
+    /// Notes that the rows of the oldest ended block are in the store.
     pub(crate) fn accept(&self) -> Result<(), StateError> {
         let heavy = match &*self.arrived()? {
             Seat::Here(workers) => workers.iter().any(Worker::is_over_budget),
             _ => false,
         };
-        // Making room takes a while; the next block need not wait for that.
+        // Evicting nodes takes a while; the next block need not wait for that.
         if heavy {
             self.send_away()?;
         }
         self.send_all(|| Work::Accept)
     }
 
-    /// Asks for the root of what was written so far and waits for it.
+    /// Computes the root of the writes so far, and waits for it.
     ///
-    /// That happens after every transaction or never (receipts before Byzantium), so the workers come home: two
-    /// threads that wait for each other all the time are slower than one.
+    /// This happens after every transaction or never (receipts before Byzantium), so the workers are called back: two
+    /// threads that constantly wait for each other are slower than one.
     pub(crate) fn root(&self) -> Result<B256, StateError> {
         self.call_home()?;
         match &mut *self.arrived()? {
@@ -226,13 +226,14 @@ impl TrieSide {
         }
     }
 
-    /// Ends the block. With `go_on`, the next one begins before its trie is there: the workers do not come back.
+    /// Ends the block. With `go_on`, the next one begins before its trie is computed, and the workers stay on their
+    /// threads.
     pub(crate) fn finish(&self, go_on: bool) -> Result<Sealing, StateError> {
         if let Seat::Here(workers) = &mut *self.arrived()? {
             return Ok(Sealing::Done(last_of(workers, Worker::finish)));
         }
         let (reply, sealed) = bounded(1);
-        // The others first: the first one waits for them.
+        // The others come first, because the first one waits for them.
         (1..self.parts).try_for_each(|part| self.send(part, Work::Finish(None)))?;
         self.send(0, Work::Finish(Some(reply)))?;
         if !go_on {
@@ -251,7 +252,7 @@ impl TrieSide {
         }
     }
 
-    /// Where the workers are, when those that are on their way have come.
+    /// Returns the place of the workers, after waiting for those that were called back.
     fn arrived(&self) -> Result<MutexGuard<'_, Seat>, StateError> {
         let mut seat = self.seat.lock();
         if matches!(*seat, Seat::Returning) {
@@ -260,7 +261,7 @@ impl TrieSide {
         Ok(seat)
     }
 
-    /// The workers go to their threads, if they have any.
+    /// Sends the workers to their threads, if they have any.
     fn send_away(&self) -> Result<(), StateError> {
         if self.threads == 0 {
             return Ok(());
@@ -281,7 +282,7 @@ impl TrieSide {
         Ok(())
     }
 
-    /// The workers come back when they have done what was handed to them so far.
+    /// Calls the workers back; they come when they have processed all earlier messages.
     fn call_home(&self) -> Result<(), StateError> {
         let mut seat = self.seat.lock();
         if !matches!(*seat, Seat::Away) {
@@ -300,20 +301,20 @@ impl TrieSide {
         self.links()?.get(part).ok_or_else(gone)
     }
 
-    /// The threads; they are started now if they were not.
+    /// Returns the threads, and starts them if necessary.
     fn links(&self) -> Result<&[Link], StateError> {
         if let Some(links) = self.links.get() {
             return Ok(links);
         }
         let started: Result<_, _> = (0..self.threads).map(|_| Link::start(self.queue)).collect();
         let started = started.map_err(no_thread)?;
-        // If somebody else was faster, these threads end at once.
+        // If another call was faster, these threads end at once.
         Ok(self.links.get_or_init(|| started))
     }
 }
 
 impl Link {
-    /// A thread that works for whatever worker comes to it.
+    /// Starts a thread that runs any worker sent to it.
     fn start(queue: usize) -> io::Result<Self> {
         let (to_thread, arrivals) = unbounded::<Worker>();
         let (departures, from_thread) = unbounded();
@@ -321,7 +322,7 @@ impl Link {
         let (hints, hinted) = bounded(queue);
         let life = move || {
             for mut worker in arrivals {
-                // When nobody can send anything any more, the layer is closed.
+                // The channels are closed when the layer is.
                 if !worker.run(&to_do, &hinted) || departures.send(worker).is_err() {
                     return;
                 }
@@ -332,32 +333,33 @@ impl Link {
     }
 }
 
-/// Has all workers do something, the first one last: it waits for what the others tell it, and has the result.
+/// Runs an action of all workers, the first one last: it waits for the results of the others, and returns the joint
+/// one.
 fn last_of<T>(
     workers: &mut [Worker],
     action: impl Fn(&mut Worker) -> Result<Option<T>, StateError>,
 ) -> Result<T, StateError> {
     let (first, others) = workers.split_first_mut().ok_or_else(gone)?;
     for other in others {
-        // If one fails, the first hears of it.
+        // If one of them fails, the first one receives its error.
         let _ = action(other);
     }
     action(first)?.ok_or_else(gone)
 }
 
-/// A queue is counted in hints, which travel in bundles.
+/// Returns the length of a queue in bundles, given its length in hints.
 fn queue_of(hints: usize) -> usize {
     (hints / HINTS_AT_ONCE).max(1)
 }
 
 impl Drop for TrieSide {
     fn drop(&mut self) {
-        // Threads end when no more can be sent to them.
+        // The threads end when their channels are closed.
         *self.seat.get_mut() = Seat::Away;
         let links = self.links.take().unwrap_or_default();
         let threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
         for thread in threads {
-            // A worker catches what goes wrong in its work; it has been told to whoever asked.
+            // A worker catches a failure of its work and has reported it to the caller.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Writes on their way to the workers.
+//! The outbox: writes that wait to be sent to the workers.
 
 use super::{
     TrieSide,
@@ -6,7 +6,7 @@ use super::{
 };
 use polytrie_state::{AccountWrite, StateError};
 
-/// Writes that wait until there are enough of them to be handed over.
+/// Writes that wait until there are enough of them to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     parts: Vec<Writes>,
@@ -14,7 +14,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Number of accounts' writes that wait.
+    /// Returns the number of waiting accounts' writes.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
@@ -33,7 +33,7 @@ impl Outbox {
         self.count += 1;
     }
 
-    /// Hands everything over; with `share`, to threads where there are such.
+    /// Sends all writes; with `share`, to the workers' threads if there are any.
     pub(crate) fn send(&mut self, side: &TrieSide, share: bool) -> Result<(), StateError> {
         self.count = 0;
         let parts = self.parts.iter_mut().enumerate().filter(|(_, writes)| writes.len() > 0);

@@ -10,39 +10,39 @@ use polytrie_state::{SlotWrite, StateError};
 use polytrie_trie::{EMPTY_ROOT, Prefetcher, SlotValue, Trie, stored_root};
 use rayon::prelude::*;
 
-/// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
+/// Number of changes, those of the largest trie not counted, below which no second thread is used.
 const PARALLEL_SLOTS: usize = 64;
 
-/// Rows of a small block and their bytes, with what others add to them: the block, its receipts, flat rows. Growing step
-/// by step would take longer than to make some of them.
+/// The number of rows of a small block and their bytes, including what others add: the block, its receipts, flat
+/// rows. Growing a batch step by step would take longer than making some of the rows.
 const SMALL_BLOCK: (usize, usize) = (64, 8 << 10);
 
 #[derive(Debug, Default)]
 pub(super) struct Storages {
     tries: B256HashMap<Storage>,
-    /// Bytes of memory all tries take.
+    /// Bytes of memory of all tries.
     bytes: usize,
-    /// Tries that the block under way changes.
+    /// The accounts whose tries the block in progress changes.
     changed: B256HashSet,
-    /// Of these, those with writes that were not taken in yet.
+    /// The accounts among these with writes that their tries do not have yet.
     unapplied: B256HashSet,
     turn: u32,
 }
 
-/// One storage trie.
+/// A storage trie.
 #[derive(Debug)]
 pub(super) struct Storage {
-    /// `None` as long as nobody has looked whether there are rows.
+    /// The trie; `None` until the store was searched for its rows.
     trie: Option<Trie<SlotValue>>,
-    /// There were rows when the block began.
+    /// Whether there were rows when the block began.
     had_rows: bool,
-    /// Writes that were not taken in yet, in order.
+    /// The writes that the trie does not have yet, in order.
     log: Vec<(B256, U256)>,
     /// Rows of the block that were made ahead of its end.
     rows: Batch,
     effort: Effort,
     touched: u32,
-    /// The bytes that [`Storages::bytes`] has for it.
+    /// The bytes that [`Storages::bytes`] includes for it.
     counted: usize,
 }
 
@@ -59,13 +59,13 @@ impl Storage {
         }
     }
 
-    /// The same, if the root is known.
+    /// Creates the storage from its root, if the root is known.
     fn of_root(root: Option<B256>, touched: u32) -> Self {
         let had_rows = root.is_some_and(|root| root != EMPTY_ROOT);
         Self { trie: root.map(Trie::stored), had_rows, ..Self::new(touched) }
     }
 
-    /// Brings the sum of all tries' bytes up to date.
+    /// Updates the sum of all tries' bytes.
     fn count(&mut self, sum: &mut usize) {
         let nodes = |trie: &Trie<SlotValue>| trie.bytes() - size_of_val(trie);
         let bytes = self.trie.as_ref().map_or(0, nodes) + size_of::<Self>();
@@ -73,7 +73,7 @@ impl Storage {
         self.counted = bytes;
     }
 
-    /// The trie, looked for in the store if that was not done yet.
+    /// Returns the trie; searches the store for it if that was not done yet.
     fn open(
         &mut self,
         account: B256,
@@ -94,7 +94,7 @@ impl Storage {
         self.log.clear();
         self.open(account, source)?;
         let had_rows = self.had_rows;
-        // What was made of the block so far is void; a range deletion does not reach it.
+        // The rows made for the block so far are void; a range deletion does not cover them.
         self.rows = Batch::new();
         self.effort.clear();
         match &mut self.trie {
@@ -104,7 +104,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Takes in what was written.
+    /// Updates the trie with the logged writes.
     fn apply(&mut self, account: B256, source: &Prefetcher) -> Result<(), StateError> {
         if self.log.is_empty() {
             return Ok(());
@@ -116,7 +116,7 @@ impl Storage {
         Ok(trie.update(&changes, &source.rows(Some(account)))?)
     }
 
-    /// Takes in everything and computes the root; at the end of the block rows are added to `rows`.
+    /// Updates the trie with all writes and computes the root; at the end of the block rows are added to `rows`.
     fn seal(
         &mut self,
         account: B256,
@@ -139,9 +139,9 @@ impl Storage {
     }
 }
 
-/// The writes of a log as a sorted batch, the last of each key.
+/// Returns the last write of each key in a log, sorted.
 fn latest(log: &mut Vec<(B256, U256)>) -> Vec<(B256, Option<SlotValue>)> {
-    // Stable: of several writes of one key the last one stays the last.
+    // The sort is stable: of several writes of one key the last one stays the last.
     log.sort_by_key(|(key, _)| *key);
     let mut changes: Vec<(B256, Option<SlotValue>)> = Vec::with_capacity(log.len());
     for (key, value) in log.drain(..) {
@@ -159,7 +159,8 @@ impl Storages {
         self.turn = turn;
     }
 
-    /// Notes writes; they are taken in later. `root` tells the root from before the block if that takes no reading.
+    /// Logs writes; the trie is updated later. `root` returns the root from before the block if that needs no
+    /// reading.
     pub(super) fn write(
         &mut self,
         (account, wipe, slots): (B256, bool, &[SlotWrite]),
@@ -180,7 +181,7 @@ impl Storages {
         Ok(())
     }
 
-    /// From which nibble on the way to a slot is not in memory; `None` if all of it is.
+    /// Returns the nibble from which on the path to a slot is missing in memory; `None` if nothing is missing.
     pub(super) fn missing(&mut self, account: &B256, slot: &B256) -> Option<usize> {
         let turn = self.turn;
         let Some(storage) = self.tries.get_mut(account) else { return Some(0) };
@@ -189,7 +190,8 @@ impl Storages {
         trie.missing(slot)
     }
 
-    /// Slots that are written and not taken in, and from which nibble on the ways to them are not in memory.
+    /// Returns the written slots that their tries do not have yet and whose paths are not completely in memory, with
+    /// the nibble from which on each is missing.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, B256, usize)> {
         let mut missing = Vec::new();
         for account in &self.unapplied {
@@ -203,7 +205,7 @@ impl Storages {
         missing
     }
 
-    /// The value of a slot, if the way to it is in memory.
+    /// Returns the value of a slot, if the path to it is in memory.
     pub(super) fn known(&mut self, account: &B256, slot: &B256) -> Option<U256> {
         let storage = self.tries.get_mut(account)?;
         let trie = storage.trie.as_mut()?;
@@ -228,8 +230,8 @@ impl Storages {
         Ok(())
     }
 
-    /// Takes in the writes of one trie, and makes rows of what will hardly change again in
-    /// this block. Returns whether there was anything to do.
+    /// Updates one trie with its logged writes, and makes rows of subtrees that will hardly change again in this
+    /// block. Returns whether there was anything to do.
     pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
         let Some(account) = self.unapplied.iter().next().copied() else { return Ok(false) };
         self.unapplied.remove(&account);
@@ -245,7 +247,7 @@ impl Storages {
         Ok(true)
     }
 
-    /// Completes what the block has changed so far.
+    /// Completes the tries that the block has changed so far; returns their roots and, at its end, rows.
     pub(super) fn seal(&mut self, source: &Prefetcher, end: bool) -> Result<Part, StateError> {
         let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());
         for account in &self.changed {
@@ -283,19 +285,19 @@ impl Storages {
             }
         }
         for (account, mut storage) in jobs {
-            // Also one that is empty now: its rows may be there until the blocks that wait are written.
+            // An empty trie stays as well: its rows may be in the store until the waiting blocks are written.
             storage.count(&mut self.bytes);
             self.tries.insert(account, storage);
         }
         Ok(part)
     }
 
-    /// The block is over; returns what it changed.
+    /// Ends the block; returns the accounts whose tries it changed.
     pub(super) fn end(&mut self) -> B256HashSet {
         std::mem::take(&mut self.changed)
     }
 
-    /// Forgets tries that hold what is void now.
+    /// Drops tries whose content is void.
     pub(super) fn forget(&mut self, void: impl IntoIterator<Item = B256>) {
         for account in void.into_iter().chain(std::mem::take(&mut self.changed)) {
             if let Some(storage) = self.tries.remove(&account) {
@@ -309,8 +311,8 @@ impl Storages {
         self.bytes
     }
 
-    /// Lets go of what was not touched in the last `keep` turns; what is not in the store yet must be
-    /// younger.
+    /// Drops from memory the nodes that were not touched in the last `keep` turns; nodes that are not in the store
+    /// yet must be younger.
     pub(super) fn evict(&mut self, keep: u32) {
         let turn = self.turn;
         let mut bytes = 0;

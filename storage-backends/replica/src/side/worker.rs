@@ -1,4 +1,4 @@
-//! One worker: the tries of its part, and what it does with its time.
+//! One worker: the tries of its part, and the order of its work.
 
 use super::{
     accounts::Accounts,
@@ -15,47 +15,47 @@ use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, Prefetcher};
 use std::collections::VecDeque;
 
-/// The tries of one part. All of them belong to whoever holds this; nothing is shared.
+/// The tries of one part. The thread that holds the worker owns all of them; nothing is shared.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// The rows of what is not in memory.
+    /// The rows of the nodes that are not in memory.
     source: Prefetcher,
     storages: Storages,
-    /// The first worker has the account trie.
+    /// The account trie, which only the first worker has.
     accounts: Option<Accounts>,
-    /// What the other workers tell the first, or where they tell it.
+    /// The channels between the first worker and the others.
     peers: Peers,
-    /// Bytes of nodes to keep.
+    /// Bytes of nodes to keep in memory.
     cache_bytes: usize,
-    /// How old nodes may be, as far as memory decides.
+    /// The largest age of nodes that fits into memory.
     keep: u32,
     turn: u64,
-    /// What the blocks changed that ended and are not in the store yet.
+    /// The changes of the blocks that ended and are not in the store yet.
     waiting: VecDeque<Changed>,
-    /// The first thing that went wrong. Nothing is done any more after it.
+    /// The first failure, after which the worker does nothing.
     failure: Option<StateError>,
     #[cfg(test)]
     trouble: Option<std::sync::Arc<Trouble>>,
 }
 
-/// What a block changed.
+/// The changes of a block.
 #[derive(Debug)]
 struct Changed {
     storages: alloy_primitives::map::B256HashSet,
     accounts: bool,
 }
 
-/// How the workers put their parts together.
+/// The channels by which the workers join their parts.
 #[derive(Debug)]
 pub(super) enum Peers {
-    /// The first worker: each of the others hands its parts over through a channel of its own, one for each block. One
-    /// channel for all of them would mix up blocks, since a worker may be ahead of another.
+    /// The first worker, with a channel from each other worker, which sends one part for each block. A single channel
+    /// for all of them would mix up blocks, since a worker may be ahead of another.
     First(Vec<Receiver<Result<Part, StateError>>>),
-    /// Another worker: its part goes there.
+    /// Another worker, with the channel that its parts are sent through.
     Other(Sender<Result<Part, StateError>>),
 }
 
-/// What a worker is made of.
+/// The parameters of a new worker.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) source: Prefetcher,
@@ -67,7 +67,7 @@ pub(super) struct Setup {
     pub(super) trouble: Option<std::sync::Arc<Trouble>>,
 }
 
-/// The largest age of nodes worth telling apart.
+/// Age above which nodes are not distinguished.
 const OLDEST: u32 = 256;
 
 impl Worker {
@@ -87,8 +87,8 @@ impl Worker {
         }
     }
 
-    /// What a worker does on its thread: what must be done first, then what may help, then what saves work
-    /// later; at last it waits. Returns when it is to leave the thread; `false` if the layer is closed.
+    /// Runs the worker on its thread: messages first, then hints, then work ahead of the block's end; if there is
+    /// nothing to do, it waits. Returns `true` when it should leave the thread, and `false` if the layer is closed.
     pub(super) fn run(&mut self, work: &Receiver<Work>, hints: &Receiver<Hints>) -> bool {
         loop {
             let next = match work.try_recv() {
@@ -109,7 +109,7 @@ impl Worker {
             };
             match next {
                 Some(Work::Home) => {
-                    // Those that are left are about a block that is over.
+                    // The remaining hints belong to a block that has ended.
                     hints.try_iter().for_each(drop);
                     return true;
                 }
@@ -119,22 +119,22 @@ impl Worker {
         }
     }
 
-    /// Does one thing that may help or saves work later; returns whether there was one.
+    /// Does one piece of optional work; returns whether there was any.
     fn work_unasked(&mut self, hints: &Receiver<Hints>) -> bool {
         if let Ok(hint) = hints.try_recv() {
             self.guarded(|worker| worker.take_hints(hint));
             return true;
         }
-        // Where the store is slow, what was written is taken in when its paths are read.
+        // If the store is slow, the tries are updated when the paths have been read.
         !self.source.is_slow() && self.guarded(Self::work_ahead).unwrap_or_default()
     }
 
-    /// Does something that may fail; after a failure, nothing.
+    /// Runs an action that may fail; does nothing after a failure.
     fn guarded<T>(&mut self, action: impl FnOnce(&mut Self) -> Result<T, StateError>) -> Option<T> {
         if self.failure.is_some() {
             return None;
         }
-        // What a panic leaves half done is never used again.
+        // Whatever a panic leaves half done is never used again.
         let done = caught(|| {
             #[cfg(test)]
             if let Some(trouble) = &self.trouble {
@@ -150,12 +150,12 @@ impl Worker {
         None
     }
 
-    /// What [`Self::guarded`] did, or why it did not.
+    /// Returns the result of [`Self::guarded`], or the failure.
     fn or_failure<T>(&self, done: Option<T>) -> Result<T, StateError> {
         done.ok_or_else(|| self.failure.clone().unwrap_or_else(gone))
     }
 
-    /// Does what must be done. Whoever waits gets an answer, whatever happens.
+    /// Processes a message. A waiting caller gets an answer in any case.
     pub(super) fn handle(&mut self, work: Work) {
         match work {
             Work::Begin => {
@@ -175,7 +175,7 @@ impl Worker {
             Work::Finish(reply) => {
                 let sealed = self.finish();
                 if let (Some(reply), Some(sealed)) = (reply, sealed.transpose()) {
-                    // Nobody waits for a block that was given up.
+                    // The caller may have discarded the block.
                     let _ = reply.send(sealed);
                 }
             }
@@ -194,7 +194,7 @@ impl Worker {
                 }
                 self.storages.forget(void.into_iter().flat_map(|block| block.storages));
             }
-            // Whoever has the worker already need not call it.
+            // A caller that holds the worker need not call it back.
             Work::Home => {}
             Work::Load(root) => {
                 self.waiting.clear();
@@ -225,7 +225,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes in all that a block writes, at its end; `is_own` says whose slots this worker has.
+    /// Takes all writes of a block at its end; `is_own` says which accounts' slots belong to this worker.
     pub(super) fn take(&mut self, writes: &WriteSet, is_own: impl Fn(&B256) -> bool) {
         self.guarded(|worker| {
             for write in writes.accounts() {
@@ -269,13 +269,13 @@ impl Worker {
         Ok(())
     }
 
-    /// An account after all that was taken in, if the way to it is in memory.
+    /// Returns an account as the tries have it, if the path to it is in memory.
     pub(super) fn known_account(&mut self, account: &B256) -> Option<Option<AccountLeaf>> {
         let accounts = self.accounts.as_mut().filter(|_| self.failure.is_none())?;
         accounts.known(account)
     }
 
-    /// The same for a slot.
+    /// Returns a slot as the tries have it, if the path to it is in memory.
     pub(super) fn known_slot(&mut self, account: &B256, slot: &B256) -> Option<U256> {
         if self.failure.is_some() {
             return None;
@@ -283,7 +283,7 @@ impl Worker {
         self.storages.known(account, slot)
     }
 
-    /// Has read ahead what of the way to a slot is not in memory, unless too much waits for that already.
+    /// Requests the missing nodes of a slot's path, unless the queue is full.
     fn want_slot(&mut self, account: B256, slot: B256) {
         if let Some(from) = self.storages.missing(&account, &slot) {
             self.source.want(Some(account), slot, from);
@@ -306,7 +306,7 @@ impl Worker {
         }
     }
 
-    /// Ends the block. The first worker has the trie after it, the others nothing.
+    /// Ends the block. The first worker returns the trie after it, the others `None`.
     pub(super) fn finish(&mut self) -> Result<Option<Sealed>, StateError> {
         let sealed = self.seal(true);
         self.waiting.push_back(Changed {
@@ -316,13 +316,14 @@ impl Worker {
         sealed
     }
 
-    /// The root after everything so far, without ending the block. The first worker has it, the others nothing.
+    /// Computes the root of everything so far, without ending the block. The first worker returns it, the others
+    /// `None`.
     pub(super) fn root(&mut self) -> Result<Option<B256>, StateError> {
         Ok(self.seal(false)?.map(|sealed| sealed.root))
     }
 
-    /// Completes everything so far. The first worker puts the parts of all together; the others hand theirs
-    /// over and return nothing.
+    /// Completes everything so far. The first worker joins the parts of all workers; the others send theirs and
+    /// return `None`.
     fn seal(&mut self, end: bool) -> Result<Option<Sealed>, StateError> {
         let own = self.guarded(|worker| {
             worker.read_what_is_needed()?;
@@ -331,13 +332,13 @@ impl Worker {
         let own = self.or_failure(own);
         let others = match &self.peers {
             Peers::Other(first) => {
-                // Nobody listens any more when the layer is being closed.
+                // The receiver may be gone, if the layer is being closed.
                 let _ = first.send(own);
                 return Ok(None);
             }
             Peers::First(others) => others,
         };
-        // All of them are heard, whatever one of them says: the next block must not find an old answer.
+        // The parts of all workers are received even if one of them failed: the next block must not find an old one.
         let heard = others.iter().map(|other| other.recv().unwrap_or_else(|_| Err(gone())));
         let heard: Vec<_> = heard.collect();
         let sealed = self.guarded(|worker| worker.put_together(own?, heard, end));
@@ -363,7 +364,7 @@ impl Worker {
         Ok(Sealed { root, rows })
     }
 
-    /// Where the store is slow: all paths that were written and are not in memory are read at once, and waited for.
+    /// If the store is slow, reads all missing paths of the written keys at once, and waits for them.
     fn read_what_is_needed(&mut self) -> Result<(), StateError> {
         if self.source.is_slow() {
             for (account, slot, from) in self.storages.still_missing() {
@@ -382,19 +383,19 @@ impl Worker {
         self.storages.bytes() + self.accounts.as_ref().map_or(0, Accounts::bytes)
     }
 
-    /// Whether there is more in memory than is allowed.
+    /// Whether the nodes in memory exceed the budget.
     pub(super) fn is_over_budget(&self) -> bool {
         self.bytes() > self.cache_bytes
     }
 
-    /// Keeps to the memory that is allowed. What is not in the store yet is younger than the blocks that
-    /// wait.
+    /// Evicts nodes to keep within the memory budget. Nodes that are not in the store yet are younger than the
+    /// waiting blocks, and stay.
     fn shrink(&mut self) {
         if !self.is_over_budget() {
             return;
         }
         let youngest = self.waiting.len() as u32;
-        // An eighth of room, so that this is not to be done again at once.
+        // An eighth is left free, so that the next eviction is not due at once.
         let target = self.cache_bytes - self.cache_bytes / 8;
         let mut keep = (self.keep * 4).min(OLDEST);
         loop {

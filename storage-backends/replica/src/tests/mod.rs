@@ -1,4 +1,4 @@
-//! The suite that every layer passes, under every setting that must not matter, and trouble on purpose.
+//! The suite that every layer passes, under every setting that must not matter, and with injected failures.
 
 mod pipeline;
 mod reads;

@@ -1,4 +1,4 @@
-//! Blocks on top of blocks whose root is not known yet.
+//! Tests of blocks on top of blocks whose root is not known yet.
 
 use super::{Trouble, suites::Replica};
 use crate::ReplicaOptions;
@@ -61,11 +61,11 @@ impl Run {
     }
 }
 
-/// Reads see what waits; roots, rows and undo records are those of a layer that takes one block at a time.
+/// Reads see waiting blocks; roots, rows and undo records are those of a layer that takes one block at a time.
 #[test]
 fn blocks_follow_on_blocks_that_wait() {
     let seed = Seed::or(41);
-    // Two histories: in the second one an account is emptied and touched again while the first of these waits.
+    // The second history empties an account and touches it again while the first of these blocks waits.
     for seed in [seed.value(), seed.value() + 62] {
         follow(&History::adversarial(seed));
     }
@@ -98,7 +98,7 @@ fn follow(history: &History) {
             assert_eq!(dump(&*run.layer).expect("a dump"), *end.accounts());
             let report = run.layer.check(&mut |_| {}).expect("a check");
             assert_eq!(report.problems, Vec::<String>::new());
-            // And back.
+            // All blocks are undone.
             for (record, state) in run.undo.iter().zip(&history.states).rev() {
                 UndoRecord::decode(record).expect("a record");
                 let outcome = run.layer.undo(record).unwrap_or_else(|e| panic!("{e}"));
@@ -110,7 +110,7 @@ fn follow(history: &History) {
     }
 }
 
-/// What waits can be given up: the layer is at the last block that was accepted, and goes on from there.
+/// Waiting blocks can be discarded: the layer is at the last accepted block then, and goes on from there.
 #[test]
 fn blocks_that_wait_are_given_up() {
     let seed = Seed::or(42);
@@ -123,7 +123,7 @@ fn blocks_that_wait_are_given_up() {
         for n in at..ahead {
             run.execute(&history.blocks[n], &history.states[n]).unwrap_or_else(|e| panic!("{e}"));
         }
-        // One of them stands, the others do not.
+        // One block is accepted, and the others are discarded.
         let root = run.settle().unwrap_or_else(|e| panic!("{e}"));
         at += 1;
         assert_eq!(root.digest(), history.states[at].state_root());

@@ -1,4 +1,4 @@
-//! Who answers reads.
+//! Tests of which part answers reads.
 
 use super::suites::Replica;
 use alloy_primitives::{Address, B256, U256};
@@ -8,7 +8,7 @@ use polytrie_testing::suite::LayerFactory;
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 
-/// What is there, and what is not, as long as the block's writes are not streamed.
+/// The tries answer for present and absent keys, as long as the block's writes are not streamed.
 #[test]
 fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
     for workers in [0, 1, 4] {

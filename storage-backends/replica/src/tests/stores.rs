@@ -1,4 +1,4 @@
-//! The flat state in a store of its own.
+//! Tests of the flat state in a second store.
 
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, JOURNAL, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
@@ -11,7 +11,7 @@ use polytrie_testing::{
 };
 use std::sync::Arc;
 
-/// As the client opens it: it never flushes by itself.
+/// Opens a store like the client does: it never flushes automatically.
 fn flat_store(engine: Arc<dyn Engine>, flush_every: u64) -> Store {
     let (durability, overlay_bytes) = (Durability::ByHand, usize::MAX);
     let options = StoreOptions { durability, flush_every, overlay_bytes, ..STORE_IN_STEP };
@@ -21,7 +21,7 @@ fn flat_store(engine: Arc<dyn Engine>, flush_every: u64) -> Store {
 #[derive(Debug)]
 struct Apart {
     engine: Arc<dyn Engine>,
-    /// Changes after which it is to be flushed.
+    /// Number of changes after which the flat store should be flushed.
     flush_every: u64,
     is_printed: bool,
 }
@@ -50,8 +50,8 @@ impl LayerFactory for Apart {
     }
 }
 
-/// The process ends at every write of the main store in turn, before it or after it: that is, between the
-/// two stores and anywhere else. On opening the flat state is where the trie is.
+/// The process ends at every write of the main store, before it or after it: that is, between the two stores and
+/// anywhere else. After opening, the flat state is that of the trie.
 #[test]
 fn a_crash_between_the_two_stores_heals() {
     crash_between_the_two_stores(false);
@@ -101,7 +101,7 @@ fn go_on(
     for block in history.blocks.iter().skip(driver.number() as usize) {
         driver.run(block)?;
     }
-    // Back a little and forward again: undoing is a change like any other.
+    // Blocks are undone and run again: undoing is a change like any other.
     for _ in 0..5 {
         driver.undo()?;
     }
@@ -113,7 +113,7 @@ fn go_on(
     Ok(())
 }
 
-/// The flat store's own writes fail: the layer says so and does not go on; opening again heals it.
+/// A write of the flat store fails: the layer reports it and does not go on; opening it again heals it.
 #[test]
 fn a_flat_store_that_fails_poisons_and_heals() {
     let seed = Seed::or(52);
@@ -144,7 +144,7 @@ fn a_flat_store_that_fails_poisons_and_heals() {
     }
 }
 
-/// A row of the journal that is damaged is found in either mode.
+/// A damaged row of the journal is found in either mode.
 #[test]
 fn a_damaged_row_of_the_journal_is_found() {
     let history = History::random(54, 3);
@@ -167,7 +167,7 @@ fn a_damaged_row_of_the_journal_is_found() {
     }
 }
 
-/// Where the main store is flushed by hand, the flat one waits for that and has it asked for, and is never ahead.
+/// If the main store is flushed by hand, the flat one requests that flush and waits for it, and is never ahead.
 #[test]
 fn a_main_store_that_is_flushed_by_hand_is_asked_for_it() {
     let history = History::random(53, 30);
@@ -185,7 +185,7 @@ fn a_main_store_that_is_flushed_by_hand_is_asked_for_it() {
     assert_state(&driver, &history.states[at], &format!("after a crash, at block {at}"));
 }
 
-/// Two stores that do not belong together, or one that is missing, are not used.
+/// Two stores that do not belong together, or a missing one, are refused.
 #[test]
 fn stores_that_do_not_belong_together_are_refused() {
     let history = History::random(1, 2);

@@ -1,4 +1,4 @@
-//! The layer suite with workers of all numbers, in trouble and out of it.
+//! The layer suite with all numbers of workers, with and without injected failures.
 
 use super::Trouble;
 use crate::{PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions, verify};
@@ -22,13 +22,13 @@ impl Replica {
         Self(ReplicaOptions { workers, ..Self::default().0 })
     }
 
-    /// Blocks that are streamed from their third change on.
+    /// Creates a layer whose blocks are streamed from their third change on.
     fn streaming(workers: usize) -> Self {
         let trouble = Some(Trouble::streaming_from(3));
         Self(ReplicaOptions { trouble, ..Self::workers(workers).0 })
     }
 
-    /// Late workers, lost hints, a queue for one hint, everything read by readers.
+    /// Creates a layer with late workers, lost hints, a queue for one hint, and readers for all reads.
     fn in_trouble(workers: usize) -> Self {
         let trouble = Trouble::new(workers as u64, 300, 50, true);
         Self(ReplicaOptions { queue: 1, trouble: Some(trouble), ..Self::workers(workers).0 })

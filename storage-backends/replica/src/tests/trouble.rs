@@ -1,4 +1,4 @@
-//! Threads that are late, hints that get lost, workers that fail.
+//! Tests with late threads, lost hints and failing workers.
 
 use super::suites::Replica;
 use crate::{ReplicaLayer, ReplicaOptions};
@@ -18,21 +18,21 @@ use std::{
     time::Duration,
 };
 
-/// What goes wrong, and when. A worker asks before everything it does.
+/// The injected failures. A worker checks them before each piece of work.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     random: Mutex<StdRng>,
-    /// Microseconds a worker may be late.
+    /// Largest delay of a worker in microseconds.
     delay: u64,
-    /// Percent of hints that get lost.
+    /// Percentage of hints that are lost.
     lost: u32,
-    /// Whether everything is read by readers, as if the store were slow.
+    /// Whether readers read everything, as if the store were slow.
     pub(crate) slow_store: bool,
-    /// From how many changes on a block is streamed, if not from as many as otherwise.
+    /// Number of changes from which on a block is streamed; `None` for the usual number.
     pub(crate) streams_from: Option<usize>,
     /// The step at which a worker fails; 0 for never.
     fails_at: u64,
-    /// Whether it panics instead of returning an error.
+    /// Whether the worker panics instead of returning an error.
     panics: bool,
     steps: AtomicU64,
 }
@@ -51,7 +51,7 @@ impl Trouble {
         })
     }
 
-    /// Nothing goes wrong, but streaming begins in the middle of small blocks.
+    /// Injects no failure, but makes streaming begin in the middle of small blocks.
     pub(crate) fn streaming_from(changes: usize) -> Arc<Self> {
         let mut trouble = Self::new(1, 0, 0, false);
         let inner = Arc::get_mut(&mut trouble).expect("nobody else has it yet");
@@ -84,7 +84,7 @@ impl Trouble {
     }
 }
 
-/// Whatever step a worker fails at: the block under way reports it, and so does everything after.
+/// A worker may fail at any step: the block in progress reports it, and so does every later call.
 #[test]
 fn a_worker_that_fails_poisons_with_its_reason() {
     let seed = Seed::or(31);
@@ -116,7 +116,7 @@ fn a_worker_that_fails_poisons_with_its_reason() {
     }
 }
 
-/// A queue that is full drops hints and counts them; nobody waits for it.
+/// A full queue drops hints and counts them; no thread waits for it.
 #[test]
 fn a_full_queue_drops_hints_and_counts_them() {
     let options = ReplicaOptions {
@@ -138,6 +138,6 @@ fn a_full_queue_drops_hints_and_counts_them() {
     let [given, queued, dropped] = layer.hint_counts();
     assert_eq!(given, 30_000);
     assert!(dropped > 0, "{queued} queued");
-    // Those that were said already are neither; a last bundle that is not full need not be sent.
+    // Repeated hints are neither queued nor dropped; a last bundle that is not full need not be sent.
     assert!(queued + dropped <= 10_000 && queued + dropped > 9_960, "{queued} {dropped}");
 }

@@ -1,4 +1,4 @@
-//! Looking for damage in flat rows.
+//! The search for damage in flat rows.
 
 use super::{FlatTables, decode_account, decode_value, tables::wrong_key};
 use crate::{CheckReport, StateError, scan};
@@ -6,16 +6,16 @@ use alloy_primitives::{B256, hex};
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
 use std::ops::ControlFlow;
 
-/// Takes the table, key and bytes of a row that is what it should be.
+/// A callback for the table, key and bytes of an undamaged row.
 type RowVisit<'a> = dyn FnMut(Table, &[u8], &[u8]) -> Result<(), StateError> + 'a;
 
 impl FlatTables {
-    /// Decodes every row and counts it, and looks for the code of each account and for the account of each slot. Rows without
-    /// damage go to `visit`, accounts first: a wrong value that decodes looks like a right one here.
+    /// Decodes and counts every row, and looks for the code of each account and for the account of each slot.
+    /// Undamaged rows go to `visit`, accounts first: a wrong value that decodes looks like a right one here.
     ///
     /// # Errors
     ///
-    /// If the store fails, or as `visit`.
+    /// If the store fails, and any error of `visit`.
     pub fn check(
         &self,
         store: &dyn Read,
@@ -53,7 +53,7 @@ impl FlatTables {
         })
     }
 
-    /// As much of the account's hash as the key of a slot holds, if its row decodes.
+    /// Decodes the row of a slot; returns the part of the account's hash that the key holds.
     fn checked_slot<'a>(&self, key: &'a [u8], row: &[u8]) -> Result<&'a [u8], StateError> {
         let (account, slot) = self.split_slot_key(key)?;
         decode_value(&B256::right_padding_from(account), &slot, row)?;

@@ -1,4 +1,4 @@
-//! The bytes of flat rows: an account, a slot's value. The same for every layer that keeps state flat.
+//! The encoding of flat rows: an account, a slot's value. The same for every layer that keeps state flat.
 //!
 //! Every value has exactly one encoding; anything else is damage. Numbers are big-endian without leading
 //! zeros, so zero has no bytes at all.
@@ -17,11 +17,11 @@ use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 const NONCE_LENGTH: u8 = 0x0f;
 const HAS_CODE: u8 = 0x10;
 
-/// Appends the bytes of an account.
+/// Appends the encoding of an account, 1 to 73 bytes.
 pub fn encode_account(account: &Account, out: &mut Vec<u8>) {
     let nonce = account.nonce.to_be_bytes();
     let nonce = trim(&nonce);
-    // At most 8, the number of bytes in a u64.
+    // The length is at most 8, the number of bytes in a u64.
     let mut head = nonce.len() as u8;
     if account.has_code() {
         head |= HAS_CODE;
@@ -34,19 +34,19 @@ pub fn encode_account(account: &Account, out: &mut Vec<u8>) {
     out.extend_from_slice(trim(&account.balance.to_be_bytes::<32>()));
 }
 
-/// The bytes of an account.
+/// Encodes an account.
 pub fn account_row(account: &Account) -> Vec<u8> {
-    // No row is longer.
+    // No row is longer than 73 bytes.
     let mut row = Vec::with_capacity(73);
     encode_account(account, &mut row);
     row
 }
 
-/// Reads the bytes of an account; its hash is for the error's message.
+/// Decodes an account; the error message names its hash.
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if they are not exactly what [`encode_account`] writes.
+/// [`StateError::Corrupt`] if the bytes are not exactly what [`encode_account`] writes.
 pub fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Account, StateError> {
     parse_account(bytes).ok_or_else(|| {
         StateError::Corrupt(format!(
@@ -73,23 +73,23 @@ fn parse_account(bytes: &[u8]) -> Option<Account> {
     Some(Account { nonce, balance: parse_number(balance)?, code_hash })
 }
 
-/// Appends the bytes of a slot's value; there are none where it is zero, and such a slot has no row.
+/// Appends the encoding of a slot's value. Zero has no bytes, and such a slot has no row.
 pub fn encode_value(value: &U256, out: &mut Vec<u8>) {
     out.extend_from_slice(trim(&value.to_be_bytes::<32>()));
 }
 
-/// The bytes of a slot's value; `None` where it is zero.
+/// Encodes a slot's value; `None` if it is zero.
 pub fn value_row(value: &U256) -> Option<Vec<u8>> {
     let bytes = value.to_be_bytes::<32>();
     let row = trim(&bytes);
     (!row.is_empty()).then(|| row.to_vec())
 }
 
-/// Reads the bytes of a slot's value; the hashes are for the error's message.
+/// Decodes a slot's value; the error message names the hashes.
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if they are not exactly what [`encode_value`] writes.
+/// [`StateError::Corrupt`] if the bytes are not exactly what [`encode_value`] writes.
 pub fn decode_value(account: &B256, slot: &B256, bytes: &[u8]) -> Result<U256, StateError> {
     parse_number(bytes).filter(|value| !value.is_zero()).ok_or_else(|| {
         StateError::Corrupt(format!(
@@ -99,13 +99,13 @@ pub fn decode_value(account: &B256, slot: &B256, bytes: &[u8]) -> Result<U256, S
     })
 }
 
-/// The bytes of a big-endian number without leading zeros.
+/// Strips the leading zeros of a big-endian number.
 pub fn trim(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     &bytes[zeros..]
 }
 
-/// The number with these bytes; `None` if there are leading zeros, or more than 32 bytes.
+/// Decodes a big-endian number; `None` if there are leading zeros, or more than 32 bytes.
 pub fn parse_number(bytes: &[u8]) -> Option<U256> {
     if bytes.len() > 32 || bytes.first() == Some(&0) {
         return None;

@@ -1,15 +1,15 @@
-//! Filling flat rows from sorted accounts.
+//! The filling of flat rows from sorted accounts.
 
 use super::FlatTables;
 use crate::{GenesisAccount, StateError, in_order_of_hash, write_codes};
 use polytrie_kv::{Batch, Store};
 
-/// Bytes of rows written at once.
+/// Bytes of rows that are written in one batch.
 const CHUNK: usize = 4 << 20;
 
 impl FlatTables {
-    /// Streams the accounts and their code into a store, past what it gathers. `first` goes with the first write, which
-    /// empties the tables: a load that was stopped in the middle can be started again.
+    /// Streams the accounts and their code directly into the engine of a store. `first` is part of the first write,
+    /// which empties the tables: a load that was interrupted can be started again.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! Reads of flat rows at one block, whatever happens later.
+//! Reads of flat rows at one block, unaffected by later blocks.
 
 use super::FlatTables;
 use crate::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 
-/// Reads at the block at which its snapshots were made.
+/// A reader at the block at which its snapshots were taken.
 #[derive(Debug)]
 pub struct FlatReader {
     tables: FlatTables,
@@ -14,8 +14,8 @@ pub struct FlatReader {
 }
 
 impl FlatReader {
-    /// A reader of these tables in `rows`, and of the code in `codes`. They may be of two stores, and taken one after the
-    /// other: code is never deleted.
+    /// Creates a reader of these tables in `rows`, and of the code in `codes`. The snapshots may be of two stores,
+    /// and taken one after the other: code is never deleted.
     pub const fn new(tables: FlatTables, rows: Snapshot, codes: Snapshot) -> Self {
         Self { tables, rows, codes }
     }

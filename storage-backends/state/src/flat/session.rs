@@ -1,4 +1,4 @@
-//! One block under way over flat rows.
+//! One block in progress over flat rows.
 
 use super::FlatTables;
 use crate::{
@@ -9,10 +9,12 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Store;
 use std::fmt;
 
-/// How a layer ends a step of its head in this store: what it writes, given what changes and the undo record.
+/// The function that ends a change of a layer's head: it gets the store, the proposal, the changes and the undo
+/// record, and returns the outcome.
 pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outcome, StateError>;
 
-/// One block under way in a layer that reads flat rows of its store, whose head is the parent until the block is written.
+/// A block in progress in a layer that reads flat rows of its store, whose head is the parent until the block is
+/// written.
 pub struct FlatSession<C: HeadChange> {
     tables: FlatTables,
     store: Store,
@@ -25,7 +27,7 @@ pub struct FlatSession<C: HeadChange> {
 }
 
 impl<C: HeadChange> FlatSession<C> {
-    /// The block with this number, which reads these tables of the store and ends with `end`.
+    /// Begins the block with this number, which reads `tables` of `store` and ends with `end`.
     pub const fn new(
         tables: FlatTables,
         store: Store,

@@ -1,4 +1,4 @@
-//! Two tables of flat rows: how they are read, listed and written.
+//! The two tables of flat rows: reading, listing and writing them.
 
 use super::{decode_account, decode_value, encode_account, encode_value};
 use crate::{
@@ -41,13 +41,13 @@ impl SlotKey {
 }
 
 impl FlatTables {
-    /// These tables, with keys of slots that hold the whole hash of the account.
+    /// Creates tables whose slot keys hold the whole hash of the account.
     pub const fn new(accounts: Table, slots: Table) -> Self {
         Self { accounts, slots, prefix: 32 }
     }
 
-    /// Tables with only the first 20 bytes of an account's hash in a key: two accounts that share them are as hard to find
-    /// as two that share an address.
+    /// Creates tables with only the first 20 bytes of an account's hash in a slot's key: two accounts that share them
+    /// are as hard to find as two that share an address.
     pub const fn short(accounts: Table, slots: Table) -> Self {
         Self { accounts, slots, prefix: 20 }
     }
@@ -59,11 +59,11 @@ impl FlatTables {
         SlotKey { bytes, len: self.prefix + 32 }
     }
 
-    /// The account with this hash; `buffer` is for the bytes of its row.
+    /// Reads the account with this hash; `buffer` is for the bytes of its row.
     ///
     /// # Errors
     ///
-    /// If the store fails or the row is damaged; so below.
+    /// If the store fails or the row is damaged.
     pub fn account(
         &self,
         store: &dyn Read,
@@ -75,12 +75,12 @@ impl FlatTables {
         found.then(|| decode_account(hash, buffer)).transpose()
     }
 
-    /// A slot by the hashes of its account and of itself, zero where there is none; `buffer` is for the bytes of its
-    /// row.
+    /// Reads a slot by the hashes of its account and of itself; zero if it has no row. `buffer` is for the bytes of
+    /// its row.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn slot(
         &self,
         store: &dyn Read,
@@ -96,7 +96,7 @@ impl FlatTables {
         }
     }
 
-    /// Reads the rows of accounts and slots only to have them in a cache.
+    /// Reads the rows of accounts and slots only to bring them into a cache.
     ///
     /// # Errors
     ///
@@ -120,11 +120,11 @@ impl FlatTables {
         Ok(())
     }
 
-    /// Whether there is any slot of an account.
+    /// Whether an account has any slot.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn has_slots(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
         any_slot(|visit| self.visit_slots(store, account, &B256::ZERO, visit))
     }
@@ -133,7 +133,7 @@ impl FlatTables {
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn visit_accounts(
         &self,
         store: &dyn Read,
@@ -150,7 +150,7 @@ impl FlatTables {
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn visit_slots(
         &self,
         store: &dyn Read,
@@ -167,11 +167,11 @@ impl FlatTables {
         })
     }
 
-    /// The parts of a slot's key: as much of the account's hash as it holds, and the slot's.
+    /// Splits the key of a slot into the stored part of the account's hash and the slot's hash.
     ///
     /// # Errors
     ///
-    /// If it has another length.
+    /// If the key has another length.
     pub fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256), StateError> {
         let parts = key.split_at_checked(self.prefix);
         parts
@@ -205,7 +205,7 @@ impl FlatTables {
         batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
     }
 
-    /// What a write set changes in a store whose state these tables are: their rows, and code.
+    /// Returns a batch with the rows and code that a write set changes, in a store that holds these tables.
     pub fn batch(&self, store: &Store, writes: &WriteSet) -> Batch {
         let mut batch = store.batch();
         self.write(&mut batch, writes);
@@ -213,7 +213,7 @@ impl FlatTables {
         batch
     }
 
-    /// Adds the rows that a write set changes.
+    /// Adds to a batch the rows that a write set changes.
     pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
         // No row is longer.
         let mut buffer = Vec::with_capacity(80);
@@ -228,8 +228,8 @@ impl FlatTables {
         self.write_slots(batch, writes);
     }
 
-    /// Adds the rows of slots that a write set changes. A wiped account is one range deletion; the batch acts on ranges
-    /// first, so what is set after the wipe stays.
+    /// Adds the rows of slots that a write set changes. A wiped account is one range deletion. A batch applies its
+    /// range deletions first, so slots that are set after the wipe stay.
     pub fn write_slots(&self, batch: &mut Batch, writes: &WriteSet) {
         let mut buffer = Vec::with_capacity(40);
         for account in writes.accounts() {
@@ -250,7 +250,7 @@ impl FlatTables {
     }
 }
 
-/// A key that has another length than those of its table.
+/// Returns the error for a key whose length is not that of its table's keys.
 pub(super) fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
     let (found, table) = (key.len(), table.name);
     StateError::Corrupt(format!("a key of {found} bytes in {table}, expected {expected}"))

@@ -1,4 +1,4 @@
-//! Looking for damage: the flat rows and the trail, and the other store against them.
+//! The search for damage in the flat rows and the trail, and the comparison of the other store with them.
 
 use super::{Foreign, Row, key_of, sorter, step::Parts};
 use crate::{CheckReport, Mark, StateError};
@@ -26,7 +26,7 @@ pub(super) fn check<T: Foreign>(
     }
     if report.problems.is_empty() {
         match tree.scrub(&trail, store, rows, &mut report) {
-            // Crates have no way to open files that they may not change.
+            // The published crates cannot open files that they may not change.
             Err(StateError::Store(KvError::Io { path, source, .. }))
                 if source.kind() == ErrorKind::ReadOnlyFilesystem =>
             {

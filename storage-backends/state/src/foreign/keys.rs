@@ -1,4 +1,4 @@
-//! The keys that rows have in the other store, and what a write set changes there.
+//! The keys of rows in the other store, and the changes that a write set makes there.
 //!
 //! ```text
 //! account  key keccak256(address)                                   value: the bytes of its flat row
@@ -15,20 +15,20 @@ use alloy_primitives::{B256, keccak256};
 use polytrie_kv::{Read, Sortable, Sorter, Store, Table};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-/// A key of the other store.
+/// The key of a row in the other store.
 pub type Key = [u8; 32];
-/// Keys, in order, and their values afterwards.
+/// The changed keys, in order, and their new values; `None` for a removed key.
 pub type Changes = BTreeMap<Key, Option<Vec<u8>>>;
 
-/// Rows that are sorted in memory.
+/// Number of rows that are sorted in memory.
 const IN_MEMORY: usize = 1 << 20;
 
-/// The key of a slot, by the hashes of its account and of itself.
+/// Returns the key of a slot, given the hashes of its account and of itself.
 pub fn slot_key(account: &B256, slot: &B256) -> Key {
     keccak256(slot_row_key(account, slot)).0
 }
 
-/// The key of the row that has this one in a flat table.
+/// Returns the key in the other store of the row with `key` in a flat table.
 pub fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
     match Key::try_from(key) {
         Ok(account) if table == flat.accounts => account,
@@ -36,8 +36,8 @@ pub fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
     }
 }
 
-/// What a write set changes, and in `touched`, if it is asked for, which accounts and slots that are. `rows` are those before
-/// it: the slots of an account that is wiped are looked up there.
+/// Returns the changes that a write set makes. If `touched` is given, it receives the changed accounts and slots.
+/// `rows` are the rows before the write set: the slots of a wiped account are looked up there.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn changed(
     Ok(changes)
 }
 
-/// The values that accounts and slots have in these rows.
+/// Returns the values that accounts and slots have in these rows.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ fn slot_row_key(account: &B256, slot: &B256) -> [u8; 64] {
     row
 }
 
-/// A row under its key in the other store, to be sorted by it.
+/// A row with its key in the other store, by which it is sorted.
 #[derive(Debug)]
 pub struct Row(pub Key, pub Vec<u8>);
 
@@ -121,7 +121,7 @@ impl Sortable for Row {
     }
 }
 
-/// What sorts the rows of a store.
+/// Returns a sorter for the rows of a store.
 pub fn sorter(store: &Store) -> Sorter<Row> {
     Sorter::new(store.scratch().clone(), IN_MEMORY)
 }

@@ -1,4 +1,4 @@
-//! The layer: the seam implemented.
+//! The layer: the implementation of the seam.
 
 use super::{
     Foreign,
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
 use std::sync::Arc;
 
-/// Flat state in the store of the chain, and a store that commits by itself over it.
+/// A layer of flat rows in the chain's store, with another store over them that makes the commitment.
 #[derive(Debug)]
 pub struct ForeignLayer<T: Foreign> {
     parts: Parts<T>,
@@ -26,13 +26,14 @@ pub struct ForeignLayer<T: Foreign> {
 }
 
 impl<T: Foreign> ForeignLayer<T> {
-    /// Its name.
+    /// The layer's name.
     pub const NAME: &'static str = T::NAME;
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] =
         &[T::FLAT.accounts, T::FLAT.slots, CODE_TABLE, TRAIL_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on a store that has [`Self::TABLES`]. Files that are behind the store are brought level with it.
+    /// Opens the layer on a store that has [`Self::TABLES`]. Files of the other store that are behind are brought
+    /// level.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl<T: Foreign> ForeignLayer<T> {
         tree: Arc<T>,
         trail: Result<Trail<T::Mark>, StateError>,
     ) -> Result<Arc<Self>, StateError> {
-        // Files that cannot be used go when others are filled.
+        // Unusable files are removed when the layer is filled again.
         let unfilled = || {
             let found = Trail::<T::Mark>::read(&store).map(|trail| trail.mark().unfilled());
             Ok(Trail::at(found.unwrap_or_default()))
@@ -63,7 +64,7 @@ impl<T: Foreign> ForeignLayer<T> {
         Ok(Arc::new(Self { parts, lifecycle }))
     }
 
-    /// The trail at the head.
+    /// Returns the trail at the head.
     fn trail(&self) -> Trail<T::Mark> {
         *self.parts.head.lock()
     }
@@ -89,7 +90,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         let Parts { store, tree, head } = &self.parts;
         let old = self.trail().mark();
         let reserved = tree.reserve(&old)?;
-        // Nothing of the other store is taken for the state of rows that are being filled.
+        // While rows are being filled, no state of the other store may be taken for theirs.
         let begin = |mark| {
             let mut batch = Batch::new();
             let trail = Trail::begin(&mut batch, mark);
@@ -97,7 +98,8 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
             *head.lock() = trail;
             Ok::<_, StateError>(trail)
         };
-        // The old ones are known as long as they are there: after a crash they go with the next time.
+        // The trail names the old files as long as they are there: after a crash they are removed by the next
+        // attempt.
         begin(old.unfilled())?;
         tree.clear(&old)?;
         begin(reserved)?;

@@ -1,18 +1,18 @@
-//! Layers whose commitment lives in a store of its own, which commits by itself, as one over a published crate does.
+//! Layers whose commitment lives in a second store that commits by itself, as adapters of published crates do.
 //!
 //! ```text
 //! chain's store   flat rows ‖ block ‖ head ‖ trail        all reads, one atomic write a block
 //! other store     the same rows under other keys          the commitment and proofs, behind or level
 //! ```
 //!
-//! Such a layer is a [`ForeignLayer`] of what implements [`Foreign`]:
+//! Such a layer is a [`ForeignLayer`] of a type that implements [`Foreign`]:
 //!
 //! - `layer.rs`: the seam,
-//! - `step.rs`: what a block amounts to, and the way back,
-//! - `keys.rs`: which key a row has in the other store, and what a write set changes there,
-//! - `undo.rs`: undo records that say where the other store was,
-//! - `waiting.rs`: what the other store does not have yet,
-//! - `proof.rs`, `check.rs`: proofs, looking for damage.
+//! - `step.rs`: the result of a block, and of taking it back,
+//! - `keys.rs`: the key of a row in the other store, and the changes that a write set makes there,
+//! - `undo.rs`: undo records that hold the position of the other store,
+//! - `waiting.rs`: the steps that the other store does not have yet,
+//! - `proof.rs`, `check.rs`: proofs, and the search for damage.
 
 mod check;
 mod keys;
@@ -32,73 +32,74 @@ use crate::{CheckReport, Horizon, Mark, StateError, Trail, TrailStep, WriteSet, 
 use polytrie_kv::{Sorter, Store};
 use std::{fmt::Debug, sync::Arc};
 
-/// A store that commits by itself, as a layer drives it. It stands in memory at the end of the trail, whatever its files have
-/// already: they follow what is durable in the chain's store, and are never ahead.
+/// A store that commits by itself, as a layer drives it. In memory it is at the end of the trail, whatever its files
+/// have already: the files follow what is durable in the chain's store, and are never ahead of it.
 ///
-/// It may be called from any thread. `trail` is that of the head where it is asked for, and the rows of `store` are of the
-/// same state; both are what it takes to open the files at last, which may be put off until something needs them.
+/// It may be called from any thread. Where a method takes `trail`, it is that of the head, and the rows of `store`
+/// are of the same state. Both are needed to open the files, which may be delayed until a method needs them.
 pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     /// The name of the layer.
     const NAME: &'static str;
-    /// Its flat rows.
+    /// The layer's tables of flat rows.
     const FLAT: FlatTables;
-    /// Whether its digest follows from the state. If it tells how that came about, undo records have the mark before the block.
+    /// Whether the digest depends on the state alone. If it depends on the history too, undo records hold the mark
+    /// before the block.
     const TELLS_STATE: bool;
-    /// Which of [`Self::figures`] is the number of nodes that a check reports.
+    /// The entry of [`Self::figures`] that a check reports as the number of nodes.
     const NODES: &'static str;
 
-    /// Settings.
+    /// The settings of the layer.
     type Options;
-    /// Where it stands.
+    /// The mark of a position: which commit of the other store it is, with its digest.
     type Mark: Mark;
-    /// What the trail says of a step.
+    /// The part of a step that the trail stores.
     type Step: TrailStep;
-    /// What it gets to do when a step is accepted.
+    /// The work that is done when a step is accepted.
     type Work: Debug + Send + 'static;
     /// The proof of a key.
     type Way: Way;
 
-    /// One that is not open.
+    /// Creates a store that is not open.
     fn new(options: Self::Options) -> Self;
 
-    /// Whether it is to be opened at once: its files are kept, and may be behind.
+    /// Whether the store should be opened at once: its files are kept, and may be behind.
     fn follows_on_disk(&self) -> bool;
 
-    /// Opens it if it is not open, and brings it level.
+    /// Opens the store if it is not open, and brings it level with the trail.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the files are damaged, or do not belong to the store and cannot be made anew; or if they
-    /// cannot be opened; so below.
+    /// [`StateError::Corrupt`] if the files are damaged, or do not belong to the chain's store and cannot be created
+    /// again; or if they cannot be opened.
     fn open(&self, trail: &Trail<Self::Mark>, store: &Store) -> Result<(), StateError>;
 
-    /// Makes what is needed before it is filled: where it will be, unfilled, which is not where the old files are or were if
-    /// [`Self::clear`] removes these. Nothing of them goes yet.
+    /// Prepares a new, unfilled place for the files and returns its mark. The place is not that of the old files, or
+    /// [`Self::clear`] will remove those first. No old file is removed yet.
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if there are forks; or if files cannot be made.
+    /// [`StateError::Protocol`] if there are forks; or if files cannot be created.
     fn reserve(&self, old: &Self::Mark) -> Result<Self::Mark, StateError>;
 
-    /// Removes what was at this mark, of which the trail says by now that it is not filled.
+    /// Removes the files at this mark, which the trail already calls unfilled.
     ///
     /// # Errors
     ///
     /// If files cannot be removed.
     fn clear(&self, old: &Self::Mark) -> Result<(), StateError>;
 
-    /// Fills what was reserved from the flat rows of a store, durably. If it fails, it is closed.
+    /// Fills the reserved place from the flat rows of a store, durably. If this fails, the store is closed.
     ///
     /// # Errors
     ///
-    /// If it or the store fails.
+    /// If this store or the chain's store fails.
     fn fill(&self, store: &Store, reserved: &Self::Mark) -> Result<Self::Mark, StateError>;
 
-    /// What the block of this number amounts to; `None` if nothing changes.
+    /// Computes the step of a block; `None` if the block changes nothing.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     fn forward(
         &self,
         from: &Trail<Self::Mark>,
@@ -107,12 +108,12 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         writes: &WriteSet,
     ) -> Result<Option<Next<Self>>, StateError>;
 
-    /// What a step of the way back from a block amounts to. `to` is where the whole way leads: the last step of it has that,
-    /// where undo records do.
+    /// Computes one step of undoing a block. `to` is the mark at the end of the whole undo; the last step
+    /// gets it, if undo records hold marks.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     fn back(
         &self,
         from: &Trail<Self::Mark>,
@@ -124,30 +125,30 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         self.forward(from, store, 0, writes)
     }
 
-    /// Takes the step of this number in the trail, whose batch was written to `store`, and commits if that is due.
+    /// Applies step number `step` of the trail, whose batch was written to `store`, and commits if a commit is due.
     ///
     /// # Errors
     ///
-    /// If it fails. The layer is poisoned then.
+    /// If the store fails. The layer is poisoned then.
     fn accept(&self, store: &Store, step: u64, work: Self::Work) -> Result<(), StateError>;
 
-    /// The last step that its files have, durably.
+    /// Returns the number of the last step that the files hold durably.
     fn done(&self) -> u64;
 
-    /// Another one that begins here and goes its own way.
+    /// Returns a separate store that begins with the present content; neither sees later changes of the other.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`]; [`StateError::Unsupported`] if those there are have to end first.
+    /// Those of [`Self::open`]; [`StateError::Unsupported`] if the existing forks have to end first.
     fn fork(self: &Arc<Self>, trail: &Trail<Self::Mark>, store: &Store)
     -> Result<Self, StateError>;
 
-    /// For each key the proof of its value, or of that it has none, at the end of the trail; `None` if another step was
-    /// accepted meanwhile.
+    /// Proves the value of each key, or its absence, at the end of the trail; `None` if another step was accepted
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     fn prove(
         &self,
         trail: &Trail<Self::Mark>,
@@ -155,11 +156,11 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         keys: Vec<Key>,
     ) -> Result<Option<Vec<Self::Way>>, StateError>;
 
-    /// Reports what of it is not what these rows say.
+    /// Compares the store with these rows, and reports every difference.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     fn scrub(
         &self,
         trail: &Trail<Self::Mark>,
@@ -168,11 +169,11 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         report: &mut CheckReport,
     ) -> Result<(), StateError>;
 
-    /// The chain has moved on.
+    /// Notes the horizon of the chain, after every accepted block.
     fn advance(&self, horizon: Horizon) {
         let _ = horizon;
     }
 
-    /// What there is to count, by name.
+    /// Returns the counters of the store, by name.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 }

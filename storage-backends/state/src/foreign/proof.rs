@@ -1,4 +1,4 @@
-//! Proofs of accounts and slots, made of one for each of their keys.
+//! Proofs of accounts and slots, composed of one proof for each of their keys.
 
 use super::{Foreign, Key, slot_key};
 use crate::{
@@ -10,9 +10,9 @@ use alloy_primitives::{Address, B256, U64, U256};
 use polytrie_kv::Read;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A proof of one key, as it is in the JSON of a whole one.
+/// A proof of one key, in the form that it has in the JSON of a whole proof.
 pub trait Way: Serialize + DeserializeOwned {
-    /// It shows that a key has this value, or none, where the commitment has this digest.
+    /// Checks that a key has this value, or none, under a commitment with this digest.
     ///
     /// # Errors
     ///
@@ -20,12 +20,12 @@ pub trait Way: Serialize + DeserializeOwned {
     fn verify(&self, digest: B256, key: Key, value: Option<Vec<u8>>) -> Result<(), ProofError>;
 }
 
-/// What a layer hands out, as JSON.
+/// The JSON form of a proof.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Body<W> {
     address: Address,
-    /// Whether the account exists; if not, the next three are those of an empty one.
+    /// Whether the account exists; if not, the next three fields are those of an empty account.
     exists: bool,
     nonce: U64,
     balance: U256,
@@ -42,14 +42,14 @@ struct Slot<W> {
     proof: W,
 }
 
-/// The keys that are to be proven, the account's first.
+/// Returns the keys to prove, that of the account first.
 pub(super) fn proof_keys(address: &Address, slots: &[U256]) -> Vec<Key> {
     let hash = hash_address(address);
     let slots = slots.iter().map(|slot| slot_key(&hash, &hash_slot(slot)));
     [hash.0].into_iter().chain(slots).collect()
 }
 
-/// A proof out of those of [`proof_keys`]. `rows` must be of the same state.
+/// Builds a proof from the proofs of [`proof_keys`]. `rows` must be of the same state.
 pub(super) fn prove<T: Foreign>(
     rows: &dyn Read,
     (address, slots): (&Address, &[U256]),
@@ -81,7 +81,7 @@ pub(super) fn prove<T: Foreign>(
 ///
 /// # Errors
 ///
-/// If it is no proof of this kind, or does not lead to the digest.
+/// If it is not a proof of this kind, or does not lead to the digest.
 pub fn verify<W: Way>(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let Body { address, exists, nonce, balance, code_hash, account_proof, storage_proof } =
         proof.form::<Body<W>>()?;

@@ -1,4 +1,4 @@
-//! What a write set amounts to, and what becomes of the head with it.
+//! The step that a write set makes, and the change of the head that it leads to.
 
 use super::{Foreign, undo::join};
 use crate::{Commitment, HeadChange, Mark, Outcome, Proposal, StateError, Trail, WriteSet};
@@ -7,18 +7,18 @@ use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::sync::Arc;
 
-/// A step that is computed.
+/// A computed step, not accepted yet.
 #[derive(Debug)]
 pub struct Next<T: Foreign> {
-    /// Where it leads to.
+    /// The mark after the step.
     pub mark: T::Mark,
-    /// What the trail says of it.
+    /// The part of the step that the trail stores.
     pub step: T::Step,
-    /// What is to be done when it is accepted.
+    /// The work that is done when the step is accepted.
     pub work: T::Work,
 }
 
-/// What a layer consists of.
+/// The parts that a layer consists of.
 #[derive(Debug)]
 pub(super) struct Parts<T: Foreign> {
     pub(super) store: Store,
@@ -34,11 +34,11 @@ impl<T: Foreign> Clone for Parts<T> {
     }
 }
 
-/// What becomes of the head with a step: trail and tree go on, if the step changed anything.
+/// The change of the head by a step: if the step changed anything, trail and tree advance.
 #[derive(Debug)]
 pub(super) struct Head<T: Foreign> {
     parts: Parts<T>,
-    /// Number of the block; that of a way back does not matter.
+    /// Number of the block; unused when a block is undone.
     number: u64,
     next: Option<(Trail<T::Mark>, T::Work)>,
 }
@@ -58,7 +58,7 @@ impl<T: Foreign> HeadChange for Head<T> {
     }
 }
 
-/// Ends a block: what it writes, and the commitment after it.
+/// Ends a block; returns the outcome with its batch and the commitment after it.
 pub(super) fn end<T: Foreign>(
     store: &Store,
     proposal: Proposal<Head<T>>,
@@ -73,7 +73,7 @@ pub(super) fn end<T: Foreign>(
     finish(proposal, before, writes, next, undo)
 }
 
-/// Ends a step of the way back from a block, which leads to `to` if that is known.
+/// Ends a step of undoing a block, which leads to `to` if that is known.
 pub(super) fn end_back<T: Foreign>(
     proposal: Proposal<Head<T>>,
     writes: &WriteSet,
@@ -104,7 +104,7 @@ fn finish<T: Foreign>(
     proposal.finish(commitment(&trail), batch, undo)
 }
 
-/// The commitment where a trail ends: its digest, which is all of it.
+/// Returns the commitment at the end of a trail: its digest, which is all of it.
 pub(super) fn commitment<M: Mark>(trail: &Trail<M>) -> Commitment {
     let digest = trail.mark().digest();
     Commitment::own(digest, Bytes::copy_from_slice(digest.as_slice()))

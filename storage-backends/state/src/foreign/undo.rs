@@ -1,20 +1,21 @@
-//! Undo records that say where the other store was before the block.
+//! Undo records that hold the position of the other store before the block.
 //!
 //! ```text
 //! 1 ‖ mark ‖ the seam's undo record ‖ checksum
 //! ```
 //!
-//! A record of the seam is a list in RLP, which begins with no such byte. Where a block is taken back in steps, only the
-//! last one has the mark: the others change flat rows alone. The mark is without the place of the files, which no block decides.
+//! A record of the seam is an RLP list, which never begins with this byte. Where a block is undone in steps, only
+//! the last record has the mark: the others change flat rows alone. The mark leaves out the place of the files, which
+//! no block determines.
 
 use super::{Foreign, ForeignLayer};
 use crate::{Mark, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
 use polytrie_kv::{Read, append_checksum, strip_checksum};
 
-/// The first byte.
+/// The first byte of a record with a mark.
 const TAG: u8 = 1;
 
-/// A record of the seam with where the other store was before the block.
+/// Joins a record of the seam with the position of the other store before the block.
 pub(super) fn join<T: Foreign>(before: &T::Mark, record: &[u8]) -> Vec<u8> {
     let mut joined = Vec::with_capacity(record.len() + 64);
     joined.push(TAG);
@@ -24,7 +25,8 @@ pub(super) fn join<T: Foreign>(before: &T::Mark, record: &[u8]) -> Vec<u8> {
     joined
 }
 
-/// Where the other store was before the block, and the record of the seam; of a step that is not the last one, only that.
+/// Splits a record into the position of the other store before the block and the record of the seam. The record of a
+/// step that is not the last one has no position.
 pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]), StateError> {
     if T::TELLS_STATE || record.first() != Some(&TAG) {
         return Ok((None, record));

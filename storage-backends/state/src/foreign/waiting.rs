@@ -1,37 +1,37 @@
-//! Steps that a store which commits by itself does not have yet.
+//! The queue of steps that a store which commits by itself does not have yet.
 
 use crate::StateError;
 use polytrie_kv::Store;
 use std::collections::VecDeque;
 
-/// So many durable steps are worth a commit.
+/// Number of durable steps that justify a commit.
 const STEPS: usize = 128;
-/// Steps that wait at most: each costs as much as all below it.
+/// Largest number of steps that wait: the cost of a step grows with the number below it.
 const MOST_STEPS: usize = 256;
-/// Keys that they change at most, however much memory there is.
+/// Largest number of keys that the waiting steps change, whatever memory there is.
 const MOST_KEYS: usize = 1 << 15;
 
-/// A step that waits.
+/// A step that waits for a commit.
 #[derive(Debug, Clone)]
 pub struct Waits<W> {
-    /// Its number in the trail.
+    /// The number of the step in the trail.
     pub step: u64,
-    /// The batch of the chain's store that it is part of.
+    /// Number of the batch of the chain's store that holds the step.
     pub batch: u64,
-    /// Keys that it changes.
+    /// Number of keys that the step changes.
     pub keys: usize,
-    /// What is to be committed.
+    /// The work to commit.
     pub work: W,
 }
 
-/// How much may wait, and for what.
+/// The limits on waiting steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Keys that there is memory for.
+    /// Number of keys that fit into memory.
     pub keys: usize,
-    /// The newest steps, so many, stay where there is memory: they are those that may be taken back soon.
+    /// Number of newest steps that should stay in memory if they fit: they may be undone soon.
     pub newest: usize,
-    /// Whether the files outlive the process: then only what is durable in the chain's store may be committed.
+    /// Whether the files outlive the process. Then only steps that are durable in the chain's store may be committed.
     pub is_kept: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Waiting<W> {
     steps: VecDeque<Waits<W>>,
-    /// Keys that they change.
+    /// Number of keys that the steps change.
     keys: usize,
 }
 
@@ -50,20 +50,20 @@ impl<W> Default for Waiting<W> {
 }
 
 impl<W> Waiting<W> {
-    /// Adds a step on top.
+    /// Adds a step behind the newest.
     pub fn push(&mut self, step: Waits<W>) {
         self.keys += step.keys;
         self.steps.push_back(step);
     }
 
-    /// Takes the newest one away.
+    /// Removes the newest step and returns it.
     pub fn pop(&mut self) -> Option<Waits<W>> {
         let gone = self.steps.pop_back()?;
         self.keys -= gone.keys;
         Some(gone)
     }
 
-    /// Takes the oldest ones away, so many.
+    /// Removes the `count` oldest steps and returns them.
     pub fn take(&mut self, count: usize) -> VecDeque<Waits<W>> {
         let rest = self.steps.split_off(count.min(self.steps.len()));
         let taken = std::mem::replace(&mut self.steps, rest);
@@ -71,48 +71,49 @@ impl<W> Waiting<W> {
         taken
     }
 
-    /// The newest one.
+    /// Returns the newest step.
     pub fn last(&self) -> Option<&Waits<W>> {
         self.steps.back()
     }
 
-    /// One of them, counted from the oldest on.
+    /// Returns the step at an index, counted from the oldest.
     pub fn get(&self, at: usize) -> Option<&Waits<W>> {
         self.steps.get(at)
     }
 
-    /// All of them.
+    /// Returns all steps, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Waits<W>> {
         self.steps.iter()
     }
 
-    /// All of them, to be changed.
+    /// Returns all steps for changing, oldest first.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Waits<W>> {
         self.steps.iter_mut()
     }
 
-    /// How many there are.
+    /// Returns the number of steps.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there are none.
+    /// Whether no step waits.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Whether there is no room for more, if there is memory for so many keys.
+    /// Whether no further step may wait, given memory for `keys` keys.
     pub fn is_full(&self, keys: usize) -> bool {
         self.keys >= keys.min(MOST_KEYS) || self.len() >= MOST_STEPS
     }
 
-    /// How many of the oldest are to be committed now. What has to be durable for that is made so where there is no room for
-    /// more, whatever the chain's store gathers. Where that is flushed by hand, there is something to do before: it is asked
-    /// for, and what waits is more than there is room for until it is done.
+    /// Returns how many of the oldest steps should be committed now. If the queue is full, the chain's store is
+    /// flushed so that they become durable, whatever it still gathers. If that store is flushed by hand, the caller
+    /// has work to do before a flush: the flush is only requested, and until it happens more steps wait than the
+    /// limits allow.
     ///
     /// # Errors
     ///
-    /// If that store fails.
+    /// If the chain's store fails.
     pub fn due(&self, store: &Store, limits: Limits) -> Result<usize, StateError> {
         let room = limits.keys.min(MOST_KEYS);
         let is_full = self.is_full(room);
@@ -132,13 +133,14 @@ impl<W> Waiting<W> {
         Ok(if is_full || count >= STEPS { count.min(wanted) } else { 0 })
     }
 
-    /// How many of the oldest may be committed.
+    /// Returns how many of the oldest steps may be committed.
     fn durable(&self, store: &Store, limits: Limits) -> usize {
         let durable = if limits.is_kept { store.progress().durable } else { u64::MAX };
         self.steps.partition_point(|step| step.batch <= durable)
     }
 
-    /// How many of the newest ones stay: with half of the room at most, so that not every step is a commit.
+    /// Returns how many of the newest steps stay: with at most half of the allowed keys, so that not every step
+    /// causes a commit.
     fn newest(&self, count: usize, room: usize) -> usize {
         let mut keys = 0;
         let fits = |step: &&Waits<W>| {
@@ -149,12 +151,13 @@ impl<W> Waiting<W> {
     }
 }
 
-/// Makes a batch of the chain's store durable, if what is committed on top of it is to be kept, and cannot wait until that is
-/// flushed by hand: after a way back. Who flushes by hand does what must come first before it goes to another branch.
+/// Makes a batch of the chain's store durable, if the commit on top of it is to be kept. For use after blocks were
+/// undone, when this cannot wait for a flush by hand. A caller that flushes by hand finishes its own writes
+/// before it switches to another branch.
 ///
 /// # Errors
 ///
-/// If that store fails.
+/// If the chain's store fails.
 pub fn make_durable(store: &Store, batch: u64, is_kept: bool) -> Result<(), StateError> {
     if is_kept && store.progress().durable < batch {
         store.flush()?;
@@ -176,7 +179,7 @@ mod tests {
         Store::open(engine, &[crate::TRAIL_TABLE], options).unwrap()
     }
 
-    /// Adds so many steps, each a batch of the store.
+    /// Adds `count` steps, each a batch of the store.
     fn add(waiting: &mut Waiting<()>, store: &Store, count: u64, keys: usize) {
         for step in 0..count {
             let mut batch = Batch::new();
@@ -210,7 +213,7 @@ mod tests {
         add(&mut waiting, &store, 10, 10);
         assert_eq!(waiting.due(&store, Limits { keys: 101, ..LIMITS }).unwrap(), 0);
         assert_eq!(store.progress().durable, 0);
-        // The newest ones stay in half of the room.
+        // The newest steps stay in half of the limit.
         assert_eq!(waiting.due(&store, Limits { keys: 100, ..LIMITS }).unwrap(), 5);
         assert_eq!(store.progress().durable, 10);
         assert_eq!(waiting.due(&store, Limits { keys: 0, ..LIMITS }).unwrap(), 10);
@@ -233,7 +236,7 @@ mod tests {
         store.begin_flush().unwrap();
         add(&mut waiting, &store, 1, 1);
         assert_eq!(waiting.due(&store, LIMITS).unwrap(), MOST_STEPS + 1 - 32);
-        // What is durable is enough to go on with.
+        // The durable steps are enough to go on with.
         let all = Limits { newest: 0, ..LIMITS };
         assert_eq!(waiting.due(&store, all).unwrap(), MOST_STEPS);
         assert!(!store.is_full());

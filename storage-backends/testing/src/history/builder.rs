@@ -1,4 +1,4 @@
-//! Building a history transaction by transaction, knowing the state at each moment.
+//! A builder of histories, transaction by transaction, with the state at each moment.
 
 use super::{Block, History};
 use crate::oracle::Oracle;
@@ -24,7 +24,7 @@ pub(super) struct Builder {
     touched: BTreeSet<Address>,
 }
 
-/// One transaction under construction.
+/// A transaction under construction.
 #[derive(Debug)]
 pub(super) struct Tx {
     before: Oracle,
@@ -36,7 +36,7 @@ impl Builder {
         Self::on(Arc::default(), seed)
     }
 
-    /// A history that begins at this state.
+    /// Starts a history at a state.
     pub(super) fn on(state: Arc<Oracle>, seed: u64) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -49,7 +49,7 @@ impl Builder {
         }
     }
 
-    /// Sets the genesis; before any block.
+    /// Sets the genesis. Must be called before any block is added.
     pub(super) fn genesis(&mut self, fill: impl FnOnce(&mut ChaCha8Rng, &mut Tx)) {
         self.block("genesis", fill);
         self.genesis =
@@ -86,12 +86,12 @@ impl Builder {
         }
     }
 
-    /// The state before the block that comes next.
+    /// Returns the state before the next block.
     pub(super) fn parent(&self) -> Arc<Oracle> {
         self.states[self.states.len() - 1].clone()
     }
 
-    /// Every address written so far.
+    /// Returns all addresses written so far.
     pub(super) fn touched(&self) -> Vec<Address> {
         self.touched.iter().copied().collect()
     }
@@ -108,7 +108,7 @@ impl Builder {
 }
 
 impl Tx {
-    /// The account as of now, within the transaction.
+    /// Returns the current account within the transaction.
     pub(super) fn account(&self, address: &Address) -> Option<Account> {
         match self.changes.get(address) {
             Some(change) => change.account,
@@ -116,7 +116,7 @@ impl Tx {
         }
     }
 
-    /// The slot as of now, within the transaction.
+    /// Returns the current value of the slot within the transaction.
     pub(super) fn slot(&self, address: &Address, slot: &U256) -> U256 {
         match self.changes.get(address) {
             Some(change) => match change.slots.iter().find(|(found, _)| found == slot) {
@@ -128,7 +128,7 @@ impl Tx {
         }
     }
 
-    /// Touches the account, creating it if need be.
+    /// Marks the account as touched and creates it if it does not exist.
     pub(super) fn touch(&mut self, address: Address) -> &mut Account {
         self.change(address).account.get_or_insert_default()
     }
@@ -146,14 +146,14 @@ impl Tx {
         }
     }
 
-    /// Sets a slot the transaction has not written yet; for many slots, where [`Self::set_slot`] would search
-    /// them all each time.
+    /// Sets a slot that the transaction has not written yet. Faster than [`Self::set_slot`] for many slots, because
+    /// that one searches all of them each time.
     pub(super) fn append_slot(&mut self, address: Address, slot: U256, value: U256) {
         self.touch(address);
         self.change(address).slots.push((slot, value));
     }
 
-    /// Gives the account code; none takes it away, as a delegation (EIP-7702) can be.
+    /// Sets the code of an account. `None` removes it, as is possible for a delegation (EIP-7702).
     pub(super) fn set_code(&mut self, address: Address, code: Option<&[u8]>) {
         let code = code.map(|code| (keccak256(code), Bytes::copy_from_slice(code)));
         self.touch(address).code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
@@ -169,7 +169,7 @@ impl Tx {
         change.code = None;
     }
 
-    /// Creates the account anew, without what it held before.
+    /// Creates the account again, without its earlier contents.
     pub(super) fn create(&mut self, address: Address, code: Option<&[u8]>) {
         self.destroy(address);
         self.set_account(address, Account { nonce: 1, ..Account::default() });
@@ -188,8 +188,8 @@ impl Tx {
     }
 }
 
-/// A value for a slot: small ones (whose leaves may be embedded in their parent), those at the edges of RLP's
-/// single bytes, and any.
+/// Returns a random value for a slot: a small one (whose leaf may be embedded in its parent), one at the limit of
+/// RLP's single bytes, or any other.
 pub(super) fn value(rng: &mut ChaCha8Rng) -> U256 {
     match rng.random_range(0..10) {
         0..4 => U256::from(rng.random_range(1..0x80u8)),
@@ -200,7 +200,7 @@ pub(super) fn value(rng: &mut ChaCha8Rng) -> U256 {
     }
 }
 
-/// Code of 1 to 100 bytes; short ones come again, and are then shared by several accounts.
+/// Returns code of 1 to 100 bytes. Short codes occur repeatedly, so that several accounts share them.
 pub(super) fn code(rng: &mut ChaCha8Rng) -> Vec<u8> {
     if rng.random_bool(0.5) {
         return vec![0x60, rng.random_range(0..8u8)];
@@ -209,12 +209,12 @@ pub(super) fn code(rng: &mut ChaCha8Rng) -> Vec<u8> {
     (0..length).map(|_| rng.random()).collect()
 }
 
-/// The code of an account that delegates (EIP-7702).
+/// Returns the code of an account that delegates (EIP-7702).
 pub(super) fn delegation(to: &Address) -> Vec<u8> {
     [&[0xef, 0x01, 0x00], to.as_slice()].concat()
 }
 
-/// An account of any size.
+/// Returns a random account of any size.
 pub(super) fn account(rng: &mut ChaCha8Rng) -> Account {
     let balance = match rng.random_range(0..4) {
         0 => U256::from(rng.random_range(0..0x100u16)),
@@ -229,5 +229,5 @@ pub(super) fn account(rng: &mut ChaCha8Rng) -> Account {
     Account { nonce, balance, code_hash: KECCAK256_EMPTY }
 }
 
-/// The hash of no code.
+/// Hash of empty code.
 pub(super) const NO_CODE: B256 = KECCAK256_EMPTY;

@@ -1,4 +1,4 @@
-//! Random histories of blocks, hard on purpose.
+//! Random histories of blocks, difficult on purpose.
 
 mod builder;
 mod random;
@@ -16,10 +16,10 @@ use builder::Builder;
 use polytrie_state::TxWrites;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// One block of a history.
+/// A block of a history.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// What it is about, for messages.
+    /// Description of the block, for messages.
     pub label: String,
     /// The writes of its transactions.
     pub txs: Vec<TxWrites>,
@@ -28,9 +28,9 @@ pub struct Block {
 /// A genesis and blocks on top of it, with the state after each.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// The seed it came from; the same seed gives the same history.
+    /// The seed of the history; the same seed gives the same history.
     pub seed: u64,
-    /// The writes that make the genesis out of nothing; empty for a [fork](Self::fork).
+    /// The writes that create the genesis from an empty state; empty for a [fork](Self::fork).
     pub genesis: TxWrites,
     /// The blocks; the first one is number 1.
     pub blocks: Vec<Block>,
@@ -39,8 +39,8 @@ pub struct History {
 }
 
 impl History {
-    /// Everything that is known to be hard, in an order that the seed decides, with random blocks between:
-    /// some hundred blocks.
+    /// Creates a history of some hundred blocks: all known difficult cases, in an order that the seed decides, with
+    /// random blocks between them.
     pub fn adversarial(seed: u64) -> Self {
         let mut builder = Builder::new(seed);
         random::genesis(&mut builder, 24);
@@ -51,7 +51,7 @@ impl History {
         builder.finish()
     }
 
-    /// Only random blocks.
+    /// Creates a history of random blocks only.
     pub fn random(seed: u64, blocks: usize) -> Self {
         let mut builder = Builder::new(seed);
         random::genesis(&mut builder, 8);
@@ -61,21 +61,22 @@ impl History {
         builder.finish()
     }
 
-    /// A few blocks that each touch thousands of accounts and slots, so that what runs in parallel does.
+    /// Creates a few blocks that each touch thousands of accounts and slots, so that the parallel code paths are
+    /// used.
     pub fn wide(seed: u64) -> Self {
         let mut builder = Builder::new(seed);
         scenarios::wide(&mut builder);
         builder.finish()
     }
 
-    /// A few blocks that wipe contracts with more slots than an undo record lists.
+    /// Creates a few blocks that wipe contracts with more slots than an undo record lists.
     pub fn large(seed: u64) -> Self {
         let mut builder = Builder::new(seed);
         scenarios::large(&mut builder);
         builder.finish()
     }
 
-    /// A genesis of `accounts` accounts, some of them with code and slots, and two random blocks.
+    /// Creates a genesis of `accounts` accounts, some of them with code and slots, and two random blocks.
     pub fn with_genesis_of(seed: u64, accounts: u32) -> Self {
         let mut builder = Builder::new(seed);
         random::genesis(&mut builder, accounts);
@@ -84,7 +85,7 @@ impl History {
         builder.finish()
     }
 
-    /// Random blocks that follow block `at` instead of those of this history; block `at` is its genesis.
+    /// Creates random blocks that follow block `at` instead of those of this history; block `at` is their genesis.
     pub fn fork(&self, at: usize, seed: u64, blocks: usize) -> Self {
         let mut builder = Builder::on(self.states[at].clone(), seed);
         for _ in 0..blocks {
@@ -93,17 +94,17 @@ impl History {
         builder.finish()
     }
 
-    /// The state of the genesis.
+    /// Returns the state of the genesis.
     pub fn genesis(&self) -> &Oracle {
         &self.states[0]
     }
 
-    /// The number of the last block.
+    /// Returns the number of the last block.
     pub fn head(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The accounts the blocks touch, and some that never exist.
+    /// Returns the accounts that the blocks touch, and some that never exist.
     pub fn addresses(&self) -> Vec<Address> {
         let touched = self.changes().map(|(address, _)| address);
         touched
@@ -113,7 +114,7 @@ impl History {
             .collect()
     }
 
-    /// The slots the blocks touch, and for each account they touch one that never exists.
+    /// Returns the slots that the blocks touch, and for each account they touch one slot that never exists.
     pub fn slots(&self) -> Vec<(Address, U256)> {
         let mut slots = BTreeSet::new();
         for (address, touched) in self.changes() {

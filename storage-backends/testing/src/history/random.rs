@@ -1,4 +1,4 @@
-//! Random genesis and random blocks.
+//! A random genesis and random blocks.
 
 use super::builder::{Builder, NO_CODE, Tx, account, code, delegation, value};
 use crate::{
@@ -10,14 +10,14 @@ use polytrie_state::Account;
 use rand::{RngExt, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
-/// A genesis of `count` accounts: every fourth with slots, some with code, some that hold nothing.
+/// Adds a genesis of `count` accounts: every fourth with slots, some with code, some empty.
 pub(super) fn genesis(builder: &mut Builder, count: u32) {
     let known = ADDRESSES.all();
     builder.genesis(|rng, tx| {
         for n in 0..count {
             let address =
                 address(known.get(n as usize * 7 % known.len().max(1)).copied().unwrap_or(n));
-            // The known ones repeat after a while.
+            // The known addresses repeat after a while.
             let address =
                 if tx.account(&address).is_some() { self::address(1 << 27 | n) } else { address };
             match rng.random_range(0..8) {
@@ -35,7 +35,7 @@ pub(super) fn genesis(builder: &mut Builder, count: u32) {
     });
 }
 
-/// A block of up to six transactions that do anything to anything.
+/// Adds a block of up to six transactions with random operations on random accounts.
 pub(super) fn block(builder: &mut Builder) {
     let parent = builder.parent();
     builder.empty_block("random");
@@ -59,7 +59,7 @@ fn operation(rng: &mut ChaCha8Rng, tx: &mut Tx, parent: &Oracle, address: Addres
             let touched = tx.touch(address);
             touched.nonce = touched.nonce.saturating_add(1);
         }
-        // Nothing changes, but the account is named.
+        // Nothing changes, but the account is in the writes.
         5 => {
             tx.touch(address);
         }
@@ -78,12 +78,12 @@ fn operation(rng: &mut ChaCha8Rng, tx: &mut Tx, parent: &Oracle, address: Addres
                 tx.set_slot(address, any_slot(rng), value(rng));
             }
         }
-        // Holds nothing, yet exists: as before EIP-161.
+        // An empty account that exists, as before EIP-161.
         21 => {
             let touched = tx.touch(address);
             *touched = Account { nonce: 0, balance: U256::ZERO, code_hash: NO_CODE };
         }
-        // Back to what it was before the block.
+        // The account as it was before the block.
         22 => {
             if let (Some(before), Some(_)) = (parent.account(&address), tx.account(&address)) {
                 tx.set_account(address, before);
@@ -96,18 +96,18 @@ fn operation(rng: &mut ChaCha8Rng, tx: &mut Tx, parent: &Oracle, address: Addres
 fn slot_write(rng: &mut ChaCha8Rng, tx: &mut Tx, parent: &Oracle, address: Address) {
     let slot = any_slot(rng);
     let value = match rng.random_range(0..10) {
-        // Removed, or never there.
+        // Removed, or absent before as well.
         0..3 => U256::ZERO,
-        // What it is already.
+        // The value it already has.
         3 => tx.slot(&address, &slot),
-        // What it was before the block.
+        // The value it had before the block.
         4 => parent.slot(&address, &slot),
         _ => value(rng),
     };
     tx.set_slot(address, slot, value);
 }
 
-/// Zeroes every slot the account had before the block, one by one.
+/// Sets every slot that the account had before the block to zero, one by one.
 fn clear(tx: &mut Tx, parent: &Oracle, address: Address) {
     for slot in SLOTS.all().into_iter().map(slot) {
         if !parent.slot(&address, &slot).is_zero() {
@@ -124,7 +124,7 @@ fn any_slot(rng: &mut ChaCha8Rng) -> U256 {
     slot(any_of(rng, &SLOTS.groups()))
 }
 
-/// A key of a random group, so that small groups are met as often as large ones.
+/// Returns a key of a random group, so that small groups occur as often as large ones.
 fn any_of(rng: &mut ChaCha8Rng, groups: &[Vec<u32>]) -> u32 {
     groups.choose(rng).and_then(|group| group.choose(rng)).copied().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What is known to be hard, each as a few blocks that work on any state.
+//! The known difficult cases, each as a few blocks that can follow any state.
 
 use super::builder::{Builder, Tx, account, code, delegation, value};
 use crate::keys::{ADDRESSES, SLOTS, address, slot};
@@ -35,7 +35,7 @@ pub(super) const ALL: &[Scenario] = &[
     everything_gone,
 ];
 
-/// Sizes of the storage of accounts that are wiped.
+/// Numbers of slots of the accounts that are wiped.
 const SIZES: [u32; 4] = [0, 1, 17, 200];
 
 fn nothing(b: &mut Builder) {
@@ -117,7 +117,7 @@ fn recreate_in_one_tx(b: &mut Builder) {
         let before = b.parent();
         b.block(&format!("a contract of {size} slots recreated in one transaction"), |rng, tx| {
             tx.create(contract, Some(&code(rng)));
-            // One slot as it was, one changed, one new; the rest stays wiped.
+            // One slot as it was, one changed, one new; the rest remains wiped.
             tx.set_slot(contract, nth_slot(0), before.slot(&contract, &nth_slot(0)));
             tx.set_slot(contract, nth_slot(1), value(rng));
             tx.set_slot(contract, nth_slot(300), value(rng));
@@ -138,7 +138,7 @@ fn recreate_in_one_block(b: &mut Builder) {
         });
         b.tx(|_, tx| {
             tx.touch(contract).balance = U256::ONE;
-            // Exactly what was there before, so that a comparison of values alone sees no change.
+            // The same values as before, so that a comparison of values alone finds no change.
             for n in 0..size.min(3) {
                 tx.set_slot(contract, nth_slot(n), before.slot(&contract, &nth_slot(n)));
             }
@@ -275,7 +275,7 @@ fn slot_ladder(b: &mut Builder) {
     }
 }
 
-/// Leaves of fewer than 32 bytes are embedded in their parent; values grow and shrink across that line.
+/// Values that grow and shrink across the size at which a leaf is embedded in its parent (fewer than 32 bytes).
 fn short_leaves(b: &mut Builder) {
     let contract = address(ADDRESSES.quads[1][2]);
     let groups = [&SLOTS.quads[0][..], &SLOTS.triples[0][..], &SLOTS.pairs[1][..]].concat();
@@ -297,7 +297,7 @@ fn short_leaves(b: &mut Builder) {
     });
 }
 
-/// A leaf split by its neighbour and made whole again, for accounts and slots.
+/// A leaf split by a neighbouring leaf and merged again, for accounts and slots.
 fn pairs(b: &mut Builder) {
     let contract = address(ADDRESSES.quads[2][0]);
     for ([first, second], [left, right]) in ADDRESSES.pairs.into_iter().zip(SLOTS.pairs) {
@@ -429,7 +429,7 @@ pub(super) fn wide(b: &mut Builder) {
 
 /// Contracts with more slots than an undo record lists, wiped in all ways.
 pub(super) fn large(b: &mut Builder) {
-    // More than two pieces, exactly two, one that is full and one slot more.
+    // More than two pieces, exactly two, and one full piece with one slot more.
     const SIZES: [usize; 3] = [SLOTS_A_PIECE * 5 / 2, SLOTS_A_PIECE * 2, SLOTS_A_PIECE + 1];
     let [first, second, third] = ADDRESSES.triples[1].map(address);
     b.genesis(|rng, tx| {
@@ -467,7 +467,7 @@ pub(super) fn large(b: &mut Builder) {
     b.block("something after that", |rng, tx| contract_of(rng, tx, third, 20));
 }
 
-/// Creates a contract anew with that many slots.
+/// Creates a contract again with `size` slots.
 fn contract_of(rng: &mut ChaCha8Rng, tx: &mut Tx, address: Address, size: u32) {
     tx.create(address, Some(&code(rng)));
     for n in 0..size {
@@ -475,7 +475,7 @@ fn contract_of(rng: &mut ChaCha8Rng, tx: &mut Tx, address: Address, size: u32) {
     }
 }
 
-/// Slots of contracts; the first ones are neighbours by their hash.
+/// Returns the `n`-th slot of a contract. The first ones have neighbouring hashes.
 fn nth_slot(n: u32) -> U256 {
     let near = [&SLOTS.quads[1][..], &SLOTS.pairs[2][..]].concat();
     slot(near.get(n as usize).copied().unwrap_or(n))

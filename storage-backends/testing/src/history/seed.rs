@@ -2,9 +2,9 @@
 
 use std::{env, fmt};
 
-/// The seed a test draws from.
+/// The seed that a test draws from.
 ///
-/// Prints itself when the test panics, with the variable that repeats the run.
+/// It is printed when the test panics, with the variable that repeats the run.
 pub struct Seed {
     value: u64,
 }
@@ -13,11 +13,11 @@ impl Seed {
     /// Name of the environment variable that sets the seed.
     pub const VARIABLE: &str = "POLYTRIE_TEST_SEED";
 
-    /// The seed from the environment, else `default`.
+    /// Returns the seed from the environment, else `default`.
     ///
     /// # Panics
     ///
-    /// If the variable is set to something else than a number.
+    /// If the variable is set to anything but a number.
     pub fn or(default: u64) -> Self {
         let value = match env::var(Self::VARIABLE) {
             Ok(text) => text
@@ -28,7 +28,7 @@ impl Seed {
         Self { value }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn value(&self) -> u64 {
         self.value
     }

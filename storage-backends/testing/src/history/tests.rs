@@ -1,4 +1,4 @@
-//! The histories hold what they promise.
+//! Checks that the histories have the documented contents.
 
 use super::*;
 use polytrie_state::hash_address;
@@ -38,7 +38,7 @@ fn a_genesis_has_as_many_accounts_as_asked_for() {
     assert!(slots > 1_000, "{slots} accounts with slots");
 }
 
-/// Everything the histories exist for does occur.
+/// Checks that every case the histories are made for occurs.
 #[test]
 fn the_adversarial_history_is_adversarial() {
     let history = History::adversarial(5);

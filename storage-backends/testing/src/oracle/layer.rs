@@ -14,10 +14,10 @@ use polytrie_state::{
 };
 use std::sync::Arc;
 
-/// The oracle as a state layer: it holds the whole state in memory, computes every state root from all of
-/// it, and copies it for every block.
+/// The oracle as a state layer: it holds the whole state in memory, computes every state root from all of it, and
+/// copies it for every block.
 ///
-/// Slow and obvious; a reference to compare with and a stand-in for tests of what lies above the seam. Never
+/// Slow and simple; a reference for comparisons and a stand-in for tests of the code above the layer interface. Never
 /// for users.
 #[derive(Debug)]
 pub struct OracleLayer {
@@ -32,7 +32,7 @@ struct Head {
     root: B256,
 }
 
-/// What becomes the head.
+/// The next head of the layer.
 #[derive(Debug)]
 struct NextHead {
     head: Arc<Mutex<Head>>,
@@ -49,21 +49,21 @@ impl HeadChange for NextHead {
 }
 
 impl OracleLayer {
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, ROOT, CODE_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on a store that has [`Self::TABLES`], reading all of it.
+    /// Opens the layer on a store that has [`Self::TABLES`], and reads all of it.
     ///
     /// # Errors
     ///
-    /// If the store fails, or what it holds is damaged.
+    /// If the store fails, or its rows are damaged.
     pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
         let state = Arc::new(rows::read(&store)?);
         let head = Arc::new(Mutex::new(Head { root: state.state_root(), state }));
         Ok(Arc::new(Self { lifecycle: Lifecycle::new(store.clone()), store, head }))
     }
 
-    /// The state at the head.
+    /// Returns the state at the head.
     pub fn state(&self) -> Arc<Oracle> {
         self.head.lock().state.clone()
     }
@@ -73,7 +73,7 @@ impl OracleLayer {
     }
 }
 
-/// The outcome of a block that changes `state`.
+/// Returns the outcome of a block that changes `state`.
 fn finish(
     mut proposal: Proposal<NextHead>,
     state: &Oracle,
@@ -238,7 +238,7 @@ struct OracleSession {
     /// Number of the block.
     number: u64,
     head: Arc<Oracle>,
-    /// The state within the block, for the roots between its transactions.
+    /// State within the block, for the roots between its transactions.
     so_far: Option<Oracle>,
 }
 

@@ -1,4 +1,4 @@
-//! The oracle: a sorted map, and everything computed from scratch.
+//! The oracle: a sorted map from which everything is computed anew.
 
 mod layer;
 mod proof;
@@ -19,8 +19,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// A state as a sorted map.
 ///
-/// It takes writes as they come out of the EVM, one transaction after the other, without any of the merging
-/// that stands between the EVM and a layer; so it is a second opinion on that merging, too. A snapshot is a
+/// It takes writes in the form the EVM produces, one transaction after the other, without the merging that takes
+/// place between the EVM and a layer, and is therefore an independent check of that merging as well. A snapshot is a
 /// clone.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Oracle {
@@ -42,12 +42,12 @@ struct Preimages {
 pub struct OracleAccount {
     /// The account.
     pub account: Account,
-    /// Its slots by hash, none of them zero.
+    /// The account's slots by hash, none of them zero.
     pub slots: BTreeMap<B256, U256>,
 }
 
 impl OracleAccount {
-    /// Root of the storage trie.
+    /// Computes the root of the storage trie.
     pub fn storage_root(&self) -> B256 {
         let mut trie = HashBuilder::default();
         for (hash, value) in &self.slots {
@@ -64,7 +64,7 @@ impl OracleAccount {
         }
     }
 
-    /// The account's leaf in the state trie.
+    /// Returns the account's leaf in the state trie.
     fn leaf(&self) -> Vec<u8> {
         let Account { nonce, balance, code_hash } = self.account;
         encode(TrieAccount { nonce, balance, storage_root: self.storage_root(), code_hash })
@@ -95,7 +95,7 @@ impl Oracle {
         }
     }
 
-    /// Remembers what is new of the address and slots of a change; most of it is not.
+    /// Stores the addresses and slots of a change that are new; most of them are known.
     fn remember(&mut self, hash: B256, change: &AccountChange) {
         let known = &self.preimages;
         let slots = change.slots.iter().map(|(slot, _)| (hash_slot(slot), *slot));
@@ -109,8 +109,8 @@ impl Oracle {
         known.slots.extend(slots);
     }
 
-    /// Adds the addresses and slots that were ever written, by their hashes: what a layer may need that is filled with
-    /// [`Self::genesis`].
+    /// Adds all addresses and slots that were ever written, by their hashes, for a layer that is filled with
+    /// [`Self::genesis`] and needs them.
     pub fn put_preimages(&self, batch: &mut Batch) {
         for (hash, address) in &self.preimages.addresses {
             put_address_preimage(batch, hash, address);
@@ -143,7 +143,7 @@ impl Oracle {
     ///
     /// # Errors
     ///
-    /// If its slots end in one.
+    /// The error of its slots, if they end in one.
     pub fn insert(&mut self, genesis: GenesisAccount<'_>) -> Result<(), StateError> {
         if let Some(code) = genesis.code {
             self.codes.insert(genesis.account.code_hash, code);
@@ -153,7 +153,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The state as what a layer is filled with.
+    /// Returns the state in the form a layer is filled with.
     pub fn genesis(&self) -> impl Iterator<Item = GenesisAccount<'_>> {
         self.accounts.iter().map(|(hash, entry)| GenesisAccount {
             hash: *hash,
@@ -163,27 +163,27 @@ impl Oracle {
         })
     }
 
-    /// All accounts by hash.
+    /// Returns all accounts by hash.
     pub const fn accounts(&self) -> &BTreeMap<B256, OracleAccount> {
         &self.accounts
     }
 
-    /// All code ever stored, by hash.
+    /// Returns all code ever stored, by hash.
     pub const fn codes(&self) -> &BTreeMap<B256, Bytes> {
         &self.codes
     }
 
-    /// An account.
+    /// Returns an account.
     pub fn account(&self, address: &Address) -> Option<Account> {
         self.accounts.get(&hash_address(address)).map(|entry| entry.account)
     }
 
-    /// A slot; zero where there is none.
+    /// Returns the value of a slot; zero if it does not exist.
     pub fn slot(&self, address: &Address, slot: &U256) -> U256 {
         self.slot_by_hash(&hash_address(address), &hash_slot(slot))
     }
 
-    /// A slot by its hashes; zero where there is none.
+    /// Returns the value of a slot by its hashes; zero if it does not exist.
     pub fn slot_by_hash(&self, account: &B256, slot: &B256) -> U256 {
         let entry = self.accounts.get(account);
         entry.and_then(|entry| entry.slots.get(slot)).copied().unwrap_or_default()
@@ -194,7 +194,7 @@ impl Oracle {
         self.accounts.get(&hash_address(address)).is_some_and(|entry| !entry.slots.is_empty())
     }
 
-    /// The state root of the Ethereum specification.
+    /// Computes the state root as in the Ethereum specification.
     pub fn state_root(&self) -> B256 {
         let mut trie = HashBuilder::default();
         for (hash, entry) in &self.accounts {

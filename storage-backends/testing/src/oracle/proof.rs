@@ -32,11 +32,11 @@ struct StorageProof {
 }
 
 impl Oracle {
-    /// A proof of an account and some of its slots, present or absent.
+    /// Returns a proof of an account and some of its slots, present or absent.
     ///
     /// # Errors
     ///
-    /// If it does not serialise.
+    /// If the proof cannot be serialised.
     pub fn prove(
         &self,
         layer: &str,
@@ -79,7 +79,7 @@ fn prove<'a>(leaves: impl Iterator<Item = (&'a B256, Vec<u8>)>, key: &B256) -> V
         return Vec::new();
     }
     let nodes = trie.take_proof_nodes().into_nodes_sorted().into_iter().map(|(_, node)| node);
-    // A node of fewer than 32 bytes lies in its parent and is no node of its own in a proof; unless it is the
+    // A node of fewer than 32 bytes is embedded in its parent and is no separate node in a proof, except for the
     // root, which has no parent.
     nodes
         .enumerate()
@@ -88,16 +88,17 @@ fn prove<'a>(leaves: impl Iterator<Item = (&'a B256, Vec<u8>)>, key: &B256) -> V
         .collect()
 }
 
-/// Verifies a proof in the form of `eth_getProof` against a state root: the account and the slots it proves,
-/// in the order in which they were asked for.
+/// Verifies a proof in the form of `eth_getProof` against a state root. Returns the account and the slots it proves,
+/// in the order of the request.
 ///
-/// It is independent of every layer, so a canonical layer's proofs are held against it as well as against
-/// the layer's own verification. A trie without leaves has a proof without nodes, as geth answers. What an absent account's entry says of nonce, balance and hashes must be
-/// what an empty account has (zero hashes, as some clients write, are accepted).
+/// It is independent of every layer, so the proofs of a layer with state roots are verified with it in addition to
+/// the layer's own verification. A trie without leaves has a proof without nodes, as geth answers. For an absent
+/// account the nonce, balance and hashes must be those of an empty account (zero hashes, as some clients write, are
+/// accepted).
 ///
 /// # Errors
 ///
-/// [`ProofError::Malformed`] if it is no such proof, [`ProofError::Invalid`] if it does not hold.
+/// [`ProofError::Malformed`] if it is not a proof of this form, [`ProofError::Invalid`] if it does not hold.
 pub fn verify_eip1186(
     commitment: &Commitment,
     address: &Address,

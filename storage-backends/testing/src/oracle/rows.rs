@@ -1,4 +1,4 @@
-//! The oracle's rows: fixed widths, one row a thing.
+//! The oracle's rows: fixed widths, one row for each account and slot.
 
 use super::{Oracle, OracleAccount};
 use alloy_primitives::{B256, U256};
@@ -37,7 +37,7 @@ pub(super) fn write(batch: &mut Batch, writes: &WriteSet, root: B256) {
     batch.put(ROOT, ROOT_KEY, root.as_slice());
 }
 
-/// All rows anew.
+/// Writes all rows anew.
 pub(super) fn write_all(batch: &mut Batch, state: &Oracle, root: B256) {
     batch.delete_range(ACCOUNTS, &[], None);
     batch.delete_range(SLOTS, &[], None);
@@ -53,13 +53,13 @@ pub(super) fn write_all(batch: &mut Batch, state: &Oracle, root: B256) {
     batch.put(ROOT, ROOT_KEY, root.as_slice());
 }
 
-/// The root row; `None` in an empty store.
+/// Returns the root row; `None` in an empty store.
 pub(super) fn read_root(store: &dyn Read) -> Result<Option<B256>, StateError> {
     let root = store.get(ROOT, ROOT_KEY)?;
     root.map(|root| B256::try_from(&*root).map_err(|_| damage("the root row"))).transpose()
 }
 
-/// Reads everything.
+/// Reads the whole state.
 pub(super) fn read(store: &dyn Read) -> Result<Oracle, StateError> {
     let mut state = Oracle::default();
     scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {

@@ -1,4 +1,4 @@
-//! The oracle against real states.
+//! Tests of the oracle with real states.
 
 use super::*;
 use crate::fixture;
@@ -7,7 +7,7 @@ use alloy_trie::EMPTY_ROOT_HASH;
 use serde_json::Value;
 use std::fs;
 
-/// A JSON file of the fixtures.
+/// Reads a JSON file of the fixtures.
 fn json(path: &str) -> Option<Value> {
     let bytes = fs::read(fixture(path)?).unwrap();
     Some(serde_json::from_slice(&bytes).unwrap())
@@ -21,7 +21,7 @@ fn number(value: Option<&Value>) -> U256 {
     }
 }
 
-/// The accounts of a genesis file, or of a dump of a state.
+/// Reads the accounts of a genesis file, or of a dump of a state.
 fn state_of(accounts: &Value) -> Oracle {
     let mut state = Oracle::default();
     for (address, account) in accounts.as_object().unwrap() {

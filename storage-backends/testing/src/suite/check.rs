@@ -1,4 +1,4 @@
-//! Scrubbing: no false alarm, and no damage that goes unseen.
+//! Tests of scrubbing: no false alarm, and no undetected damage.
 
 use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP, Scrub,
@@ -11,10 +11,10 @@ use polytrie_state::{CheckReport, StateError};
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-/// Rows of each table that are damaged, one after the other.
+/// Number of rows of each table that are damaged, one after the other.
 const SAMPLE: usize = 120;
 
-/// What is whole is reported whole, with the right numbers, at any block and after undoing.
+/// Checks that an undamaged layer is reported as such, with the right numbers, at any block and after undoing.
 pub fn clean_layers_check_clean(factory: &dyn LayerFactory) {
     let seed = Seed::or(21);
     let history = History::adversarial(seed.value());
@@ -46,8 +46,8 @@ fn assert_clean(driver: &Driver<'_>, state: &Oracle, context: &str) {
     assert!(last <= report.accounts, "{context}: progress beyond the end");
 }
 
-/// Every row in turn is damaged, the layer opened on it and checked; opening may fail, checking may fail or
-/// report, but it does not pass and does not panic.
+/// Checks that damage is found: each row in turn is damaged, and the layer opened on it and checked. Opening may
+/// fail, and checking may fail or report it, but the check must neither pass nor panic.
 pub fn damage_is_found(factory: &dyn LayerFactory) {
     let seed = Seed::or(22);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -79,7 +79,7 @@ pub fn damage_is_found(factory: &dyn LayerFactory) {
     assert!(unseen.is_empty(), "damage that check does not see:\n{}", unseen.join("\n"));
 }
 
-/// Ways to damage a row that the layer is to notice.
+/// Returns ways to damage a row that the layer has to notice.
 fn damages(
     factory: &dyn LayerFactory,
     rng: &mut ChaCha8Rng,
@@ -87,7 +87,7 @@ fn damages(
     (_, key, value): &Row,
 ) -> Vec<(String, Batch)> {
     let mut damages: Vec<(String, Batch)> = Vec::new();
-    // Each such row can be checked by itself, but nobody knows whether there should be another one.
+    // Each of these rows can be checked by itself, but it is not known whether there should be another one.
     let is_kept = NEVER_DELETED.contains(&table);
     let mut put = |what: &str, value: &[u8]| {
         let mut batch = Batch::new();
@@ -122,7 +122,7 @@ fn damages(
     damages
 }
 
-/// Whether opening or checking notices the damage; it is repaired afterwards.
+/// Whether opening or checking notices the damage. The damage is repaired afterwards.
 fn is_seen(
     factory: &dyn LayerFactory,
     ground: &Ground,

@@ -1,4 +1,4 @@
-//! Comparing a layer with the oracle.
+//! Comparisons of a layer with the oracle.
 
 use super::{Driver, LayerFactory, Row};
 use crate::{History, Oracle, OracleAccount};
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{collections::BTreeMap, fmt::Debug, ops::ControlFlow};
 
-/// A whole state as the layer lists it.
+/// Returns a whole state as the layer lists it.
 ///
 /// # Errors
 ///
@@ -34,14 +34,14 @@ pub fn dump(layer: &dyn StateLayer) -> Result<BTreeMap<B256, OracleAccount>, Sta
     Ok(state)
 }
 
-/// Panics unless the layer stands exactly at this state.
+/// Panics unless the layer has exactly this state.
 pub fn assert_state(driver: &Driver<'_>, expected: &Oracle, context: &dyn Debug) {
     let found = dump(&**driver.layer()).unwrap_or_else(|e| panic!("{context:?}: {e}"));
     assert_maps(&found, expected.accounts(), context);
     assert_commitment(driver.factory(), &driver.layer().commitment(), expected, context);
 }
 
-/// Panics unless a commitment is of the layer's kind and, where there is only one right one, right.
+/// Panics unless a commitment is of the layer's kind and, where only one value is right, has that value.
 pub(super) fn assert_commitment(
     factory: &dyn LayerFactory,
     found: &Commitment,
@@ -100,7 +100,7 @@ pub fn assert_reads(
     assert_eq!(unknown, None, "{context:?}: code that nobody stored");
 }
 
-/// Panics unless the lists of accounts and slots can be entered anywhere and left at any time.
+/// Panics unless the lists of accounts and slots can start at any key and stop at any time.
 pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, context: &dyn Debug) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let layer = driver.layer();
@@ -135,7 +135,7 @@ pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, co
         let wanted: Vec<_> = range.map(|(hash, value)| (*hash, *value)).collect();
         assert_eq!(found, wanted, "{context:?}: the slots of {account} from {from}");
     }
-    // An error of the visitor comes out as it went in.
+    // An error of the visitor is returned unchanged.
     if !expected.accounts().is_empty() {
         let mine = StateError::Protocol("an error of the visitor");
         let found = layer.accounts(B256::ZERO, &mut |_, _| Err(mine.clone()));
@@ -144,7 +144,7 @@ pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, co
     }
 }
 
-/// A hash that is there, one just after it, or any.
+/// Returns a hash that is present, one just after it, or any other.
 fn start<'a>(rng: &mut ChaCha8Rng, known: impl Iterator<Item = &'a B256>) -> B256 {
     let known: Vec<&B256> = known.collect();
     let any = B256::from(rng.random::<[u8; 32]>());

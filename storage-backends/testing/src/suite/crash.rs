@@ -1,4 +1,4 @@
-//! Writes that fail, and processes that end between any two of them.
+//! Tests of writes that fail, and of processes that end between any two writes.
 
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
@@ -13,8 +13,8 @@ use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{Commitment, StateError};
 use std::sync::Arc;
 
-/// At every write to the engine in turn the process ends, before it or after it; what is found then is the
-/// state at some block, and going on from there leads to the same end.
+/// Checks that a crash at any write is survived: the process ends before or after each write to the engine in turn.
+/// The state that is found then is that of some block, and continuing from there leads to the same result.
 pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
     let seed = Seed::or(16);
     let history = History::random(seed.value(), 24);
@@ -31,7 +31,7 @@ pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
             let memory = empty_engine(factory);
             let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
             let options = StoreOptions { flush_every, background, ..STORE_IN_STEP };
-            // What has ended is closed: files of a layer's own are open once.
+            // The ended layer is closed, because a layer's own files can be open only once.
             let ended = go_on(factory, faulty.clone(), &options, &history, &digests, &context);
             let ended = ended.map(drop);
             assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
@@ -46,7 +46,7 @@ pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
     }
 }
 
-/// Opens what is there and runs the history to its end.
+/// Opens the layer on the rows that exist and runs the history to its end.
 fn go_on<'f>(
     factory: &'f dyn LayerFactory,
     engine: Arc<dyn Engine>,
@@ -76,7 +76,8 @@ fn go_on<'f>(
     Ok(driver)
 }
 
-/// After a failed write every later call says so, with the reason; nothing goes on as if it had not been.
+/// Checks that after a failed write every later call fails with the reason, and that nothing continues as if the
+/// write had succeeded.
 pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
     let seed = Seed::or(17);
     let history = History::random(seed.value(), 12);
@@ -126,7 +127,7 @@ pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
     }
 }
 
-/// A block that was finished before a write failed is not accepted after it.
+/// Checks that a block finished before a failed write is not accepted after it.
 fn an_outcome_is_refused(mut driver: Driver<'_>, history: &History, context: &str) {
     let outcome = (|| {
         driver.load(history.genesis())?;

@@ -1,4 +1,4 @@
-//! Nothing but the blocks decides the result.
+//! Tests that the result depends on the blocks only.
 
 use super::{
     Driver, Ground, LayerFactory, Row, STORE_IN_STEP,
@@ -10,7 +10,7 @@ use polytrie_state::Commitment;
 
 type Run = (Vec<Commitment>, Vec<Row>);
 
-/// One thread and four give the same commitments and rows.
+/// Checks that one thread and four give the same commitments and rows.
 pub fn threads_change_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(18);
     for history in [History::wide(seed.value()), History::random(seed.value(), 30)] {
@@ -23,7 +23,7 @@ pub fn threads_change_nothing(factory: &dyn LayerFactory) {
     }
 }
 
-/// How blocks are grouped into flushes, and on what engine, makes no difference.
+/// Checks that neither the grouping of blocks into flushes nor the engine changes the result.
 pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(19);
     let history = History::adversarial(seed.value());
@@ -44,7 +44,7 @@ pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
     }
 }
 
-/// The parameters that must not change any result do not.
+/// Checks that the parameters that must not change any result do not change it.
 pub fn variants_change_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(20);
     for history in [History::adversarial(seed.value()), History::wide(seed.value())] {

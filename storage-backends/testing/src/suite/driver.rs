@@ -1,4 +1,4 @@
-//! Driving a layer through a history as the client does.
+//! A driver that runs a layer through a history as the client does.
 
 use super::LayerFactory;
 use crate::{Block, Oracle};
@@ -19,13 +19,13 @@ const HEAD: Table = Table::new(250, "SuiteHead", 4);
 /// Number of a block (8 bytes) → its undo record.
 const UNDO: Table = Table::new(251, "SuiteUndo", 8);
 const HEAD_KEY: &[u8] = b"head";
-/// Key of how many steps of the way back from the head are done, while that is under way.
+/// Key of the number of steps of an undo from the head that are done, while an undo is in progress.
 const STEPS_KEY: &[u8] = b"back";
 
-/// Tables whose rows are true whatever the state is: they stay when nothing needs them any more.
+/// Tables whose rows are valid in any state: they remain when nothing needs them any more.
 pub(super) const NEVER_DELETED: [Table; 2] = [CODE_TABLE, PREIMAGE_TABLE];
 
-/// Store options under which everything happens within the call that asks for it.
+/// Store options under which all work is done within the call that requests it.
 pub const STORE_IN_STEP: StoreOptions = StoreOptions {
     durability: Durability::Deferred,
     flush_every: 1,
@@ -34,33 +34,33 @@ pub const STORE_IN_STEP: StoreOptions = StoreOptions {
     counters: false,
 };
 
-/// What outlives a store: where its rows are.
+/// The place of a store's rows, which outlives the store.
 #[derive(Debug)]
 pub enum Ground {
     /// Memory.
     Memory(Arc<dyn Engine>),
-    /// A directory that goes with it.
+    /// A directory that is deleted with this value.
     Disk(TempDir),
 }
 
 impl Ground {
-    /// An empty memory.
+    /// Creates an empty store in memory.
     pub fn memory() -> Self {
         Self::Memory(Arc::new(MemoryEngine::new()))
     }
 
-    /// What [`LayerFactory::memory`] gives: memory, mostly.
+    /// Creates the engine of [`LayerFactory::memory`]: usually memory.
     pub fn of(factory: &dyn LayerFactory) -> Self {
         Self::Memory(empty_engine(factory))
     }
 
-    /// An empty directory.
+    /// Creates an empty directory.
     #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
     pub fn disk() -> Self {
         Self::Disk(tempfile::tempdir().expect("a temporary directory can be made"))
     }
 
-    /// An engine with the tables of a layer and of its driver.
+    /// Opens an engine with the tables of a layer and of its driver.
     pub(super) fn engine_for(
         &self,
         factory: &dyn LayerFactory,
@@ -74,7 +74,7 @@ impl Ground {
             Self::Disk(dir) => Arc::new(MdbxEngine::open(MdbxOptions {
                 // The tests end processes, not machines.
                 durable: false,
-                // Each opening counts what the writes before have left.
+                // Each opening checks the pages and rows that the earlier writes have left.
                 check: true,
                 ..MdbxOptions::new(dir.path(), tables)
             })?),
@@ -82,12 +82,12 @@ impl Ground {
     }
 }
 
-/// What [`LayerFactory::memory`] gives, for the tables of a layer and of its driver.
+/// Creates the engine of [`LayerFactory::memory`] with the tables of a layer and of its driver.
 pub(super) fn empty_engine(factory: &dyn LayerFactory) -> Arc<dyn Engine> {
     factory.memory(&[factory.tables(), vec![HEAD, UNDO]].concat())
 }
 
-/// One row: table name, key, value.
+/// A row: table name, key, value.
 pub type Row = (&'static str, Vec<u8>, Vec<u8>);
 
 /// A layer on a store, driven as the client drives it: the head and the undo records are written together
@@ -102,7 +102,7 @@ pub struct Driver<'f> {
 }
 
 impl<'f> Driver<'f> {
-    /// Opens the layer on what is there.
+    /// Opens the layer on the rows that exist.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl<'f> Driver<'f> {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn open_on(
         factory: &'f dyn LayerFactory,
         engine: Arc<dyn Engine>,
@@ -136,7 +136,7 @@ impl<'f> Driver<'f> {
         Ok(driver)
     }
 
-    /// A layer in memory with this state as its genesis.
+    /// Creates a layer in memory with this state as its genesis.
     #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
     pub fn in_memory(factory: &'f dyn LayerFactory, genesis: &Oracle) -> Self {
         let mut driver = Self::open(factory, &Ground::of(factory), &STORE_IN_STEP)
@@ -149,7 +149,7 @@ impl<'f> Driver<'f> {
     ///
     /// # Errors
     ///
-    /// If the layer or the store fails, here as in what follows.
+    /// If the layer or the store fails.
     pub fn load(&mut self, genesis: &Oracle) -> Result<Commitment, StateError> {
         self.put_preimages(genesis)?;
         let commitment = self.layer.load(&mut genesis.genesis().map(Ok))?;
@@ -171,11 +171,11 @@ impl<'f> Driver<'f> {
         Ok(())
     }
 
-    /// One block forward.
+    /// Runs one block.
     ///
     /// # Errors
     ///
-    /// As [`Self::load`].
+    /// Those of [`Self::load`].
     pub fn run(&mut self, block: &Block) -> Result<Commitment, StateError> {
         let mut session = self.begin()?;
         for tx in &block.txs {
@@ -185,12 +185,12 @@ impl<'f> Driver<'f> {
         self.commit(finished)
     }
 
-    /// Blocks forward on a store that is flushed by hand, which is done as soon as it is full. Returns how often that was; no
-    /// block is durable before.
+    /// Runs blocks on a store that is flushed by hand, and flushes it as soon as it is full. Returns the number of
+    /// flushes. No block may be durable before its flush.
     ///
     /// # Panics
     ///
-    /// If a block is, or anything fails.
+    /// If a block is durable before its flush, or anything fails.
     pub fn run_by_hand(&mut self, blocks: &[Block]) -> usize {
         let (mut durable, mut flushes) = (self.store.progress().durable, 0);
         for block in blocks {
@@ -205,11 +205,11 @@ impl<'f> Driver<'f> {
         flushes
     }
 
-    /// Some blocks forward at once.
+    /// Runs some blocks together.
     ///
     /// # Errors
     ///
-    /// As [`Self::load`].
+    /// Those of [`Self::load`].
     pub fn run_group(&mut self, blocks: &[Block]) -> Result<Commitment, StateError> {
         let mut group =
             Group::begin(Arc::clone(&self.layer), self.store.clone(), self.block_ref())?;
@@ -232,16 +232,16 @@ impl<'f> Driver<'f> {
     ///
     /// # Errors
     ///
-    /// As [`Session::begin`].
+    /// Those of [`Session::begin`].
     pub fn begin(&self) -> Result<Session, StateError> {
         Session::begin(&*self.layer, self.block_ref())
     }
 
-    /// Writes a finished block and goes on from it.
+    /// Writes a finished block, which becomes the head.
     ///
     /// # Errors
     ///
-    /// As [`Self::load`].
+    /// Those of [`Self::load`].
     pub fn commit(&mut self, finished: Finished) -> Result<Commitment, StateError> {
         let number = self.number() + 1;
         let mut outcome = finished.outcome;
@@ -257,11 +257,11 @@ impl<'f> Driver<'f> {
         Ok(commitment)
     }
 
-    /// One block back.
+    /// Undoes one block.
     ///
     /// # Errors
     ///
-    /// As [`Self::load`]; [`StateError::Protocol`] if there is no block.
+    /// Those of [`Self::load`]; [`StateError::Protocol`] if there is no block.
     pub fn undo(&mut self) -> Result<Commitment, StateError> {
         let number = self.number();
         let record = self.store.get(UNDO, &number.to_be_bytes())?;
@@ -278,17 +278,17 @@ impl<'f> Driver<'f> {
         self.write(number - 1, outcome)
     }
 
-    /// A driver of its own, that goes on from here in memory.
+    /// Returns a separate driver that continues from here in memory.
     ///
     /// # Errors
     ///
-    /// As [`StateLayer::fork`].
+    /// Those of [`StateLayer::fork`].
     pub fn fork(&self) -> Result<Self, StateError> {
         let Fork { store, layer } = self.layer.fork()?;
         Ok(Self { store, layer, options: self.options.clone(), ..*self })
     }
 
-    /// Writes a row that says nothing, durably.
+    /// Writes a row without effect, durably.
     pub(super) fn touch(&self) -> Result<(), StateError> {
         let mut batch = Batch::new();
         batch.delete(HEAD, STEPS_KEY);
@@ -296,7 +296,7 @@ impl<'f> Driver<'f> {
         Ok(self.store.flush()?)
     }
 
-    /// Makes everything written so far durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
     ///
@@ -309,49 +309,49 @@ impl<'f> Driver<'f> {
     ///
     /// # Errors
     ///
-    /// As [`Self::flush`] and [`Self::open`].
+    /// Those of [`Self::flush`] and [`Self::open`].
     pub fn reopen(self, ground: &Ground) -> Result<Self, StateError> {
         self.flush()?;
         let (factory, options) = (self.factory, self.options.clone());
-        // A directory cannot be open twice: all handles of the old store go first.
+        // A directory cannot be open twice: all handles of the old store are dropped first.
         drop(self);
         Self::open(factory, ground, &options)
     }
 
-    /// The layer.
+    /// Returns the layer.
     pub const fn layer(&self) -> &Arc<dyn StateLayer> {
         &self.layer
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What makes the layer.
+    /// Returns the factory of the layer.
     pub const fn factory(&self) -> &'f dyn LayerFactory {
         self.factory
     }
 
-    /// The head: number and digest of the commitment; none before a genesis is loaded.
+    /// Returns the number and the digest of the head; `None` before a genesis is loaded.
     pub const fn head(&self) -> Option<(u64, B256)> {
         self.head
     }
 
-    /// Number of the head, 0 before a genesis is loaded.
+    /// Returns the number of the head, 0 before a genesis is loaded.
     pub fn number(&self) -> u64 {
         self.head.map_or(0, |(number, _)| number)
     }
 
-    /// Steps of the way back from the head that are done.
+    /// Returns the number of steps of an undo from the head that are done.
     fn steps_done(&self) -> Result<u64, StateError> {
         let Some(row) = self.store.get(HEAD, STEPS_KEY)? else { return Ok(0) };
         let damaged = |_| StateError::Corrupt("the steps row of the suite".into());
         row.try_into().map(u64::from_be_bytes).map_err(damaged)
     }
 
-    /// All rows of the layer, without those that are never deleted, without what belongs to undo records, without the
-    /// trail (which says what is durable), and without the driver's own.
+    /// Returns all rows of the layer, except those that are never deleted, the rows beside undo records, the trail
+    /// (which says which blocks are durable), and the driver's own.
     ///
     /// # Errors
     ///
@@ -367,7 +367,7 @@ impl<'f> Driver<'f> {
         Ok(rows)
     }
 
-    /// The undo records of the blocks so far.
+    /// Returns the undo records of the blocks so far.
     ///
     /// # Errors
     ///
@@ -376,7 +376,7 @@ impl<'f> Driver<'f> {
         self.rows_of(UNDO)
     }
 
-    /// What belongs to undo records: the pieces of wiped accounts.
+    /// Returns the rows beside undo records: the pieces of wiped accounts.
     pub(super) fn wiped_rows(&self) -> Result<Vec<Row>, StateError> {
         if !self.factory.tables().contains(&WIPED_TABLE) {
             return Ok(Vec::new());
@@ -394,7 +394,7 @@ impl<'f> Driver<'f> {
         Ok(self.store.write(batch)?)
     }
 
-    /// All rows of a table.
+    /// Returns all rows of a table.
     ///
     /// # Errors
     ///

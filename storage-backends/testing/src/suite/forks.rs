@@ -1,4 +1,4 @@
-//! Layers that go back, or on, beside the one they come from.
+//! Tests of forks: layers that undo or run blocks beside the one they come from.
 
 use super::{Driver, LayerFactory, compare::assert_state};
 use crate::{History, Seed};
@@ -6,8 +6,8 @@ use polytrie_state::{Commitment, StateError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A fork goes back some blocks and on with others while the layer it comes from goes on: each is at its own block in
-/// state, commitment and proofs, and leaves nothing in the other.
+/// Checks that a fork, which undoes some blocks and runs others while the original layer continues, is independent of
+/// it: each has the state, commitment and proofs of its own block, and neither affects the other.
 pub fn forks_go_their_own_way(factory: &dyn LayerFactory) {
     let seed = Seed::or(27);
     let history = History::adversarial(seed.value());
@@ -20,7 +20,7 @@ pub fn forks_go_their_own_way(factory: &dyn LayerFactory) {
         seen.push(driver.layer().commitment());
         if rng.random_bool(0.15) {
             let mut forked = driver.fork();
-            // A layer may have too much that waits for the one there is.
+            // A layer may have too many steps that wait for the existing fork.
             if matches!(forked, Err(StateError::Unsupported { .. }))
                 && let Some(earlier) = last.take()
             {
@@ -40,7 +40,7 @@ pub fn forks_go_their_own_way(factory: &dyn LayerFactory) {
     assert_state(&driver, &history.states[history.head()], &"in the end");
 }
 
-/// Back by up to 20 blocks, and on with others from there.
+/// Undoes up to 20 blocks, and runs others from there.
 fn walk(mut fork: Driver<'_>, history: &History, seen: &[Commitment], rng: &mut ChaCha8Rng) {
     let mut at = fork.number() as usize;
     for _ in 0..rng.random_range(0..=at.min(20)) {
@@ -63,7 +63,7 @@ fn walk(mut fork: Driver<'_>, history: &History, seen: &[Commitment], rng: &mut 
     }
 }
 
-/// Proofs hold against the commitment of the block the fork went back to.
+/// Checks that proofs hold against the commitment of the block the fork went back to.
 fn prove(fork: &Driver<'_>, history: &History, at: usize) {
     let Some(verify) = fork.factory().verifier() else { return };
     for address in history.addresses().into_iter().take(8) {

@@ -1,4 +1,4 @@
-//! Blocks taken together are as blocks taken by themselves.
+//! Tests that blocks in a group give the same result as single blocks.
 
 use super::{
     Driver, LayerFactory,
@@ -9,8 +9,8 @@ use polytrie_state::{CommitmentKind, StateError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Blocks in groups: rows, undo records and commitment are those of a run one by one, and each block can be
-/// taken back by itself. Says nothing of layers whose commitment is their own.
+/// Checks that blocks in groups give the rows, undo records and commitment of a run one by one, and that each block
+/// can be undone by itself. Skips layers with a commitment of their own kind.
 pub fn groups_equal_blocks(factory: &dyn LayerFactory) {
     if factory.kind() != CommitmentKind::StateRoot {
         return;

@@ -1,4 +1,4 @@
-//! Whole histories, compared with the oracle after every block.
+//! Tests of whole histories, compared with the oracle after every block.
 
 use super::{
     Driver, LayerFactory,
@@ -7,13 +7,13 @@ use super::{
 use crate::{History, Oracle, Seed};
 use polytrie_state::{CommitmentKind, StateError};
 
-/// Everything that is known to be hard.
+/// Runs all known difficult cases.
 pub fn adversarial_history(factory: &dyn LayerFactory) {
     let seed = Seed::or(1);
     follow(factory, &History::adversarial(seed.value()));
 }
 
-/// Random blocks from several seeds.
+/// Runs random blocks from several seeds.
 pub fn random_histories(factory: &dyn LayerFactory) {
     let seed = Seed::or(2);
     for n in 0..4 {
@@ -21,14 +21,14 @@ pub fn random_histories(factory: &dyn LayerFactory) {
     }
 }
 
-/// Blocks of thousands of writes.
+/// Runs blocks of thousands of writes.
 pub fn wide_history(factory: &dyn LayerFactory) {
     let seed = Seed::or(3);
     follow(factory, &History::wide(seed.value()));
 }
 
-/// Two instances side by side: the commitment is that of the oracle, or (a commitment of the layer's own) the
-/// same in both; and it changes exactly when the state does.
+/// Runs two instances side by side. The commitment must be that of the oracle or, if it is the layer's own, the same
+/// in both; and it must change exactly when the state does.
 fn follow(factory: &dyn LayerFactory, history: &History) {
     let mut driver = Driver::in_memory(factory, history.genesis());
     let mut second = Driver::in_memory(factory, history.genesis());
@@ -54,7 +54,7 @@ fn follow(factory: &dyn LayerFactory, history: &History) {
     }
 }
 
-/// What a session answers at the start of the block, for the keys the block is about to write.
+/// Checks the answers of a session at the start of the block, for the keys that the block writes.
 fn session_reads(
     driver: &Driver<'_>,
     block: &crate::Block,

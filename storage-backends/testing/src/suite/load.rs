@@ -1,4 +1,4 @@
-//! Filling a layer from a genesis.
+//! Tests of filling a layer from a genesis.
 
 use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP,
@@ -18,15 +18,15 @@ use std::{
     },
 };
 
-/// Slots of a large contract.
+/// Number of slots of a large contract.
 const LARGE: u64 = 600_000;
-/// How many of them a layer may take before it writes.
+/// Number of slots that a layer may take before it writes.
 const LARGEST_PORTION: u64 = 540_000;
-/// Bytes of keys and values that it may write at once.
+/// Number of bytes of keys and values that a layer may write at once.
 const LARGEST_WRITE: usize = 40 << 20;
 
-/// A genesis of no, one, two, a few and many accounts: loaded in one pass it is what blocks build from
-/// nothing, and blocks follow on it.
+/// Checks that a genesis of no, one, two, a few and many accounts that is loaded in one pass equals the state that
+/// blocks build from an empty one, and that blocks can follow it.
 pub fn loading_equals_building(factory: &dyn LayerFactory) {
     let seed = Seed::or(13);
     for accounts in [0, 1, 2, 17, 5_000] {
@@ -61,8 +61,8 @@ fn same(loaded: &Driver<'_>, built: &Driver<'_>, context: &str) {
     }
 }
 
-/// A load that ends in an error, or is cut off at any of its writes, is simply done again, also over what is
-/// there already.
+/// Checks that a load that ends in an error, or is interrupted at any of its writes, can be repeated, also over
+/// existing rows.
 pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
     let seed = Seed::or(14);
     let large = History::with_genesis_of(seed.value(), 2_000);
@@ -98,7 +98,7 @@ pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
     }
 }
 
-/// Loads another genesis over what an interrupted load left.
+/// Loads another genesis over the rows of an interrupted load.
 fn again(
     factory: &dyn LayerFactory,
     ground: &Ground,
@@ -120,15 +120,15 @@ fn again(
     }
 }
 
-/// A contract of more slots than a layer may hold: it writes while it takes them, a bounded number of bytes at once,
-/// and has them all in the end. So it does with code. Not part of [`layer_suite!`](crate::layer_suite), because it takes
-/// some seconds and no setting matters.
+/// Checks the load of a contract with more slots than a layer may hold: the layer writes while it takes them, a
+/// bounded number of bytes at once, and has all of them at the end. The same applies to code. Not part of
+/// [`layer_suite!`](crate::layer_suite), because it takes some seconds and no setting affects it.
 pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
     codes_are_loaded_in_portions(factory);
     let ground = Ground::disk();
     let (portions, driver) = in_portions(factory, &ground);
 
-    // Hashes in order, as even as real ones; values as long as they can be.
+    // Ordered hashes, as evenly distributed as real ones, and values of the greatest length.
     let step = u64::MAX / LARGE;
     let slot = |n: u64| {
         let mut hash = U256::from(n).wrapping_mul(!U256::ZERO / U256::from(7)).to_be_bytes();
@@ -170,7 +170,7 @@ pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
-/// Few accounts, and far more code than may be written at once.
+/// Checks the load of few accounts with far more code than may be written at once.
 fn codes_are_loaded_in_portions(factory: &dyn LayerFactory) {
     const CODE: usize = 1 << 20;
     let (portions, driver) = in_portions(factory, &Ground::of(factory));
@@ -188,7 +188,7 @@ fn codes_are_loaded_in_portions(factory: &dyn LayerFactory) {
     portions.expect_small_writes();
 }
 
-/// A layer over an engine that notes what it writes.
+/// Opens a layer over an engine that records the size of its writes.
 fn in_portions<'f>(factory: &'f dyn LayerFactory, ground: &Ground) -> (Arc<Portions>, Driver<'f>) {
     let engine = ground.engine_for(factory).unwrap_or_else(|e| panic!("{e}"));
     let portions = Arc::new(Portions::new(engine));
@@ -197,7 +197,7 @@ fn in_portions<'f>(factory: &'f dyn LayerFactory, ground: &Ground) -> (Arc<Porti
     (portions, driver)
 }
 
-/// An engine that notes what is written at once, and how many slots were taken in between.
+/// An engine that records the size of each write, and the number of slots taken between writes.
 #[derive(Debug)]
 struct Portions {
     inner: Arc<dyn Engine>,

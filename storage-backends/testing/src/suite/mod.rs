@@ -1,4 +1,4 @@
-//! What every state layer must pass.
+//! The tests that every state layer must pass.
 //!
 //! A layer's `tests/suite.rs` is a factory and one line:
 //!
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Every test draws its blocks from a seed, which it prints when it fails; `POLYTRIE_TEST_SEED` sets it. The
-//! functions panic when the layer is wrong, so they are of use in tests only.
+//! functions panic when the layer is wrong, so they are useful in tests only.
 
 mod check;
 mod compare;
@@ -69,63 +69,63 @@ use polytrie_state::{
 };
 use std::{fmt::Debug, sync::Arc};
 
-/// What the suite must know of a layer.
+/// The facts about a layer that the suite needs.
 pub trait LayerFactory: Debug + Sync {
-    /// The tables the layer needs in its store.
+    /// Returns the tables that the layer needs in its store.
     fn tables(&self) -> Vec<Table>;
 
-    /// Opens the layer; an empty store is an empty state.
+    /// Opens the layer. An empty store is an empty state.
     ///
     /// # Errors
     ///
-    /// If the store fails, or what it holds is damaged.
+    /// If the store fails, or its rows are damaged.
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError>;
 
-    /// What its commitments are; a [`CommitmentKind::StateRoot`] is compared with the oracle's.
+    /// Returns the kind of its commitments; a [`CommitmentKind::StateRoot`] is compared with the oracle's.
     fn kind(&self) -> CommitmentKind;
 
-    /// Whether commitment and rows depend on the state alone. If not, they depend on the blocks that led to
-    /// it, and are compared with those of a run of the same blocks.
+    /// Whether commitment and rows depend on the state alone. If not, they depend on the blocks that led to it, and
+    /// are compared with those of a run of the same blocks.
     fn state_decides_rows(&self) -> bool {
         true
     }
 
-    /// How much damage `check` can find.
+    /// Returns the amount of damage that `check` can find.
     fn scrub(&self) -> Scrub {
         Scrub::AnyByte
     }
 
-    /// An empty engine, for as long as a test has a handle of it. One that is slow should be under the tests of its own crate
-    /// only.
+    /// Creates an empty engine that exists as long as a test holds a handle of it. A slow engine should be used in
+    /// the tests of its own crate only.
     fn memory(&self, tables: &[Table]) -> Arc<dyn Engine> {
         let _ = tables;
         Arc::new(MemoryEngine::new())
     }
 
-    /// What verifies the layer's proofs; none if it makes none.
+    /// Returns the function that verifies the layer's proofs; `None` if the layer makes no proofs.
     fn verifier(&self) -> Option<Verifier> {
         None
     }
 
-    /// The layer with other parameters (cache sizes, workers) that must not change any result.
+    /// Returns the layer with other parameters (cache sizes, workers) that must not change any result.
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         Vec::new()
     }
 }
 
-/// How much damage a layer's `check` can find.
+/// The amount of damage that a layer's `check` can find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scrub {
-    /// Any byte changed in any row, any row missing, any row too many.
+    /// Any changed byte in any row, any missing row and any additional row.
     AnyByte,
-    /// Only rows that do not decode; there is nothing to tell a wrong value by.
+    /// Only rows that cannot be decoded, because a wrong value cannot be recognised.
     Undecodable,
 }
 
-/// Verifies a proof of an account and slots: what it proves of them, slots in the order asked for.
+/// Verifies a proof of an account and slots. Returns the proven values, slots in the order of the request.
 pub type Verifier = fn(&Commitment, &Address, &[U256], &Proof) -> Result<Proven, ProofError>;
 
-/// What a proof proves: the account, if there is one, and the value of each slot.
+/// The result of a proof: the account, if it exists, and the value of each slot.
 pub type Proven = (Option<Account>, Vec<U256>);
 
 /// Makes a test of each part of the suite. The argument is an expression that gives a

@@ -1,4 +1,4 @@
-//! Proofs: what is there, what is not, and what was tampered with.
+//! Tests of proofs: of present and absent keys, and with changed contents.
 
 use super::{Driver, LayerFactory, Proven, Verifier};
 use crate::{
@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-/// Proofs of accounts and slots that are there, never were, or are gone, at every block; each proves what the
-/// oracle says, against this commitment and no other.
+/// Checks proofs of accounts and slots that are present, never existed, or were removed, at every block. Each must
+/// prove the values of the oracle, against this commitment and no other.
 pub fn proofs_hold(factory: &dyn LayerFactory) {
     let seed = Seed::or(23);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -55,7 +55,7 @@ pub fn proofs_hold(factory: &dyn LayerFactory) {
     }
 }
 
-/// Slots the block wrote to the account, and some of those that lie near.
+/// Returns slots that the block wrote to the account, and some slots near them.
 fn slots_of_interest(
     rng: &mut ChaCha8Rng,
     history: &History,
@@ -72,8 +72,8 @@ fn slots_of_interest(
     slots
 }
 
-/// A proof with any byte changed, of any node or any claim, does not hold; or it still proves the truth, where
-/// what was changed is no part of the proof. Proofs of one key do not prove another.
+/// Checks that a proof with any byte changed, of any node or any claim, does not hold, or still proves the right
+/// values because the changed part is not needed. Proofs of one key must not prove another.
 pub fn tampered_proofs_do_not(factory: &dyn LayerFactory) {
     let Some(verify) = factory.verifier() else { return };
     let seed = Seed::or(24);
@@ -158,7 +158,7 @@ fn tamper(
     lists(verify, commitment, (address, slots), proof);
 }
 
-/// Nodes left out, doubled or swapped.
+/// Leaves nodes out, doubles them and swaps them.
 fn lists(
     verify: Verifier,
     commitment: &Commitment,
@@ -190,7 +190,7 @@ fn lists(
     }
 }
 
-/// The JSON pointers of all strings.
+/// Collects the JSON pointers of all strings.
 fn walk(value: &Value, at: &mut String, places: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
         Value::String(_) => {

@@ -1,4 +1,4 @@
-//! Readers keep the block at which they were made.
+//! Tests that readers stay at the block at which they were made.
 
 use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP,
@@ -10,7 +10,8 @@ use polytrie_kv_testing::KeepsRows;
 use polytrie_state::StateReader;
 use std::sync::Arc;
 
-/// Readers made at every third block answer as at that block while later blocks are run, flushed and undone.
+/// Checks that readers made at every third block answer as at that block while later blocks are run, flushed and
+/// undone.
 pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     let seed = Seed::or(10);
     let history = History::random(seed.value(), 30);
@@ -35,7 +36,7 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
             if n % 3 == 0 {
                 readers.push((n, driver.layer().reader().unwrap_or_else(|e| panic!("{e}"))));
             }
-            // Also one that is made while a block is under way.
+            // Includes one that is made while a block is in progress.
             let session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
             let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
             drop(session);
@@ -56,7 +57,7 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// A memory of whose rows the store keeps those that were read lately.
+/// Creates an engine in memory whose recently read rows the store keeps.
 fn keeps_rows() -> Ground {
     Ground::Memory(Arc::new(KeepsRows(MemoryEngine::new(), 256 << 10)))
 }

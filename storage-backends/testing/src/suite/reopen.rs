@@ -1,4 +1,4 @@
-//! Closing and opening again.
+//! Tests of closing and opening again.
 
 use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP,
@@ -8,12 +8,12 @@ use crate::{History, Seed};
 use polytrie_kv::StoreOptions;
 use polytrie_state::StateError;
 
-/// Every few blocks closed and opened again, in memory.
+/// Closes and opens the layer again every few blocks, in memory.
 pub fn reopened_in_memory(factory: &dyn LayerFactory) {
     reopened(factory, || Ground::of(factory), &[1, 2, 5]);
 }
 
-/// Every few blocks closed and opened again, on disk.
+/// Closes and opens the layer again every few blocks, on disk.
 pub fn reopened_on_disk(factory: &dyn LayerFactory) {
     reopened(factory, Ground::disk, &[1, 7]);
 }
@@ -51,7 +51,7 @@ fn reopened(factory: &dyn LayerFactory, ground: impl Fn() -> Ground, every: &[us
         let rows = |driver: &Driver<'_>| driver.rows().unwrap_or_else(|e| fail(e));
         assert_rows(&rows(&driver), &rows(&straight), &context);
 
-        // Undo records outlive a restart, too.
+        // Undo records persist over a restart as well.
         for at in (0..history.head()).rev().take(10) {
             driver.undo().unwrap_or_else(|e| fail(e));
             driver = driver.reopen(&ground).unwrap_or_else(|e| fail(e));

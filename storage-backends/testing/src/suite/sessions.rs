@@ -1,4 +1,4 @@
-//! One block: reads, write sets, and leaving without a trace.
+//! Tests of single blocks: reads, write sets, and discarding a block without effect.
 
 use super::{
     Driver, LayerFactory,
@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// Runs `step` for each block of a history, with the parent and what comes after it.
+/// Runs `step` for each block of a history, with the states before and after it.
 fn each_block(
     factory: &dyn LayerFactory,
     history: &History,
@@ -34,8 +34,8 @@ fn each_block(
     }
 }
 
-/// Reads within a block see its earlier transactions; roots between transactions, where the layer has them,
-/// are the oracle's.
+/// Checks that reads within a block see its earlier transactions, and that roots between transactions, for layers
+/// that have them, are the oracle's.
 pub fn sessions_see_their_own_writes(factory: &dyn LayerFactory) {
     let seed = Seed::or(4);
     let history = History::adversarial(seed.value());
@@ -63,7 +63,7 @@ pub fn sessions_see_their_own_writes(factory: &dyn LayerFactory) {
                 assert_eq!(root, now.state_root(), "{}: a root within the block", block.label);
             }
         }
-        // After the last root, as rewards come, something is again what it was before the block.
+        // After the last root, like a block reward, a transaction restores some values of before the block.
         if let Some(back) = back_to(parent, block) {
             session.apply(&back)?;
             now.apply(&back);
@@ -71,13 +71,13 @@ pub fn sessions_see_their_own_writes(factory: &dyn LayerFactory) {
         let finished = session.finish()?;
         driver.commit(finished)?;
         assert_state(driver, &now, &block.label);
-        // The driver goes on as the history does.
+        // The driver continues with the history.
         driver.undo()?;
         driver.run(block).map(drop)
     });
 }
 
-/// A transaction that takes back what a block did to the first account that was there before it.
+/// Returns a transaction that reverts the block's changes to the first account that existed before it.
 fn back_to(parent: &Oracle, block: &Block) -> Option<TxWrites> {
     let mut changes = block.txs.iter().flat_map(|tx| &tx.accounts);
     let address = changes.find(|change| parent.account(&change.address).is_some())?.address;
@@ -94,7 +94,8 @@ fn back_to(parent: &Oracle, block: &Block) -> Option<TxWrites> {
     Some(TxWrites { accounts: vec![change] })
 }
 
-/// What reaches the layer is sorted, free of repetitions and no-ops, and leads from the parent to the state.
+/// Checks that the write set passed to the layer is sorted, free of repetitions and no-ops, and leads from the parent
+/// to the state.
 pub fn write_sets_are_minimal(factory: &dyn LayerFactory) {
     let seed = Seed::or(5);
     let history = History::adversarial(seed.value());
@@ -135,7 +136,7 @@ fn assert_minimal(writes: &WriteSet, parent: &Oracle, context: &str) {
     }
 }
 
-/// A session that was dropped, and a block that was finished and dropped: nothing of it is left, and the right block gives
+/// Checks that a dropped session and a finished but dropped block have no effect, and that the right block then gives
 /// the right commitment.
 pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(6);
@@ -180,7 +181,7 @@ pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
     });
 }
 
-/// Writes on a state that is not their own: with the code that their own has and this one may not.
+/// Returns writes adapted to another state: with the code that their own state has and this one may not have.
 fn with_codes(txs: &[TxWrites], state: &Oracle) -> Vec<TxWrites> {
     let mut txs = txs.to_vec();
     for change in txs.iter_mut().flat_map(|tx| &mut tx.accounts) {
@@ -192,7 +193,7 @@ fn with_codes(txs: &[TxWrites], state: &Oracle) -> Vec<TxWrites> {
     txs
 }
 
-/// How writes are cut into transactions makes no difference.
+/// Checks that the division of writes into transactions makes no difference.
 pub fn splitting_transactions_changes_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(7);
     let history = History::adversarial(seed.value());
@@ -208,7 +209,7 @@ pub fn splitting_transactions_changes_nothing(factory: &dyn LayerFactory) {
     });
 }
 
-/// One transaction for each account, and one for each of its slots.
+/// Splits a transaction into one for each account and one for each of its slots.
 fn split(tx: &TxWrites) -> Vec<TxWrites> {
     let mut pieces = Vec::new();
     for change in &tx.accounts {
@@ -226,7 +227,7 @@ fn split(tx: &TxWrites) -> Vec<TxWrites> {
     pieces
 }
 
-/// Hints may be right, wrong, late and repeated.
+/// Checks that hints change nothing, whether right, wrong, late or repeated.
 pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(8);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -236,7 +237,7 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     each_block(factory, &history, |driver, block, _, _| {
         let mut session = driver.begin()?;
         if rng.random_bool(0.5) {
-            // As a block does that has many transactions, before the first one.
+            // Same as in a block with many transactions, before the first of them.
             for _ in 0..8 {
                 addresses.iter().for_each(|address| session.hint(Access::Account(*address)));
             }
@@ -266,8 +267,8 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     });
 }
 
-/// A second block begun, or one undone while another one is under way, is the caller's mistake; the layer says so
-/// and does not wait for a call that cannot come.
+/// Checks that starting a second block, or undoing one while another is in progress, is refused as a mistake of the
+/// caller. The layer must return an error instead of waiting for a call that cannot come.
 pub fn calls_out_of_order_are_refused(factory: &dyn LayerFactory) {
     let seed = Seed::or(9);
     let history = History::random(seed.value(), 3);
@@ -287,7 +288,7 @@ pub fn calls_out_of_order_are_refused(factory: &dyn LayerFactory) {
         refused("undo before accept", &layer, move |layer| layer.undo(&record).map(drop));
         drop(finished);
         assert_state(driver, parent, &block.label);
-        // It may be dropped on another thread, too.
+        // A session may also be dropped on another thread.
         let held = driver.begin()?;
         let dropped = in_time("a block is dropped", &layer, move |_| {
             drop(held);
@@ -315,8 +316,7 @@ fn refused(
     assert!(matches!(found, Err(StateError::Protocol(_))), "{what}: {found:?}");
 }
 
-/// Calls the layer from another thread, so that a call that never returns fails the test instead of holding
-/// it up.
+/// Calls the layer from another thread, so that a call that never returns fails the test instead of blocking it.
 fn in_time(
     what: &str,
     layer: &Arc<dyn StateLayer>,

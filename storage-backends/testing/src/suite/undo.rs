@@ -1,4 +1,4 @@
-//! Blocks taken back.
+//! Tests of undoing blocks.
 
 use super::{
     Driver, LayerFactory,
@@ -10,13 +10,13 @@ use polytrie_state::{StateError, undo_writes_in_full};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Forward and back by random depths through everything that is hard, and at last back to the genesis: the
-/// state, the commitment and every row are those of a layer that never went ahead.
+/// Runs and undoes blocks by random depths through all difficult cases, and at last undoes all of them: the state,
+/// the commitment and every row must be those of a layer that never ran the later blocks.
 pub fn blocks_are_undone(factory: &dyn LayerFactory) {
     let seed = Seed::or(11);
     let history = History::adversarial(seed.value());
     let mut driver = Driver::in_memory(factory, history.genesis());
-    // What it was when each block was reached for the first time.
+    // State of the layer when each block was reached for the first time.
     let mut seen = vec![remember(&driver)];
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
     let mut at = 0;
@@ -37,7 +37,7 @@ pub fn blocks_are_undone(factory: &dyn LayerFactory) {
             compare(&driver, &seen[at], &format!("back to block {at}"));
             assert_state(&driver, &history.states[at], &format!("back to block {at}"));
         }
-        // Progress is certain: what is undone here is run again at once.
+        // Progress is certain, because undone blocks are run again at once.
         for _ in 0..depth {
             run(&mut driver, &history, at);
             at += 1;
@@ -52,7 +52,8 @@ pub fn blocks_are_undone(factory: &dyn LayerFactory) {
     assert_state(&driver, history.genesis(), &"back at the genesis");
 }
 
-/// After an undo other blocks follow, as after a change of branch; it ends as if they had been run at first.
+/// Checks that other blocks can follow an undo, as after a change of branch, and that the result is the same as if
+/// they had been run at first.
 pub fn other_blocks_follow_an_undo(factory: &dyn LayerFactory) {
     let seed = Seed::or(12);
     let history = History::adversarial(seed.value());
@@ -80,7 +81,7 @@ pub fn other_blocks_follow_an_undo(factory: &dyn LayerFactory) {
     }
 }
 
-/// Undo records come from the disk. One that is no record is refused, and the layer goes on.
+/// Checks that damaged undo records, which come from the disk, are refused, and that the layer continues.
 pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
     let seed = Seed::or(25);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -105,8 +106,8 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
     }
 }
 
-/// What undo records say of a block leads from the state after it to the one before it, also when the layer has
-/// long gone on, back, and on again on another branch: reads at earlier blocks rest on that.
+/// Checks that an undo record leads from the state after its block to the one before it, even after the layer has run
+/// many more blocks, undone them, and run others on another branch. Reads at earlier blocks rely on this.
 pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
     let history = History::adversarial(Seed::or(26).value());
     let mut driver = Driver::in_memory(factory, history.genesis());

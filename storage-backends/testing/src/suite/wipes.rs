@@ -1,4 +1,4 @@
-//! Contracts that are too large for an undo record, wiped and taken back.
+//! Tests of contracts that are too large for an undo record, wiped and restored.
 
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
@@ -11,8 +11,8 @@ use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{SLOTS_A_PIECE, StateError, UndoRecord, undo_writes_in_full};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Undo records stay small whatever is wiped, also where a block was discarded and run again; they lead back to exactly
-/// what was there, from the head and in a fork; and they tell the past.
+/// Checks that undo records remain small for any wipe, also if a block was discarded and run again; that they lead
+/// back to exactly the earlier rows, from the head and in a fork; and that they can be read for earlier blocks.
 pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
     let history = History::large(Seed::or(41).value());
     let mut driver = Driver::in_memory(factory, history.genesis());
@@ -28,7 +28,7 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
         let session = driver.begin().unwrap_or_else(|e| fail(e));
         let finished = finish(session, &block.txs).unwrap_or_else(|e| fail(e));
         let record = finished.outcome.undo.clone();
-        // Others may hold what a block did beside its own writes.
+        // Other layers may store the changes of a block beside their own writes.
         if UndoRecord::decode(&record).is_ok() {
             let length = record.len();
             assert!(length < SLOTS_A_PIECE * 32, "{context}: a record of {length} bytes");
@@ -85,7 +85,8 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
     }
 }
 
-/// At every write on the way back over wiped contracts the process ends; the way goes on from there to the same end.
+/// Checks that an undo of wiped contracts survives a crash: the process ends at each write of the undo in turn, and
+/// the undo continues from there to the same result.
 pub fn a_crash_on_the_way_back_is_survived(factory: &dyn LayerFactory) {
     let history = History::large(Seed::or(42).value());
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
@@ -119,7 +120,7 @@ pub fn a_crash_on_the_way_back_is_survived(factory: &dyn LayerFactory) {
     }
 }
 
-/// What an undo record says to be beside it, and is not there or damaged, is noticed before anything changes.
+/// Checks that missing or damaged pieces of an undo record are noticed before anything changes.
 pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
     let history = History::large(Seed::or(43).value());
     let mut driver = Driver::in_memory(factory, history.genesis());
@@ -133,7 +134,7 @@ pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
             let record = &driver.undo_rows().unwrap_or_else(|e| panic!("{e}"))[1].2;
             let read = undo_writes_in_full(&**driver.layer(), record, driver.store());
             assert!(damaged.is_none() || read.is_err(), "a damaged piece was read");
-            // A layer that needs none to go back goes back.
+            // A layer that needs no pieces can undo without them.
             if driver.layer().undo_records().steps(record, driver.store()).is_ok() {
                 driver.undo().unwrap_or_else(|e| panic!("{e}"));
                 assert_state(&driver, &history.states[1], &"back without pieces");

@@ -1,10 +1,10 @@
-//! Letting go of nodes that were not touched lately.
+//! Eviction: dropping nodes from memory that were not touched recently.
 
 use super::slabs::{Arena, Extension, Leaf, Link, Status};
 use crate::{LeafValue, Nibbles, Trie, codec::nibble};
 use alloy_primitives::B256;
 
-/// Bytes of memory by the number of blocks since they were touched last; the last entry has all that is older.
+/// Bytes of memory by the number of blocks since a node was last touched; the last entry holds all older nodes.
 pub type Ages = [usize; 64];
 
 impl<V: LeafValue> Trie<V> {
@@ -16,15 +16,15 @@ impl<V: LeafValue> Trie<V> {
         });
     }
 
-    /// Drops from memory what was not touched in the last `keep` blocks. All commits but the last `keep` must be
-    /// written; nodes that changed since the last commit stay.
+    /// Drops the nodes from memory that were not touched in the last `keep` blocks. All commits but the last `keep`
+    /// must be written; nodes that changed since the last commit stay.
     pub fn evict(&mut self, keep: u32) {
         self.evict_from(Height::ROOT, keep);
     }
 
-    /// Drops the deepest nodes from memory until the others take no more than this many bytes; what [`Self::evict`] would
-    /// keep stays all the same. For keys that come in order, again and again: what was touched least recently is what
-    /// comes next. Looks at every node.
+    /// Drops the deepest nodes from memory until the others take no more than this many bytes; nodes that
+    /// [`Self::evict`] would keep stay in any case. For keys that come in the same order again and again, where the
+    /// least recently touched node is the next one needed. Looks at every node.
     pub fn evict_deepest(&mut self, bytes: usize, keep: u32) -> Cut {
         let mut sizes = vec![0; Height::COUNT];
         self.arena.each(self.root, Height::ROOT, &mut |bytes, _, height| sizes[height.0] += bytes);
@@ -41,8 +41,8 @@ impl<V: LeafValue> Trie<V> {
         Cut(cut)
     }
 
-    /// Drops of the nodes on the ways of these keys what [`Self::evict_deepest`] with that outcome would drop, but for the
-    /// root.
+    /// Drops the nodes on the paths of these keys that [`Self::evict_deepest`] with that outcome would drop, except
+    /// for the root.
     pub fn evict_ways<'k>(&mut self, keys: impl Iterator<Item = &'k B256>, cut: Cut, keep: u32) {
         let now = self.now;
         for key in keys {
@@ -92,7 +92,7 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// From where down nodes were dropped.
+/// The height from which on downwards nodes were dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut(Height);
 
@@ -102,7 +102,8 @@ impl Status {
     }
 }
 
-/// How far down a node stands: its depth in nibbles, and among those equally deep the first nibble of its path.
+/// The position of a node from the root down: its depth in nibbles, and among equally deep nodes the first nibble of
+/// its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Height(usize);
 
@@ -114,7 +115,7 @@ impl Height {
         self.0 / 16
     }
 
-    /// The place at the end of this prefix below.
+    /// Returns the height at the end of this prefix below.
     fn after(self, prefix: &Nibbles) -> Self {
         match prefix.get(0) {
             Some(first) if self.depth() == 0 => Self(prefix.len() * 16 + usize::from(first)),
@@ -122,14 +123,15 @@ impl Height {
         }
     }
 
-    /// The place of a child of the branch here.
+    /// Returns the height of a child of a branch at this height.
     const fn child(self, nibble: usize) -> Self {
         if self.depth() == 0 { Self(16 + nibble) } else { Self(self.0 + 16) }
     }
 }
 
 impl<V> Arena<V> {
-    /// Visits the nodes: the bytes of each with those of its leaves, which stay as long as it does, and how far down it is.
+    /// Visits the nodes with the bytes of each, its status and its height. The bytes include those of its leaves,
+    /// which stay in memory as long as it does.
     fn each(&self, link: Link, height: Height, visit: &mut impl FnMut(usize, Status, Height)) {
         let leaf = size_of::<Option<Leaf<V>>>();
         let Some(status) = self.status(link) else { return };
@@ -158,7 +160,7 @@ impl<V> Arena<V> {
     fn evict_below(&mut self, link: Link, height: Height, old: &impl Fn(Status, Height) -> bool) {
         match link {
             Link::Empty | Link::Stored | Link::Leaf(_) => {}
-            // One row holds both, so they come and go together.
+            // One row holds the extension and its branch, so both are loaded and dropped together.
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
                 let height = height.after(&extension.prefix);

@@ -1,4 +1,4 @@
-//! Reading a key.
+//! The lookup of a key.
 
 use super::slabs::Link;
 use crate::{
@@ -8,23 +8,24 @@ use crate::{
 use alloy_primitives::B256;
 use std::convert::Infallible;
 
-/// Where the way of a key ends.
+/// The end of a key's path.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// Where the key would be.
+    /// The path ends where the key would be.
     Absent,
-    /// At a leaf, perhaps of another key.
+    /// The path ends at a leaf, perhaps of another key.
     Leaf(u32),
-    /// After so many nibbles, before a node that is in the store only.
+    /// The path ends after this many nibbles, before a node that is only in the store.
     Stored(usize),
 }
 
 impl<V: LeafValue> Trie<V> {
-    /// The value of a key. Nodes on the way that were in the store only are in memory afterwards.
+    /// Returns the value of a key; `None` if it is absent. Nodes on the path that were only in the store are loaded
+    /// into memory.
     ///
     /// # Errors
     ///
-    /// If a node on the way cannot be read.
+    /// If a node on the path cannot be read.
     pub fn get(&mut self, key: &B256, rows: &impl RowSource) -> Result<Option<&V>, TrieError> {
         self.load_root(rows)?;
         let end = self.follow(key, |trie, branch, depth| {
@@ -34,21 +35,22 @@ impl<V: LeafValue> Trie<V> {
         self.value_at(end, key).map_err(|depth| TrieError::Missing { path: path_of(key, depth) })
     }
 
-    /// The value of a key as far as that is known without the store: `None` if not all of its way is in memory. What is
-    /// in memory of it counts as touched.
+    /// Returns the value of a key without reading the store: `None` if the path is not completely in memory,
+    /// `Some(None)` if the key is absent. The nodes of the path that are in memory count as touched.
     pub fn known(&mut self, key: &B256) -> Option<Option<&V>> {
         let end = self.follow_in_memory(key);
         self.value_at(end, key).ok()
     }
 
-    /// How many nibbles of `key` lead to the first node on its way that is in the store only; `None` if the
-    /// whole way is in memory. What is in memory of it counts as touched.
+    /// Returns how many nibbles of `key` lead to the first node on its path that is only in the store; `None` if the
+    /// whole path is in memory. The nodes of the path that are in memory count as touched.
     pub fn missing(&mut self, key: &B256) -> Option<usize> {
         let end = self.follow_in_memory(key);
         self.value_at(end, key).err()
     }
 
-    /// What there is of a key at the end of its way, or after how many nibbles that leads out of memory.
+    /// Returns the value of a key at the end of its path, or the number of nibbles after which the path leaves
+    /// memory.
     fn value_at(&self, end: End, key: &B256) -> Result<Option<&V>, usize> {
         match end {
             End::Absent => Ok(None),
@@ -68,7 +70,7 @@ impl<V: LeafValue> Trie<V> {
         end
     }
 
-    /// Follows the way of a key; `child` says what stands below a branch that is at so many nibbles of the key.
+    /// Follows the path of a key; `child` returns the child of a branch after this many nibbles of the key.
     fn follow<E>(
         &mut self,
         key: &B256,

@@ -1,8 +1,8 @@
-//! Hashing: every node that changed is encoded and hashed once, the deepest level first.
+//! Hashing: every changed node is encoded and hashed once, the deepest level first.
 //!
 //! The nodes of a level do not depend on each other, so they are hashed together (see `keccak`). The walk only reads
-//! the arena, so several threads share subtrees of it; what each finds (references for parents, rows for
-//! the store) is collected on the side and put in place afterwards.
+//! the arena, so several threads share subtrees of it. The results of each thread (references for parents, rows for
+//! the store) are collected on the side and put in place afterwards.
 
 use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
@@ -16,25 +16,26 @@ use polytrie_kv::Batch;
 use polytrie_state::Beside;
 use std::{cell::Cell, mem, sync::Arc};
 
-/// Fewer changes than this are hashed before another thread has woken up.
+/// Number of changes below which one thread hashes alone: it is done before another one has woken up.
 const BESIDE_FROM: usize = 128;
-/// From this many on they are worth more than one other thread.
+/// Number of changes from which on more than one other thread helps.
 const PARALLEL_FROM: usize = 2_048;
-/// Nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's cache.
+/// Number of nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's
+/// cache.
 const PORTION: usize = 1_024;
-/// Children of the root that one thread takes at a time.
+/// Number of the root's children that one thread takes at a time.
 const PORTION_CHILDREN: usize = 2;
-/// Levels whose memory a thread keeps for the next root, and the most nodes for which one of them has room.
+/// Number of levels whose memory a thread keeps for the next root, and the largest number of nodes in a kept level.
 const SPARE_LEVELS: usize = 32;
 const SPARE_VISITS: usize = 4_096;
 
 impl<V: LeafValue> Trie<V> {
-    /// The root as of now. Nothing is written.
+    /// Computes the root of the present content. Nothing is written.
     pub fn root(&mut self) -> alloy_primitives::B256 {
         self.hash(None::<Rows<Batch>>).0
     }
 
-    /// The root as of now; what changed since the last commit goes to `rows`.
+    /// Computes the root of the present content, and writes the changes since the last commit to `rows`.
     pub fn commit<S: RowSink + 'static>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
         self.commit_removals(&mut rows);
         let (root, rows) = self.hash(Some(rows));
@@ -42,12 +43,12 @@ impl<V: LeafValue> Trie<V> {
         (root, rows.expect("the sink comes back"))
     }
 
-    /// Does ahead of time what it can of [`Self::commit`]: subtrees that begin at nibble `depth` or below are
-    /// hashed and their rows go to `rows`. What is above stays as it is, so it is not hashed once for each
-    /// time this is called. What changes afterwards is done again.
+    /// Does a part of [`Self::commit`] ahead of time: subtrees that begin at nibble `depth` or below are hashed and
+    /// their rows go to `rows`. Nodes above stay as they are, so they are not hashed once for each call. Nodes that
+    /// change afterwards are hashed again.
     ///
-    /// `rows` must end up in the same atomic write as those of the commit, before them; of several changes of
-    /// one row the last one counts. If the trie is cleared in between, they must be dropped instead.
+    /// `rows` must be part of the same atomic write as those of the commit, before them; of several changes of one
+    /// row the last one counts. If the trie is cleared in between, `rows` must be dropped instead.
     pub fn commit_below<S: RowSink>(&mut self, depth: usize, mut rows: S) -> S {
         self.commit_removals(&mut rows);
         if !self.arena.must_visit(self.root, true) {
@@ -67,7 +68,7 @@ impl<V: LeafValue> Trie<V> {
         out.into_sink().expect("the sink comes back")
     }
 
-    /// Removals come before what is put: a row may be put where another one went.
+    /// Removals come before puts, because a row may be put where another one was removed.
     fn commit_removals<S: RowSink>(&mut self, rows: &mut S) {
         if self.cleared {
             rows.delete_all();
@@ -105,7 +106,7 @@ impl<V: LeafValue> Trie<V> {
         (self.root_hash, out.into_sink())
     }
 
-    /// Hashes the root and what is below it, with the help of other threads. Returns its reference.
+    /// Hashes the root and everything below it, with the help of other threads. Returns the reference of the root.
     fn hash_beside<S: RowSink + 'static>(
         &mut self,
         root: Visit,
@@ -151,15 +152,15 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// What several threads hash, portion by portion.
+/// The portions of a trie that several threads hash.
 struct Shared<V> {
     arena: Arena<V>,
-    /// Neighbours among the children of the root, and their place in the order.
+    /// The portions, each with its place in the order: neighbours among the children of the root.
     portions: Mutex<Vec<(usize, Vec<Visit>)>>,
 }
 
 impl<V: LeafValue> Shared<V> {
-    /// Hashes portions until none is left. Returns the levels of each, with its place.
+    /// Hashes portions until none is left. Returns the levels of each portion, with its place.
     fn hash<S: RowSink>(&self, out: &mut Output<S>) -> Vec<(usize, Vec<Vec<Visit>>)> {
         let mut done = Vec::new();
         loop {
@@ -176,12 +177,12 @@ struct Visit {
     link: Link,
     path: Nibbles,
     parent: Link,
-    /// Which child of its parent it is.
+    /// The nibble of the node in its parent.
     nibble: u8,
-    /// Its children among the visits of the next level.
+    /// The index of its first child among the visits of the next level.
     first: u32,
     count: u32,
-    /// It is a leaf whose row goes.
+    /// Whether the node is a leaf whose row must be removed.
     had_row: bool,
     reference: ChildRef,
 }
@@ -201,7 +202,7 @@ impl Visit {
     }
 }
 
-/// What one thread writes, and its buffers.
+/// The rows that one thread writes, and its buffers.
 #[derive(Debug)]
 struct Output<S> {
     sink: Option<S>,
@@ -213,17 +214,17 @@ struct Buffers {
     inputs: Inputs,
     row: Vec<u8>,
     scratch: Vec<u8>,
-    /// For levels of a walk: they are large, and the system would clear new memory for them each time.
+    /// Vectors for the levels of a walk: they are large, and the system would clear new memory for them each time.
     spare: Vec<Vec<Visit>>,
 }
 
 impl Buffers {
-    /// Room for a level.
+    /// Returns an empty vector for a level.
     fn level(&mut self) -> Vec<Visit> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Keeps the memory of levels that are not needed any more, but not of those of a whole state.
+    /// Keeps the memory of levels for reuse, except for levels as large as those of a whole state.
     fn keep(&mut self, levels: Vec<Vec<Visit>>) {
         let room = SPARE_LEVELS.saturating_sub(self.spare.len());
         let levels = levels.into_iter().filter(|level| level.capacity() <= SPARE_VISITS);
@@ -233,14 +234,14 @@ impl Buffers {
         }));
     }
 
-    /// Half of what is kept.
+    /// Splits off half of the kept vectors.
     fn split(&mut self) -> Vec<Vec<Visit>> {
         self.spare.split_off(self.spare.len() / 2)
     }
 }
 
 thread_local! {
-    /// Kept from trie to trie, so that they do not grow from nothing for each root.
+    /// The buffers are kept from trie to trie, so that they do not grow from nothing for each root.
     static BUFFERS: Cell<Option<Buffers>> = const { Cell::new(None) };
 }
 
@@ -249,7 +250,7 @@ impl<S> Output<S> {
         Self { sink, buffers: BUFFERS.take().unwrap_or_default() }
     }
 
-    /// Gives the buffers back and the sink away.
+    /// Returns the sink, and keeps the buffers for the next trie.
     fn into_sink(self) -> Option<S> {
         BUFFERS.set(Some(self.buffers));
         self.sink
@@ -257,7 +258,7 @@ impl<S> Output<S> {
 }
 
 impl<V: LeafValue> Arena<V> {
-    /// Hashes the nodes given and everything below them that changed; returns all of them, level by level.
+    /// Hashes the given nodes and everything below them that changed; returns all of them, level by level.
     fn hash_levels<S: RowSink>(&self, level: Vec<Visit>, out: &mut Output<S>) -> Vec<Vec<Visit>> {
         let save = out.sink.is_some();
         let mut levels = vec![level];
@@ -277,8 +278,8 @@ impl<V: LeafValue> Arena<V> {
         levels
     }
 
-    /// What must be saved below `root` and begins at nibble `depth` or below. The branch behind an extension
-    /// that begins above is not among it: they have one row.
+    /// Returns the subtrees below `root` that must be saved and begin at nibble `depth` or below. The branch behind
+    /// an extension that begins above `depth` is not one of them: the two share a row.
     fn expand_to(&self, root: Visit, depth: usize) -> Vec<Visit> {
         let mut tops = Vec::new();
         let mut level = vec![root];
@@ -292,9 +293,9 @@ impl<V: LeafValue> Arena<V> {
         tops
     }
 
-    /// The children of a level that must be visited, in order. `below` has room for them.
+    /// Returns the children of a level that must be visited, in order. `below` is an empty vector for them.
     fn expand(&self, level: &mut [Visit], save: bool, mut below: Vec<Visit>) -> Vec<Visit> {
-        // Mostly one for each.
+        // Mostly there is one child for each node.
         below.reserve(level.len());
         for visit in level {
             visit.first = below.len() as u32;
@@ -312,11 +313,12 @@ impl<V: LeafValue> Arena<V> {
                 }
                 Link::Branch(id) => {
                     let branch = self.branches.get(id);
-                    // The branch knows enough; looking at its children would be so many ways through memory.
+                    // The branch itself shows which children changed; looking at the children would cost a memory
+                    // access each.
                     let changed = if save { branch.unsaved } else { branch.unhashed };
                     for (nibble, child) in (0u8..).zip(branch.children) {
                         let stale = changed & (1 << nibble) != 0;
-                        // Leaves come without their hashes from the store.
+                        // Leaves are loaded from the store without their hashes.
                         let is_leaf = matches!(child, Link::Leaf(_));
                         if stale || (is_leaf && branch.refs.get(nibble).is_empty()) {
                             let mut path = visit.path;
@@ -348,7 +350,7 @@ impl<V: LeafValue> Arena<V> {
         }
     }
 
-    /// Encodes a node, whose children have been visited if they had to be, and writes its row.
+    /// Encodes a node, whose children have been visited if necessary, and writes its row.
     fn encode<S: RowSink>(
         &self,
         tag: u32,
@@ -433,14 +435,14 @@ impl<V: LeafValue> Arena<V> {
         }
     }
 
-    /// Gives the nodes of a level the references of their children, and notes what is up to date.
+    /// Stores the references of children in the nodes of a level, and marks the nodes as up to date.
     fn put_in_place(&mut self, level: &[Visit], below: &[Visit], saved: bool) {
         for visit in level {
             let children = &below[visit.first as usize..][..visit.count as usize];
             let is_root = matches!(visit.parent, Link::Empty);
             let (status, has_row) = match visit.link {
                 Link::Empty | Link::Stored => continue,
-                // Whether a leaf below a branch is saved is known from the branch.
+                // A branch knows which of its leaves are saved.
                 Link::Leaf(_) if saved && !is_root && !visit.had_row => continue,
                 Link::Leaf(id) => (&mut self.leaves.get_mut(id).status, is_root),
                 Link::Extension(id) => {

@@ -1,10 +1,11 @@
-//! The trie of one head: nodes in slabs, changed and dropped where they are.
+//! The trie engine for one head: nodes in slabs, changed and dropped in place.
 //!
-//! [`cow`](crate::cow) keeps tries too, and many versions of them. Two engines stand here because the second one costs: every
-//! node there is an allocation of its own, which is counted, copied where a version holds it, and reached by a pointer.
-//! With `mpt` on the copy-on-write tree and nothing else changed (release builds in turns, medians of three pairs, two
-//! cores, MDBX; `bench chain --workload W --accounts 1000000 --txs 100000` and `bench store --keys N --blocks 5`, `--states
-//! mpt`), a second had as many operations as this part of what it has with the arena:
+//! [`cow`](crate::cow) keeps tries too, and many versions of them. There are two engines because the second one costs
+//! more: every node there is a separate allocation with a reference count, is copied if another version holds it, and
+//! is reached by a pointer. The table shows `mpt` on the copy-on-write tree, with nothing else changed: its
+//! operations per second as a fraction of those with the arena (release builds in turns, medians of three pairs, two
+//! cores, MDBX; `bench chain --workload W --accounts 1000000 --txs 100000` and `bench store --keys N --blocks 5`,
+//! `--states mpt`):
 //!
 //! | transfers | ERC-20 | store, 1,000,000 keys | store, 10,000,000 keys |
 //! |---|---|---|---|

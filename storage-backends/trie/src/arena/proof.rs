@@ -1,19 +1,19 @@
-//! Proofs from a trie in memory, whether or not it has rows.
+//! Proofs from a trie in memory, whether or not its rows are saved.
 //!
-//! They are made where those of stored tries are (see [`cow`](crate::cow)), from the rows that the trie would have if it
-//! were saved now.
+//! The code that proves keys of stored tries (see [`cow`](crate::cow)) makes these proofs too, from the rows that the
+//! trie would have if it were saved now.
 
 use super::slabs::Link;
 use crate::{LeafValue, Nibbles, RowSource, Trie, TrieError, prove_key, row};
 use alloy_primitives::{B256, Bytes};
 
 impl<V: LeafValue> Trie<V> {
-    /// Proves as [`prove_key`] does, from what is in memory and, beyond that, in `rows`. The proof leads to what
-    /// [`Self::root`] returns.
+    /// Proves a key like [`prove_key`], from the nodes in memory and, for all others, from `rows`. The proof leads to
+    /// the root that [`Self::root`] returns.
     ///
     /// # Errors
     ///
-    /// If a node on the way cannot be read.
+    /// If a node on the path cannot be read.
     pub fn prove(
         &mut self,
         key: &B256,
@@ -25,7 +25,8 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// The rows of a trie whose root is up to date, as they were if it were saved: its nodes before what is stored.
+/// The rows that a trie would have if it were saved now. Its root must be up to date; nodes in memory take precedence
+/// over stored rows.
 struct AsSaved<'a, V, R> {
     trie: &'a Trie<V>,
     rows: &'a R,
@@ -34,7 +35,7 @@ struct AsSaved<'a, V, R> {
 impl<V: LeafValue, R: RowSource> RowSource for AsSaved<'_, V, R> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         let Trie { arena, root, .. } = self.trie;
-        // Nibbles before the node, and the prefix of the extension before a branch.
+        // The number of nibbles before the node, and the prefix of the extension before a branch.
         let (mut link, mut at) = (*root, 0);
         let mut prefix = Nibbles::new();
         loop {
@@ -43,7 +44,7 @@ impl<V: LeafValue, R: RowSource> RowSource for AsSaved<'_, V, R> {
                 Link::Stored if self.rows.load(path, out)? => return Ok(true),
                 Link::Stored => return Err(TrieError::Missing { path: *path }),
                 Link::Leaf(id) => {
-                    // Only that of the root is not in a branch's row.
+                    // Only the leaf of the root has its own row; others are in a branch's row.
                     let leaf = arena.leaves.get(id);
                     row::encode_leaf(&leaf.key, &leaf.value, out);
                     return Ok(true);

@@ -1,38 +1,38 @@
-//! Nodes in memory: three slabs, addressed by small numbers.
+//! The memory of nodes: three slabs, addressed by small numbers.
 //!
-//! A number is four bytes instead of a pointer's eight, a freed place is used again without going through
-//! the allocator, and memory is counted by looking at three lengths.
+//! A number is four bytes instead of a pointer's eight, a freed place is used again without going through the
+//! allocator, and memory is counted from three lengths.
 
 use crate::{Nibbles, codec::ChildRef};
 use alloy_primitives::B256;
 
-/// Where a child is.
+/// The position of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Link {
-    /// There is none.
+    /// There is no child.
     #[default]
     Empty,
-    /// In the store only: a branch, or an extension with its branch.
+    /// The child is only in the store: a branch, or an extension with its branch.
     Stored,
-    /// In memory: a leaf.
+    /// The child is a leaf in memory.
     Leaf(u32),
-    /// In memory: an extension.
+    /// The child is an extension in memory.
     Extension(u32),
-    /// In memory: a branch.
+    /// The child is a branch in memory.
     Branch(u32),
 }
 
-/// What is known of a node besides its content.
+/// The state of a node besides its content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
     /// The block in which the node was last touched (wrapping).
     pub(crate) touched: u32,
-    /// The reference its parent holds is out of date.
+    /// Whether the reference in its parent is out of date.
     pub(crate) unhashed: bool,
-    /// Its row is missing or out of date.
+    /// Whether its row is missing or out of date.
     pub(crate) unsaved: bool,
-    /// There is a row at the node's path (perhaps out of date, perhaps of a node that was there before). Only the root,
-    /// extensions, and branches that follow no extension keep one.
+    /// Whether there is a row at the node's path (perhaps out of date, perhaps of an earlier node at that path). Only
+    /// the root, extensions, and branches that follow no extension have one.
     pub(crate) has_row: bool,
 }
 
@@ -57,7 +57,7 @@ impl Status {
 
 #[derive(Debug)]
 pub(crate) struct Leaf<V> {
-    /// The whole key; the node holds the part after its path.
+    /// The whole key; the node itself holds the part after its path.
     pub(crate) key: B256,
     pub(crate) value: V,
     pub(crate) status: Status,
@@ -65,31 +65,31 @@ pub(crate) struct Leaf<V> {
 
 #[derive(Debug)]
 pub(crate) struct Extension {
-    /// Never empty.
+    /// The nibbles of the extension; never empty.
     pub(crate) prefix: Nibbles,
-    /// Always a branch, and in memory.
+    /// The child, which is always a branch in memory.
     pub(crate) child: Link,
-    /// Empty if it is not known.
+    /// The reference of the child; empty if it is not known.
     pub(crate) child_ref: ChildRef,
     pub(crate) status: Status,
 }
 
-/// References to the children of a branch. Most branches have two or three, so there is room only for those that are
-/// known: a branch in memory is a third as large as with sixteen of them.
+/// The references to the children of a branch. Most branches have two or three children, so there is memory only for
+/// known references: a branch in memory is a third as large as with sixteen of them.
 #[derive(Debug, Default)]
 pub(crate) struct Refs {
-    /// Which ones are known.
+    /// A bit for each nibble whose reference is known.
     known: u16,
     items: Vec<ChildRef>,
 }
 
 impl Refs {
-    /// Makes room for so many.
+    /// Creates an empty list with room for `count` references.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { known: 0, items: Vec::with_capacity(count) }
     }
 
-    /// The reference to a child; empty if it is not known.
+    /// Returns the reference to a child; empty if it is not known.
     pub(crate) fn get(&self, nibble: u8) -> &ChildRef {
         if self.known & (1 << nibble) == 0 {
             return &ChildRef::EMPTY;
@@ -114,7 +114,7 @@ impl Refs {
         }
     }
 
-    /// All of them, by nibble.
+    /// Returns all references, by nibble.
     pub(crate) fn each(&self) -> [&ChildRef; 16] {
         let mut items = self.items.iter();
         std::array::from_fn(|nibble| match self.known & (1 << nibble) {
@@ -138,9 +138,9 @@ pub(crate) struct Branch {
     pub(crate) children: [Link; 16],
     /// References to the children; out of date for those in `unhashed`, and empty for leaves that were never hashed.
     pub(crate) refs: Refs,
-    /// Children that changed since this node was hashed.
+    /// A bit for each child that changed since this node was hashed.
     pub(crate) unhashed: u16,
-    /// Children that changed since this node was saved.
+    /// A bit for each child that changed since this node was saved.
     pub(crate) unsaved: u16,
     pub(crate) status: Status,
 }
@@ -150,7 +150,7 @@ impl Branch {
         Self { children: [Link::Empty; 16], refs: Refs::default(), unhashed: 0, unsaved: 0, status }
     }
 
-    /// A child is another one than before.
+    /// Replaces a child, and marks it as changed.
     pub(crate) fn set_child(&mut self, nibble: u8, child: Link) {
         self.children[nibble as usize] = child;
         let bit = 1 << nibble;
@@ -164,12 +164,12 @@ impl Branch {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory of the branch.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Option<Self>>() + self.refs.bytes()
     }
 
-    /// The only child left, if there is only one; `Err` if there is none.
+    /// Returns the only child left; `None` if there are several, `Err` if there is none.
     pub(crate) fn only_child(&self) -> Result<Option<u8>, ()> {
         let mut found = None;
         for (nibble, child) in (0u8..).zip(&self.children) {
@@ -184,13 +184,13 @@ impl Branch {
     }
 }
 
-/// Items of a chunk, but for the first one, which grows up to it.
+/// Number of items of a chunk; the first one grows up to it.
 const CHUNK: usize = 512;
 
-/// Items in chunks that stay where they are: to grow never copies them, nor holds them twice meanwhile.
+/// Items in chunks that stay where they are: growing never copies items, nor holds them twice meanwhile.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    /// All full but the last.
+    /// The chunks, all full but the last.
     chunks: Vec<Vec<Option<T>>>,
     free: Vec<u32>,
 }
@@ -207,7 +207,7 @@ impl<T> Slab<T> {
             *self.place(id) = Some(item);
             return id;
         }
-        // Four billion nodes are 600 GB: memory ends long before the numbers do.
+        // Four billion nodes would be 600 GB: memory ends long before the numbers do.
         let id = self.len() as u32;
         match self.chunks.last_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(Some(item)),
@@ -239,7 +239,7 @@ impl<T> Slab<T> {
         &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
     }
 
-    /// Number of places, free ones included.
+    /// Returns the number of places, free ones included.
     fn len(&self) -> usize {
         match self.chunks.split_last() {
             Some((last, full)) => full.len() * CHUNK + last.len(),
@@ -247,14 +247,14 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Bytes taken by live items, and by what leads to them.
+    /// Bytes of memory of the items in use and of the tables that lead to them.
     fn bytes(&self) -> usize {
         (self.len() - self.free.len()) * size_of::<Option<T>>()
             + self.chunks.capacity() * size_of::<Vec<Option<T>>>()
             + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Gives memory back that is free and at the end.
+    /// Frees the unused memory at the end.
     fn shrink(&mut self) {
         while let Some(chunk) = self.chunks.last_mut() {
             while matches!(chunk.last(), Some(None)) {
@@ -282,7 +282,7 @@ pub(crate) struct Arena<V> {
     pub(crate) leaves: Slab<Leaf<V>>,
     pub(crate) extensions: Slab<Extension>,
     pub(crate) branches: Slab<Branch>,
-    /// Bytes that branches take beside their places.
+    /// Bytes of memory of the branches beside their places in the slab.
     ref_bytes: usize,
 }
 
@@ -313,7 +313,7 @@ impl<V> Arena<V> {
         branch
     }
 
-    /// A child of a branch was hashed, and saved if `saved` says so.
+    /// Stores the reference of a hashed child of a branch; `saved` says whether the child was saved as well.
     pub(crate) fn set_reference(&mut self, id: u32, nibble: u8, reference: ChildRef, saved: bool) {
         let branch = self.branches.get_mut(id);
         let before = branch.refs.bytes();

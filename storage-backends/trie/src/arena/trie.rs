@@ -1,4 +1,4 @@
-//! One trie: what of it is in memory, and how the rest is reached.
+//! One trie: the nodes of it in memory, and the loading of the others.
 
 use super::slabs::{Arena, Branch, Extension, Leaf, Link, Refs, Status};
 use crate::{
@@ -11,32 +11,34 @@ use std::cell::Cell;
 
 /// A Merkle Patricia trie with keys of 32 bytes.
 ///
-/// What was touched is in memory until [`Self::evict`] lets go of it; the rest is loaded from rows on
-/// demand. Between [`Self::update`] and [`Self::commit`] the trie is ahead of its rows.
+/// Touched nodes stay in memory until [`Self::evict`] drops them; other nodes are loaded from rows on demand. Between
+/// [`Self::update`] and [`Self::commit`] the trie is ahead of its rows.
 #[derive(Debug)]
 pub struct Trie<V> {
     pub(crate) arena: Arena<V>,
     pub(crate) root: Link,
-    /// Up to date unless the root node is unhashed.
+    /// The hash of the root; out of date if the root node is unhashed.
     pub(crate) root_hash: B256,
     /// The current block, for eviction; wraps.
     pub(crate) now: u32,
-    /// Paths whose rows are to go, unless something is put there again.
+    /// Paths whose rows will be removed, unless another row is put there.
     pub(crate) removed: Vec<Nibbles>,
-    /// All rows are to go, before anything else.
+    /// Whether all rows will be removed, before any other change.
     pub(crate) cleared: bool,
-    /// Changes since the root was computed, and since the last commit; they decide whether hashing is worth several threads.
+    /// Number of changes since the root was computed, and since the last commit; they decide whether hashing is worth
+    /// several threads.
     pub(crate) unhashed: usize,
     pub(crate) unsaved: usize,
 }
 
 thread_local! {
-    /// Room for a row that is read. Not a trie's own: there may be a million tries, of a node or two each.
+    /// The buffer for a row that is read. It is not part of a trie, because there may be a million tries of a node or
+    /// two each.
     static ROW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl<V: LeafValue> Trie<V> {
-    /// The trie of the given root, all of it in the store.
+    /// Opens the trie with the given root, with no node in memory.
     pub fn stored(root: B256) -> Self {
         Self {
             arena: Arena::default(),
@@ -50,12 +52,12 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    /// The trie without keys.
+    /// Creates the trie without keys.
     pub fn empty() -> Self {
         Self::stored(EMPTY_ROOT)
     }
 
-    /// The root as of the last [`Self::root`] or [`Self::commit`].
+    /// Returns the root as of the last [`Self::root`] or [`Self::commit`].
     pub const fn last_root(&self) -> B256 {
         self.root_hash
     }
@@ -69,7 +71,7 @@ impl<V: LeafValue> Trie<V> {
         self.cleared = true;
     }
 
-    /// Whether the rows are up to date with what is in memory.
+    /// Whether the rows are up to date with the nodes in memory.
     pub fn is_saved(&self) -> bool {
         !self.cleared
             && self.removed.is_empty()
@@ -81,7 +83,7 @@ impl<V: LeafValue> Trie<V> {
         size_of::<Self>() + self.arena.bytes()
     }
 
-    /// Says which block is under way; nodes touched from now on carry that number.
+    /// Sets the number of the block in progress; nodes that are touched from now on carry it.
     pub const fn set_block(&mut self, now: u32) {
         self.now = now;
     }
@@ -94,7 +96,7 @@ impl<V: LeafValue> Trie<V> {
         Ok(self.root)
     }
 
-    /// Brings the node at `path` into memory.
+    /// Loads the node at `path` into memory.
     pub(crate) fn load(
         &mut self,
         path: &Nibbles,
@@ -136,12 +138,12 @@ impl<V: LeafValue> Trie<V> {
         if prefix.is_empty() {
             return Ok(child);
         }
-        // Its reference is made when it is needed; the row holds the branch itself.
+        // The reference is computed when it is needed; the row holds the branch itself.
         let extension = Extension { prefix, child, child_ref: ChildRef::EMPTY, status };
         Ok(Link::Extension(self.arena.extensions.add(extension)))
     }
 
-    /// The child of a branch, loaded.
+    /// Returns the child of a branch, and loads it if necessary.
     pub(crate) fn branch_child(
         &mut self,
         branch: u32,

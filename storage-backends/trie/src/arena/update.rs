@@ -1,4 +1,4 @@
-//! One sorted batch of changes, in one pass over the structure. Nothing is hashed here.
+//! The update: one sorted batch of changes, in one pass over the structure. Nothing is hashed here.
 
 use super::slabs::{Branch, Extension, Leaf, Link, Status};
 use crate::{
@@ -7,16 +7,16 @@ use crate::{
 };
 use alloy_primitives::B256;
 
-/// A key and its value afterwards; `None` removes it.
+/// A key and its new value; `None` removes the key.
 pub(crate) type Change<V> = (B256, Option<V>);
 
 impl<V: LeafValue> Trie<V> {
-    /// Sets and removes keys. `changes` is sorted by key, each key once; removing an absent key and setting
-    /// an equal value change nothing.
+    /// Sets and removes keys. `changes` must be sorted by key, each key once; removing an absent key and setting an
+    /// equal value change nothing.
     ///
     /// # Errors
     ///
-    /// If a node that is needed cannot be read; the trie may be half changed then.
+    /// If a needed node cannot be read; the trie may be half changed then.
     pub fn update(
         &mut self,
         changes: &[Change<V>],
@@ -39,9 +39,8 @@ impl<V: LeafValue> Trie<V> {
         Ok(())
     }
 
-    /// Applies changes to the node at the first `depth` nibbles of any of their keys. Returns what stands
-    /// there afterwards and whether anything changed. A node that is returned has `has_row` set if there is
-    /// a row at this path.
+    /// Applies changes to the node at the first `depth` nibbles of any of their keys. Returns the node at that place
+    /// afterwards and whether anything changed. A returned node has `has_row` set if there is a row at this path.
     fn update_at(
         &mut self,
         link: Link,
@@ -141,7 +140,7 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    /// Replaces a branch at `path` whose only child is `n` by that child, moved up.
+    /// Replaces a branch at `path` whose only child is `n` by that child, which moves up.
     fn collapse(
         &mut self,
         id: u32,
@@ -160,7 +159,7 @@ impl<V: LeafValue> Trie<V> {
         Ok(self.prepend(prefix, step, path, branch.status.has_row))
     }
 
-    /// Puts `prefix` before a node that stands at `path` + `prefix`; the result stands at `path`.
+    /// Puts `prefix` before a node at `path` + `prefix`; the result is at `path`.
     fn prepend(&mut self, prefix: Nibbles, step: Step, path: Nibbles, has_row: bool) -> Link {
         let status = Status::fresh(self.now, has_row);
         match step.child {
@@ -186,7 +185,7 @@ impl<V: LeafValue> Trie<V> {
                 // A child that is up to date keeps its reference; a stale one is hashed with its parent.
                 let branch = self.arena.branches.get_mut(id);
                 let stale = step.stale || !branch.status.is_clean();
-                // From now on it is part of the extension's row.
+                // From now on the branch is part of the extension's row.
                 if std::mem::take(&mut branch.status.has_row) {
                     self.removed.push(path.join(&prefix));
                 }
@@ -207,7 +206,7 @@ impl<V: LeafValue> Trie<V> {
         let prefix = self.arena.extensions.get(id).prefix;
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(&prefix);
-        // Sorted keys: those that follow the whole prefix are neighbours.
+        // The keys are sorted, so those that follow the whole prefix are neighbours.
         let start = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) < prefix);
         let stop = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) <= prefix);
         let leaves_it = changes[..start].iter().chain(&changes[stop..]);
@@ -229,7 +228,7 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    /// Gives an extension at `path` a child that changed, whatever it has become.
+    /// Replaces the changed child of an extension at `path`, whatever kind of node the child has become.
     fn extend(&mut self, id: u32, child: Link, path: Nibbles) -> Link {
         match child {
             Link::Branch(_) => {
@@ -253,7 +252,7 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    /// Some key leaves the extension after `at` nibbles of its prefix: a branch is needed there.
+    /// Splits an extension with a branch, because a key leaves it after `at` nibbles of its prefix.
     fn split_extension(
         &mut self,
         id: u32,
@@ -265,10 +264,11 @@ impl<V: LeafValue> Trie<V> {
         let Extension { prefix, child, child_ref, status } = self.arena.extensions.take(id);
         let path = path_of(&changes[0].0, depth);
         let n = prefix.get_unchecked(at);
-        // What follows the branch: the extension's child itself, or a shorter extension to it.
+        // The child of the branch is the extension's child itself, or a shorter extension to it.
         let mut branch = Branch::new(Status::fresh(self.now, at == 0 && status.has_row));
         if at + 1 == prefix.len() {
-            // It was part of the extension's row, and needs one of its own now, which may be written blocks later.
+            // The child was part of the extension's row, and now needs a separate one, which may be written blocks
+            // later.
             let now = self.now;
             if let Some(status) = self.arena.status_mut(child) {
                 status.changed();
@@ -282,7 +282,7 @@ impl<V: LeafValue> Trie<V> {
             branch.set_child(n, Link::Extension(self.arena.extensions.add(rest)));
         }
         let branch = Link::Branch(self.arena.add_branch(branch));
-        // Keys that leave even earlier are only removals of what is not there.
+        // Keys that leave even earlier are only removals of absent keys.
         let head = path.join(&prefix.slice(..at));
         let within = |key: &B256| path_of(key, head.len());
         let start = changes.partition_point(|(key, _)| within(key) < head);
@@ -295,7 +295,7 @@ impl<V: LeafValue> Trie<V> {
         Ok((self.prepend(prefix.slice(..at), step, path, status.has_row), true))
     }
 
-    /// A new subtree at nibble `depth` of keys that share the nibbles before it.
+    /// Builds a subtree at nibble `depth` from keys that share the nibbles before it.
     fn build(&mut self, entries: &[(B256, V)], depth: usize, has_row: bool) -> Link {
         let status = Status::fresh(self.now, has_row);
         let (first, last) = match entries {
@@ -326,12 +326,12 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// A child on the way from one parent to another.
+/// A child that moves from one parent to another.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     child: Link,
     child_ref: ChildRef,
-    /// The reference is out of date.
+    /// Whether the reference is out of date.
     stale: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reading ahead: what a block will need is read by other threads before the block comes to it.
+//! Reading ahead: other threads read the rows that a block will need before the block needs them.
 //!
 //! ```text
 //!  the thread of the tries                          threads of `Readers`
@@ -9,12 +9,12 @@
 //!                             └─► the store, for what was not read ahead
 //! ```
 //!
-//! - `readers.rs`: the threads, and whether the store is so slow that they pay,
-//! - `reading.rs`: what waits to be read ahead for one block, whatever it is,
+//! - `readers.rs`: the threads, and the measurement of whether the store is slow enough for them to help,
+//! - `reading.rs`: the queue of items to read ahead for one block, whatever they are,
 //! - `paths.rs`: the rows of many paths, level by level,
-//! - `prefetcher.rs`: paths of a layer's tries.
+//! - `prefetcher.rs`: the paths of a layer's tries.
 //!
-//! Nothing depends on what is read ahead, and an error there is not reported: the block meets it where it needs the row.
+//! No result depends on reading ahead, and an error there is not reported: the block meets it when it needs the row.
 //! A panic is reported ([`Readers::check`]).
 
 mod paths;

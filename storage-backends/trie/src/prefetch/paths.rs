@@ -1,4 +1,4 @@
-//! The rows of many paths, read a level of all of them at a time.
+//! The rows of many paths, read one level of all paths at a time.
 
 use crate::{
     LeafValue, Nibbles, TrieTables,
@@ -8,10 +8,10 @@ use crate::{
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::{KvError, Read};
 
-/// The account with this storage trie; `None` is the account trie.
+/// The account whose storage trie is meant; `None` for the account trie.
 pub type Owner = Option<B256>;
 
-/// A key to which the way is missing from its first `from` nibbles on.
+/// A key whose path is missing from nibble `from` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) owner: Owner,
@@ -19,10 +19,10 @@ pub(super) struct Way {
     pub(super) from: usize,
 }
 
-/// Rows by trie and path.
+/// The rows that were read, by trie and path.
 pub(super) type Found = HashMap<(Owner, Nibbles), Vec<u8>>;
 
-/// A leaf of a row is passed over here, whatever it holds.
+/// A leaf value that is skipped, whatever it holds.
 #[derive(Debug, Clone, PartialEq)]
 struct Skipped;
 
@@ -34,15 +34,16 @@ impl LeafValue for Skipped {
     }
 }
 
-/// A row that is needed after another one.
+/// The row that is needed after another one.
 enum Next {
-    /// On the way to the key, at this depth.
+    /// The row on the path to the key, at this depth.
     Way(usize),
-    /// Beside it: where the key is removed, this child of its branch is the only one left, and moves up.
+    /// The row beside the path: if the key is removed, this child of its branch is the only one left, and moves up.
     Beside(Nibbles),
 }
 
-/// What follows on the row at the first `depth` nibbles of a key. What is wrong with a row is reported by the trie.
+/// Returns the row that is needed after the row at the first `depth` nibbles of a key. A damaged row ends the path
+/// here; the trie reports it.
 fn next(key: &B256, depth: usize, row: &[u8]) -> Option<Next> {
     let path = path_of(key, depth);
     let mut children = RowChildren::<Skipped>::new();
@@ -65,7 +66,7 @@ fn next(key: &B256, depth: usize, row: &[u8]) -> Option<Next> {
     }
 }
 
-/// From which depth on the way is missing in the rows that were found; `None` if all of it is there.
+/// Returns the depth from which on the path is missing in the rows that were read; `None` if nothing is missing.
 pub(super) fn missing(found: &Found, way: Way) -> Option<usize> {
     let mut depth = way.from;
     while let Some(row) = found.get(&(way.owner, path_of(&way.key, depth))) {
@@ -75,8 +76,8 @@ pub(super) fn missing(found: &Found, way: Way) -> Option<usize> {
     Some(depth)
 }
 
-/// Reads the rows of these ways, as far as there are any. Where a way ends at the key's leaf in a branch with one more child, the
-/// row of that child is among them.
+/// Reads the rows of these paths, as far as there are any. Where a path ends at the key's leaf in a branch with one
+/// more child, the row of that child is read too.
 pub(super) fn read(tables: &TrieTables, store: &dyn Read, ways: &[Way]) -> Result<Found, KvError> {
     let mut found = Found::default();
     let mut level: Vec<Way> = ways.to_vec();

@@ -1,4 +1,4 @@
-//! Paths of a layer's tries, read ahead where the store is slow.
+//! The prefetcher, which reads paths of a layer's tries ahead if the store is slow.
 
 use super::{
     Owner, ReadAhead, Readers, Reading,
@@ -10,28 +10,28 @@ use parking_lot::Mutex;
 use polytrie_kv::{KvError, Read, Store};
 use std::{sync::Arc, time::Instant};
 
-/// Bytes of rows that are held for a block. What is more is read when the block comes to it.
+/// Bytes of rows that are held for a block; further rows are read when the block needs them.
 const MOST_BYTES: usize = 64 << 20;
-/// What a row takes beside its bytes, about.
+/// Bytes of memory of a held row beside its content, estimated.
 const OVERHEAD: usize = 128;
 
-/// The rows of a layer's tries, those that were read ahead before all others.
+/// The rows of a layer's tries. Rows that were read ahead take precedence over the store.
 ///
-/// It belongs to the thread of the tries, which says what is not in memory ([`want`](Self::want)) and ends what was read
-/// with each block. Within the block a row is right whenever it was read: it is that of a node which is not in memory, so
-/// no block has changed it that the store does not have. Therefore [`end`](Self::end) comes before the tries let go of any
-/// node that was changed since.
+/// It belongs to the thread of the tries, which requests the rows that are not in memory ([`want`](Self::want)) and
+/// drops the rows read ahead after each block. Within the block a row is right whenever it was read: its node is not
+/// in memory, so no block has changed it that the store does not have. Therefore [`end`](Self::end) must come before
+/// the tries drop any node that has changed since.
 #[derive(Debug)]
 pub struct Prefetcher {
     paths: Paths,
     /// Threads that may read at the same time.
     limit: usize,
     asked: HashSet<(Owner, B256)>,
-    /// Since the first path of the block was asked for.
+    /// The reading for this block, since its first path was requested.
     reading: Option<Reading<Paths>>,
 }
 
-/// Reads paths into memory.
+/// The reader of paths into memory.
 #[derive(Debug, Clone)]
 struct Paths {
     tables: TrieTables,
@@ -47,31 +47,31 @@ struct Held {
 }
 
 impl Prefetcher {
-    /// The rows of tables in a store.
+    /// Creates a prefetcher for tables in a store.
     pub fn new(tables: TrieTables, store: Store, readers: Arc<Readers>) -> Self {
         let paths = Paths { tables, store, readers, found: Arc::default() };
         Self { paths, limit: Readers::MOST, asked: HashSet::default(), reading: None }
     }
 
-    /// What the rows are read from.
+    /// Returns the store that the rows are read from.
     pub const fn store(&self) -> &Store {
         &self.paths.store
     }
 
-    /// Whether the store is so slow that it pays to ask for paths.
+    /// Whether the store is so slow that requesting paths helps.
     pub fn is_slow(&self) -> bool {
         self.limit > 1 && self.paths.readers.is_slow()
     }
 
-    /// The rows of one trie.
+    /// Returns the rows of one trie.
     pub fn rows(&self, owner: Owner) -> impl RowSource + '_ {
         let Paths { tables, store, readers, found } = &self.paths;
         let found = self.reading.is_some().then_some(&**found);
         RowsOver { owner, found, readers, rest: tables.rows_of(store, owner) }
     }
 
-    /// A key will be needed, of which the first `from` nibbles lead out of memory. Returns `false` if too much waits
-    /// already.
+    /// Requests the rest of a key's path, of which the first `from` nibbles are in memory. Returns `false` if the
+    /// queue is full.
     pub fn want(&mut self, owner: Owner, key: B256, from: usize) -> bool {
         let way = Way { owner, key, from };
         if !self.asked.insert((owner, key)) {
@@ -88,11 +88,11 @@ impl Prefetcher {
         waits
     }
 
-    /// As [`want`](Self::want), but waits for what is read while too much waits.
+    /// Requests a path like [`want`](Self::want), but waits for earlier requests while the queue is full.
     ///
     /// # Errors
     ///
-    /// As [`Readers::check`].
+    /// Those of [`Readers::check`].
     pub fn need(&mut self, owner: Owner, key: B256, from: usize) -> Result<(), KvError> {
         while !self.want(owner, key, from) {
             self.wait()?;
@@ -100,25 +100,26 @@ impl Prefetcher {
         Ok(())
     }
 
-    /// From the next block on so many threads read at the same time; one is not worth it.
+    /// Sets the number of threads that read at the same time, from the next block on. One thread does not help, and
+    /// counts as none.
     pub const fn limit(&mut self, threads: usize) {
         self.limit = threads;
     }
 
-    /// Returns when all is read that was asked for.
+    /// Waits until all requested paths are read.
     ///
     /// # Errors
     ///
-    /// As [`Readers::check`].
+    /// Those of [`Readers::check`].
     pub fn wait(&self) -> Result<(), KvError> {
         self.reading.as_ref().map_or_else(|| self.paths.readers.check(), Reading::wait)
     }
 
-    /// Forgets what was read, and what was asked for.
+    /// Drops the rows that were read, and the requests.
     ///
     /// # Errors
     ///
-    /// As [`Readers::check`].
+    /// Those of [`Readers::check`].
     pub fn end(&mut self) -> Result<(), KvError> {
         if let Some(reading) = self.reading.take() {
             drop(reading);
@@ -145,7 +146,7 @@ impl ReadAhead for Paths {
     }
 }
 
-/// The rows of one trie, those that were read ahead before all others.
+/// The rows of one trie. Rows that were read ahead take precedence over the store.
 struct RowsOver<'a> {
     owner: Owner,
     found: Option<&'a Mutex<Held>>,

@@ -1,4 +1,4 @@
-//! Threads that read ahead, and whether that pays.
+//! The threads that read ahead, and the measurement of whether they help.
 
 use polytrie_kv::{KvError, Panicked};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -10,34 +10,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nanoseconds that a read takes from a disk, at least. From memory it takes a few microseconds at most.
+/// Nanoseconds above which a read counts as slow: a disk takes at least that long, and memory a few microseconds at
+/// most.
 const SLOW: u64 = 15_000;
-/// One of so many reads is timed.
+/// One of this many reads is timed.
 const SAMPLE: u64 = 8;
 
-/// Threads of a layer that read ahead, and how long its store takes to read a row.
+/// A layer's threads that read ahead, and the average time that its store takes to read a row.
 ///
-/// Handing a read to another thread costs some microseconds. That pays where the read waits for a disk, and mostly only
-/// there. The threads are started when a layer whose store is slow needs them.
+/// Passing a read to another thread costs some microseconds. That helps if the read waits for a disk, and mostly only
+/// then. The threads are started when a layer whose store is slow needs them.
 #[derive(Debug)]
 pub struct Readers {
     most: usize,
     always: bool,
     reads: AtomicU64,
-    /// Nanoseconds, averaged over about the last 16 reads that were timed.
+    /// Nanoseconds of a read, averaged over about the last 16 timed reads.
     average: AtomicU64,
-    /// `None` if the system gives no threads.
+    /// The threads; `None` if the system refused to start them.
     pool: OnceLock<Option<ThreadPool>>,
     panicked: OnceLock<KvError>,
 }
 
 impl Readers {
-    /// Enough for any layer. Nearly all of the time the threads wait for the disk, which answers so many of them in a small
-    /// multiple of the time that it takes for one.
+    /// Number of threads that is enough for any layer. Nearly all of the time they wait for the disk, which answers
+    /// this many requests in a small multiple of the time that it takes for one.
     pub const MOST: usize = 16;
 
-    /// So many threads at most, none of them started. With `always` the store counts as slow, whatever is seen; with no
-    /// thread it never does.
+    /// Creates a reader of at most `most` threads, none of them started. With `always` the store counts as slow,
+    /// whatever is measured; with 0 threads it never does.
     pub const fn new(most: usize, always: bool) -> Self {
         Self {
             most,
@@ -49,12 +50,12 @@ impl Readers {
         }
     }
 
-    /// Whether the last reads waited for a disk.
+    /// Whether recent reads waited for a disk.
     pub fn is_slow(&self) -> bool {
         self.most > 0 && (self.always || self.average.load(Relaxed) > SLOW)
     }
 
-    /// Reads something of the store, and notes now and then how long that takes.
+    /// Reads from the store, and times the read now and then.
     pub fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
         if !self.reads.fetch_add(1, Relaxed).is_multiple_of(SAMPLE) {
             return read();
@@ -65,21 +66,21 @@ impl Readers {
         found
     }
 
-    /// So many reads took this long together.
+    /// Adds a time that `reads` reads took together to the average.
     pub(super) fn took(&self, time: Duration, reads: usize) {
         let Some(each) = (time.as_nanos() as u64).checked_div(reads as u64) else { return };
-        // One read that met the scheduler says nothing about the disk: it must not reach `SLOW` by itself.
+        // One read that the scheduler delayed says nothing about the disk: it must not reach `SLOW` by itself.
         let each = each.min(8 * SLOW);
         let before = self.average.load(Relaxed);
         self.average.store(before - before / 16 + each / 16, Relaxed);
     }
 
-    /// Threads that may read at the same time: where the store is fast one at most, and only if it has nothing else to do.
+    /// Number of threads that may read at the same time: if the store is fast at most one, and only if it is idle.
     pub(super) fn threads(&self) -> usize {
         if self.is_slow() { self.most } else { 1 }
     }
 
-    /// Has a thread do some work.
+    /// Runs work on a thread.
     pub(super) fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         let own = self.is_slow().then(|| self.pool.get_or_init(|| start(self.most)).as_ref());
         match own.flatten() {
@@ -88,12 +89,12 @@ impl Readers {
         }
     }
 
-    /// Notes what a thread panicked with.
+    /// Notes the panic of a thread.
     pub(super) fn panicked(&self, said: Panicked) {
         self.panicked.get_or_init(|| said.in_thread("a thread that reads ahead"));
     }
 
-    /// Whether all is well with the threads.
+    /// Checks that no thread has panicked.
     ///
     /// # Errors
     ///

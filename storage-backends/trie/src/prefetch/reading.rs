@@ -1,29 +1,30 @@
-//! What waits to be read ahead for one block.
+//! The queue of items to read ahead for one block.
 
 use super::Readers;
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{KvError, caught};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-/// What may wait; more is not read ahead.
+/// Largest number of waiting items; further ones are not read ahead.
 const MOST_WAITING: usize = 4_096;
-/// Less is over before another thread has woken up, where the store is fast.
+/// Number of waiting items below which no thread is started if the store is fast: they are read before another thread
+/// has woken up.
 const WORTH_A_THREAD: usize = 32;
-/// What a thread takes at a time where the store is slow, at most.
+/// Largest number of items that a thread takes at a time if the store is slow.
 const AT_ONCE: usize = 16;
-/// What a thread takes at a time where the store is fast: the end of a block waits for so much.
+/// Number of items that a thread takes at a time if the store is fast: the end of a block waits for this many.
 const AT_ONCE_IN_MEMORY: usize = 4;
 
-/// How something is read ahead.
+/// A way to read items ahead.
 pub trait ReadAhead: Send + Sync + 'static {
-    /// What to read.
+    /// An item to read.
     type Wanted: Send + 'static;
 
-    /// Reads these, so that the block finds them read. What cannot be read the block meets by itself.
+    /// Reads these items, so that the block finds them read. The block meets any error by itself.
     fn read(&self, wanted: Vec<Self::Wanted>);
 }
 
-/// Other threads read ahead what a block announces, until this is dropped.
+/// A reading ahead of the items that a block requests, on other threads, until this is dropped.
 pub struct Reading<R: ReadAhead> {
     readers: Arc<Readers>,
     queue: Arc<Queue<R>>,
@@ -32,29 +33,29 @@ pub struct Reading<R: ReadAhead> {
 
 struct Queue<R: ReadAhead> {
     state: Mutex<State<R>>,
-    /// Signals that a thread has read what it had taken.
+    /// Signals that a thread has read the items that it took.
     changed: Condvar,
-    /// Threads that may read at the same time, however many there are.
+    /// Largest number of threads that read at the same time, however many there are.
     limit: usize,
 }
 
 struct State<R: ReadAhead> {
-    /// `None` when the reading has ended.
+    /// The way to read; `None` when the reading has ended.
     reader: Option<Arc<R>>,
     waiting: VecDeque<R::Wanted>,
-    /// Threads that were asked to come and have not left.
+    /// Number of threads that were started and have not ended.
     threads: usize,
-    /// Of these, those that read.
+    /// Number of these threads that are reading.
     reading: usize,
 }
 
 impl<R: ReadAhead> Reading<R> {
-    /// Reads with `reader`.
+    /// Creates a reading with `reader`.
     pub fn new(readers: &Arc<Readers>, reader: R) -> Self {
         Self::limited(readers, Readers::MOST, reader)
     }
 
-    /// Reads with `reader`, on so many threads at most.
+    /// Creates a reading with `reader`, on at most `limit` threads.
     pub(super) fn limited(readers: &Arc<Readers>, limit: usize, reader: R) -> Self {
         let (reader, waiting) = (Some(Arc::new(reader)), VecDeque::new());
         let state = Mutex::new(State { reader, waiting, threads: 0, reading: 0 });
@@ -62,7 +63,7 @@ impl<R: ReadAhead> Reading<R> {
         Self { readers: Arc::clone(readers), queue, is_closed: false }
     }
 
-    /// Something will be needed soon. Returns whether it waits to be read now.
+    /// Requests an item. Returns whether it was added to the queue.
     pub fn want(&self, wanted: R::Wanted) -> bool {
         let mut state = self.queue.state.lock();
         if self.is_closed || state.waiting.len() >= MOST_WAITING {
@@ -79,16 +80,16 @@ impl<R: ReadAhead> Reading<R> {
         true
     }
 
-    /// The block reads by itself now: it is too late to announce more.
+    /// Closes the queue, because the block now reads by itself.
     pub const fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Returns when all of it is read.
+    /// Waits until all requested items are read.
     ///
     /// # Errors
     ///
-    /// As [`Readers::check`].
+    /// Those of [`Readers::check`].
     pub fn wait(&self) -> Result<(), KvError> {
         self.queue.state.lock().threads += 1;
         self.queue.work(&self.readers);
@@ -96,11 +97,11 @@ impl<R: ReadAhead> Reading<R> {
         self.readers.check()
     }
 
-    /// From now on no thread reads, nor holds anything for it.
+    /// Ends the reading: no thread reads any more, nor holds `reader`.
     ///
     /// # Errors
     ///
-    /// As [`Readers::check`].
+    /// Those of [`Readers::check`].
     pub fn end(self) -> Result<(), KvError> {
         self.stop();
         self.readers.check()
@@ -118,7 +119,7 @@ impl<R: ReadAhead> Reading<R> {
 }
 
 impl<R: ReadAhead> Queue<R> {
-    /// Reads until nothing waits.
+    /// Reads until the queue is empty.
     fn work(&self, readers: &Readers) {
         let mut state = self.state.lock();
         while let Some(reader) = state.reader.clone().filter(|_| !state.waiting.is_empty()) {
@@ -127,7 +128,7 @@ impl<R: ReadAhead> Queue<R> {
             let wanted = state.waiting.drain(..count).collect();
             state.reading += 1;
             drop(state);
-            // Nothing that a panic leaves half done is used again: the layer fails with it.
+            // Whatever a panic leaves half done is not used again: the layer fails with it.
             let read = caught(|| reader.read(wanted));
             drop(reader);
             if let Err(said) = read {
@@ -144,7 +145,7 @@ impl<R: ReadAhead> Queue<R> {
         readers.threads().clamp(1, self.limit.max(1))
     }
 
-    /// Waits for the threads that read.
+    /// Waits for the reading threads.
     fn wait_for_threads(&self) {
         let mut state = self.state.lock();
         while state.reading > 0 {

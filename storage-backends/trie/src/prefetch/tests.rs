@@ -25,7 +25,7 @@ const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
 const OWNERS: [Option<B256>; 3] =
     [None, Some(B256::repeat_byte(0x11)), Some(B256::repeat_byte(0xee))];
 
-/// A store in which each of the tries holds this, and their root.
+/// Builds a store in which each of the tries holds `model`; returns their root and the store.
 fn stored(model: &Model) -> (B256, Store) {
     let (root, rows) = built(model);
     let store = Store::memory(&[ACCOUNTS, STORAGE]).unwrap();
@@ -77,7 +77,7 @@ proptest! {
                 None => model.remove(&asked),
             };
             prop_assert_eq!(trie.root(), oracle_root(&model));
-            // Of a key that is there all the same nothing is read again.
+            // For a key that exists all the same nothing is read again.
             ahead.want(owner, asked, 0);
             ahead.end().unwrap();
         }
@@ -123,7 +123,7 @@ proptest! {
             trie.update(&changes, &ahead.rows(*owner)).unwrap();
             prop_assert_eq!(trie.root(), oracle_root(&model));
         }
-        // What was read for a block goes with it.
+        // Rows that were read for a block are dropped with it.
         ahead.end().unwrap();
         let before = store.counters().gets;
         Trie::<SlotValue>::stored(root).get(&changes[0].0, &ahead.rows(None)).unwrap();
@@ -146,7 +146,7 @@ fn a_damaged_row_is_left_to_the_trie() {
     assert!(error.to_string().contains("does not decode"), "{error}");
 }
 
-/// Notes what it reads; waits, or panics, at its first bundle.
+/// A way to read that notes each bundle, and waits or panics at the first.
 #[derive(Default)]
 struct Notes {
     read: Mutex<Vec<usize>>,

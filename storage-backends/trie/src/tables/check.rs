@@ -1,4 +1,4 @@
-//! Scrubbing: everything in the tables against the tries that the leaves make.
+//! The scrub of the tables: every row is compared with the tries that the leaves make.
 
 use super::TrieTables;
 use crate::{AccountLeaf, SlotValue, TrieError, check_rows};
@@ -6,13 +6,13 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::{Account, AccountWalk, CheckReport, StateError, count_rows};
 
-/// What a layer compares the leaves with; nothing, if it is `()`.
+/// The comparison that a layer makes for each leaf; `()` makes none.
 pub trait LeafCheck {
-    /// An account of the trie.
+    /// Compares an account of the trie.
     ///
     /// # Errors
     ///
-    /// If a store fails; what is wrong goes into the report.
+    /// If a store fails; differences go into the report.
     fn account(
         &mut self,
         hash: &B256,
@@ -23,11 +23,11 @@ pub trait LeafCheck {
         Ok(())
     }
 
-    /// A slot of an account, both by hash.
+    /// Compares a slot of an account, both given by hash.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     fn slot(
         &mut self,
         account: &B256,
@@ -43,11 +43,12 @@ pub trait LeafCheck {
 impl LeafCheck for () {}
 
 impl TrieTables {
-    /// Compares every row with the tries that the leaves make, those with `root`, and each code with its hash.
+    /// Compares every row with the tries that the leaves make, the root of these with `root`, and each code with its
+    /// hash.
     ///
     /// # Errors
     ///
-    /// If the store fails, or as `leaves`.
+    /// If the store fails, and any error of `leaves`.
     pub fn check(
         &self,
         store: &dyn Read,

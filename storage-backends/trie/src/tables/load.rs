@@ -1,4 +1,4 @@
-//! Filling the tables from sorted accounts, in one pass.
+//! The filling of the tables from sorted accounts, in one pass.
 
 use super::TrieTables;
 use crate::{AccountLeaf, SlotValue, SortedBuilder};
@@ -9,27 +9,27 @@ use polytrie_state::{
 };
 use std::mem;
 
-/// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
+/// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
-/// Where [`TrieTables::load`] writes, and what else a layer makes of the same accounts.
+/// The sink of [`TrieTables::load`], in which a layer can build more from the same accounts.
 pub trait LoadSink {
-    /// The next account; its slots follow.
+    /// Receives the next account; its slots follow.
     fn account(&mut self, hash: &B256, account: &Account) {
         let _ = (hash, account);
     }
 
-    /// A slot of an account, both by hash.
+    /// Receives a slot of an account, both by hash.
     fn slot(&mut self, account: &B256, slot: &B256, value: &U256) {
         let _ = (account, slot, value);
     }
 
-    /// Bytes that it holds back until the next portion is written.
+    /// Bytes that the sink holds back until the next portion is written.
     fn byte_len(&self) -> usize {
         0
     }
 
-    /// Writes a portion of the tries' rows, and with it what was held back.
+    /// Writes a portion of the tries' rows, and with it the rows that were held back.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ pub trait LoadSink {
     fn write(&mut self, rows: Batch) -> Result<(), StateError>;
 }
 
-/// The rows alone, past the overlay.
+/// Writes the rows alone, directly to the engine.
 impl LoadSink for &Store {
     fn write(&mut self, rows: Batch) -> Result<(), StateError> {
         Ok(self.engine_write(&rows)?)
@@ -56,11 +56,12 @@ impl TrieTables {
 
     /// Fills the tables, which must be empty, and that of the code; returns the state root.
     ///
-    /// The account's leaf holds the root of its storage, so it is made when its slots are through; both tries are built
-    /// side by side, and each keeps only the branches on the way to where it is.
+    /// An account's leaf holds the root of its storage, so it is made after its slots. Both tries are built side by
+    /// side, and each keeps only the branches on the present path.
     ///
     /// # Errors
     ///
+    /// If the accounts come with an error or out of order, and any error of `sink`.
     /// If the accounts come with an error or out of order, or as `sink`.
     pub fn load(
         &self,

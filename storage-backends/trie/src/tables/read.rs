@@ -1,4 +1,4 @@
-//! Reading the tables at one block, straight from the rows: leaves, proofs and witnesses.
+//! Reads of the tables at one block, directly from the rows: leaves, proofs and witnesses.
 
 use super::TrieTables;
 use crate::{
@@ -10,7 +10,7 @@ use polytrie_kv::{KvError, Read};
 use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet, hash_address};
 
 impl TrieTables {
-    /// The leaf of the account with this hash.
+    /// Reads the leaf of the account with this hash.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl TrieTables {
         leaf(account, &self.account_rows(store))
     }
 
-    /// The rows of many paths, which are sorted, each with the account of its storage trie or none.
+    /// Reads the rows of many paths, which must be sorted. Each path has the account of its storage trie, or `None`.
     pub(crate) fn get_many(
         &self,
         store: &dyn Read,
@@ -42,11 +42,11 @@ impl TrieTables {
         Ok(rows)
     }
 
-    /// A slot by the hashes of its account and of itself; zero where there is none.
+    /// Reads a slot by the hashes of its account and of itself; zero if it is not set.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256, StateError> {
         let value = leaf::<SlotValue>(slot, &self.storage_rows(store, *account))?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
@@ -56,7 +56,7 @@ impl TrieTables {
     ///
     /// # Errors
     ///
-    /// As [`Self::account`], or as `visit`.
+    /// Those of [`Self::account`], and any error of `visit`.
     pub fn visit_slots(
         &self,
         store: &dyn Read,
@@ -68,11 +68,11 @@ impl TrieTables {
         Ok(rows.leaves::<SlotValue>(from, &mut |hash, value| Ok(visit(hash, value.0)?))?)
     }
 
-    /// A proof of an account and some of its slots, as this layer names it.
+    /// Proves an account and some of its slots, for a layer with this name.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn prove(
         &self,
         layer: &str,
@@ -88,11 +88,12 @@ impl TrieTables {
         })
     }
 
-    /// What a block in the past needs of the state before it: see [`StateTries::past_witness`].
+    /// Returns the state root before a past block, and the nodes that the block needs: see
+    /// [`StateTries::past_witness`].
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
+    /// Those of [`Self::account`].
     pub fn past_witness(
         &self,
         store: &dyn Read,
@@ -104,7 +105,7 @@ impl TrieTables {
     }
 }
 
-/// The value of a key, if the leaf on its way is its own.
+/// Reads the value of a key; `None` if the leaf at the end of its path belongs to another key.
 fn leaf<V: LeafValue>(key: &B256, rows: &Rows<&dyn Read>) -> Result<Option<V>, StateError> {
     let found = leaf_on_path::<V>(key, rows)?;
     Ok(found.filter(|(found, _)| found == key).map(|(_, value)| value))
