@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 use polytrie_chainspec::{ChainSpec, DaoFork};
 use polytrie_testing::fixture;
 
-/// The first two headers of a file of RLP blocks.
+/// Returns the first two headers of a file of RLP blocks.
 fn first_headers(bytes: &[u8]) -> [Header; 2] {
     let mut rest = bytes;
     std::array::from_fn(|_| {
