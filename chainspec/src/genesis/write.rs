@@ -62,7 +62,7 @@ impl GenesisPlan {
     ///
     /// # Errors
     ///
-    /// If `out` cannot be written to.
+    /// Fails if `out` cannot be written to.
     pub fn write<'a>(
         &self,
         accounts: impl IntoIterator<Item = InitialAccount<'a>>,
