@@ -1,4 +1,4 @@
-//! How an import uses access lists.
+//! The use of access lists in an import.
 
 use polytrie_chain::ListUse;
 use serde::{Deserialize, Serialize};
