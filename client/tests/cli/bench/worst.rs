@@ -1,10 +1,10 @@
-//! `bench worst`: every case on every layer, at a small scale.
+//! Tests of `bench worst`, with every case on every layer at a small scale.
 
 use super::{Data, bench, number, states};
 use polytrie::layers::LAYERS;
 use std::{collections::BTreeSet, fs};
 
-/// A state and blocks that take no time.
+/// Options for a state and blocks so small that they take no time.
 const SMALL: &str = "--size 200k --slots 1000 --codes 3 --blocks 2 --gas 1 --runs 1";
 
 #[test]
@@ -23,7 +23,7 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
         report["cases"].as_array().unwrap().iter().map(|case| case["name"].to_string()).collect();
     assert!(cases.len() > 12, "{cases:?}");
     let tests = report["tests"].as_array().unwrap();
-    // Cold and warm.
+    // Each case is measured cold and warm.
     assert_eq!(tests.len(), 2 * cases.len());
     for test in tests {
         let layers: BTreeSet<_> = test["layers"]
@@ -34,7 +34,7 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
             .collect();
         assert!(LAYERS.iter().all(|kind| layers.contains(kind.name)), "{test}");
     }
-    // The blocks use what they are to use, and the same on every layer.
+    // The blocks use the resource of their case, and the same amount on every layer.
     for result in report["results"].as_array().unwrap() {
         for (test, first) in result["tests"]
             .as_array()
@@ -47,15 +47,15 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
             let case = test["case"].as_str().unwrap();
             let least = match case {
                 "selfdestruct-large" => 0.0,
-                // The last transaction that would fit is left out.
+                // The last transaction is left out if it would exceed the limit.
                 "deep-slots" | "deep-accounts" => 1_000_000.0,
-                // A fifth comes back for slots that are cleared.
+                // A fifth of the gas is refunded for slots that are cleared.
                 _ => 1_400_000.0,
             };
             assert!((least..=2_100_000.0).contains(&gas), "{test}");
         }
     }
-    // The worst ratio comes first.
+    // The test with the worst ratio comes first.
     let worst = |test: &serde_json::Value| {
         let layers = test["layers"].as_array().unwrap().iter();
         layers.map(|layer| number(&layer["ratio_to_mpt"])).fold(f64::INFINITY, f64::min)
@@ -76,19 +76,20 @@ fn blocks_are_merged_and_cases_chosen() {
     );
     bench(&cache.path(), &args).ok();
     let report: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-    // What is in memory only is never cold.
+    // A store in memory is only measured warm.
     let tests = report["results"][0]["tests"].as_array().unwrap();
     assert_eq!(tests.len(), 1);
     assert_eq!((&tests[0]["case"], &tests[0]["warm"]), (&"same-slot".into(), &true.into()));
     assert!((5_000_000.0..=6_300_000.0).contains(&number(&tests[0]["gas"])), "{}", tests[0]);
     assert_eq!(tests[0]["blocks"].as_array().unwrap().len(), 2);
-    // Under which bounds it was measured is said, too.
+    // The report states the memory limit of the runs.
     let notes = report["notes"].to_string();
     assert!(notes.contains("memory of each run: "), "{notes}");
     for (args, word) in [
         ("worst --filter nothing --states raw", "--list"),
         ("worst --filter ^same --states raw --gas 30M,60M,30", "--gas has 30M twice"),
-        // The note that a layer was made slower on purpose would not be true.
+        // The option is refused because the report would not say that the layer was slowed down on
+        // purpose.
         (
             "worst --filter ^same --states raw --slow-down raw=10",
             "--slow-down is for `bench compare`",
