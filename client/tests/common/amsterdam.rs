@@ -1,4 +1,4 @@
-//! A chain of Amsterdam.
+//! Writes the genesis of a chain of Amsterdam.
 
 use super::sample::sample;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes a genesis into this directory with the contracts that blocks call, and an account with ether: the first block is
-/// of Amsterdam.
+/// Writes a genesis file into `dir` and returns its path. It has the contracts that blocks call, and gives ether to the
+/// account `funded`. The first block is of Amsterdam.
 pub(crate) fn genesis(dir: &Path, funded: &str) -> PathBuf {
     let text = fs::read_to_string(sample("genesis.json")).unwrap();
     let mut genesis: Value = serde_json::from_str(&text).unwrap();
