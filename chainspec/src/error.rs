@@ -30,7 +30,7 @@ pub enum ChainSpecError {
     NotGenesis {
         /// Name of the file.
         file: String,
-        /// What the content looks like, in words.
+        /// Description of the content.
         found: String,
     },
     /// A file that is text but not JSON.

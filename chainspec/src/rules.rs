@@ -12,7 +12,7 @@ use crate::{ChainSpec, Clique};
 
 /// The rules of one block: a chain seen from one number, one timestamp and one side of the merge.
 ///
-/// As [`EthereumHardforks`] these rules answer for this block only. Paris is active from block 0 if the block is merged
+/// The methods of [`EthereumHardforks`] answer for this block only. Paris is active from block 0 if the block is merged
 /// and never otherwise, forks by timestamp are never active before the merge, and the DAO fork exists only on a chain
 /// that supports it.
 #[derive(Clone, Copy, Debug)]

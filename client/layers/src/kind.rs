@@ -84,7 +84,7 @@ pub struct Stateless {
     pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>, StateError>,
 }
 
-/// Files that a layer cannot be opened without, and that may be generated where nobody relies on its proofs: for
+/// Files that a layer needs to be opened, and that may be generated if no one relies on its proofs: for
 /// benchmarks, and for chains in memory.
 pub struct Provision {
     /// Name of the directory for the files.

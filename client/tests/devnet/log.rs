@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// The input of `log(string,uint256)` with "answer" and 42, as the libraries of Solidity send it.
 const MESSAGE: &str = "b60e72cc0000000000000000000000000000000000000000000000000000000000000040000000000000000000000000000000000000000000000000000000000000002a0000000000000000000000000000000000000000000000000000000000000006616e737765720000000000000000000000000000000000000000000000000000";
 
-/// Code that sends the message, which is behind it, to the console, and reverts if it was called with data:
+/// Returns code that sends the message after it to the console, and reverts if it is called with data:
 ///
 /// ```text
 ///       132 35 0 CODECOPY   0 0 132 0 console GAS STATICCALL POP   CALLDATASIZE bad JUMPI STOP

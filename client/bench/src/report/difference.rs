@@ -53,7 +53,7 @@ pub struct LayerChange {
     pub costs: Vec<CostChange>,
 }
 
-/// One figure of a layer in both reports.
+/// A figure of a layer in both reports.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostChange {
     /// Name of the figure, with its unit.

@@ -10,9 +10,9 @@ const SIGNIFICANT: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The second is slower, and that is not chance.
+    /// The second report is slower by more than chance.
     Slower,
-    /// The second is faster, and that is not chance.
+    /// The second report is faster by more than chance.
     Faster,
     /// The difference may be chance, or is below the threshold.
     Same,
@@ -43,8 +43,8 @@ impl Verdict {
     }
 }
 
-/// Returns the significance level for one of several layers. They share it, so that of two reports of the same program
-/// one in twenty has a verdict against any layer.
+/// Returns the significance level for one of several layers. The layers share [`SIGNIFICANT`], so that two reports of
+/// the same program show a change of any layer in at most one of twenty cases.
 fn level(layers: usize) -> f64 {
     SIGNIFICANT / layers.max(1) as f64
 }

@@ -21,10 +21,11 @@ pub enum ListUse {
     /// The list is compared with the execution, if the header has the hash of a list.
     #[default]
     Check,
-    /// As `Check`, and the commitment is computed while the block runs, from the values in the list. This applies from
-    /// Cancun on; the list of an earlier block lacks some values.
+    /// The list is checked, and the commitment is computed while the block runs, from the values in the list. This
+    /// applies from Cancun on; the list of an earlier block lacks some values.
     Commit,
-    /// As `Commit`, and transactions run at the same time, each on the values that the list has before it.
+    /// The list is used as by `Commit`, and transactions run at the same time, each on the values that the list has
+    /// before it.
     Run {
         /// Number of threads, with the executing thread; at least 1.
         threads: usize,

@@ -66,7 +66,7 @@ pub struct Step {
     pub percent: Option<u64>,
 }
 
-/// Summary of a chain that was begun.
+/// Summary of a chain that starts from a state dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
     /// Number of its first block, whose state was loaded.

@@ -13,7 +13,7 @@ use revm::{
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// What a tracer counts.
+/// The unit that a tracer of instructions counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Counted {
     /// All steps (`opcountTracer`).
