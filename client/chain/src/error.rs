@@ -108,7 +108,7 @@ pub enum ChainError {
         /// Number of the lowest block that can be reached.
         lowest: u64,
     },
-    /// A way back that takes longer than the deadline.
+    /// An earlier block whose state takes longer to restore than the deadline allows.
     #[error(
         "going back from block {head} to block {asked} takes longer than a request may: block {reached} was reached; ask for a later block, or start the node with a larger --rpc.evmtimeout"
     )]
