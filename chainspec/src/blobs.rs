@@ -19,7 +19,7 @@ pub(crate) const BLOB_FORKS: [EthereumHardfork; 9] = [
     EthereumHardfork::Amsterdam,
 ];
 
-/// The parameters that `fork` brings on mainnet, where that is known.
+/// Returns the parameters that `fork` brings on mainnet, or `None` if they are not known.
 pub(crate) fn default_params(fork: EthereumHardfork) -> Option<BlobParams> {
     match fork {
         EthereumHardfork::Cancun => Some(BlobParams::cancun()),
@@ -31,8 +31,8 @@ pub(crate) fn default_params(fork: EthereumHardfork) -> Option<BlobParams> {
     }
 }
 
-/// Adds to the three numbers of a blob schedule entry what the fork itself fixes: since Osaka, at most six blobs a
-/// transaction (EIP-7594) and a blob base cost (EIP-7918).
+/// Adds what the fork itself fixes to the three numbers of a blob schedule entry: since Osaka, at most six blobs
+/// per transaction (EIP-7594) and a blob base cost (EIP-7918).
 pub(crate) fn complete(fork: EthereumHardfork, params: BlobParams) -> BlobParams {
     if fork < EthereumHardfork::Osaka {
         params.with_max_blobs_per_tx(params.max_blob_count).with_blob_base_cost(0)

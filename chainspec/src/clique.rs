@@ -1,8 +1,8 @@
-//! Clique, proof of authority (EIP-225).
+//! Clique, which is proof of authority (EIP-225).
 
 use alloy_primitives::Address;
 
-/// Length of a checkpoint in blocks where the genesis names none.
+/// Number of blocks from one checkpoint to the next if the genesis names none.
 const DEFAULT_EPOCH: u64 = 30_000;
 
 /// The settings of a chain whose blocks are sealed by authorized signers (EIP-225), until its terminal total difficulty
@@ -11,23 +11,25 @@ const DEFAULT_EPOCH: u64 = 30_000;
 pub struct Clique {
     /// The least number of seconds between a block and its parent.
     pub period: u64,
-    /// Every so many blocks is a checkpoint: its header lists the signers, and the votes before it are void. Never 0.
+    /// Number of blocks from one checkpoint to the next; never 0. The header of a checkpoint lists the signers, and
+    /// earlier votes are void from there on.
     epoch: u64,
 }
 
 impl Clique {
-    /// Bytes at the beginning of the extra data that a signer fills as it likes.
+    /// Number of bytes at the beginning of the extra data that a signer fills as it likes.
     pub const VANITY: usize = 32;
 
-    /// Bytes at the end of the extra data: the signature.
+    /// Number of bytes at the end of the extra data that hold the signature.
     pub const SEAL: usize = 65;
 
-    /// Clique with this period (seconds) and epoch (blocks). An epoch of 0 stands for the usual one, 30,000 blocks.
+    /// Returns Clique with this period (seconds) and epoch (blocks). An epoch of 0 stands for the usual one, 30,000
+    /// blocks.
     pub const fn new(period: u64, epoch: u64) -> Self {
         Self { period, epoch: if epoch == 0 { DEFAULT_EPOCH } else { epoch } }
     }
 
-    /// Blocks from one checkpoint to the next.
+    /// Returns the number of blocks from one checkpoint to the next.
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -37,8 +39,8 @@ impl Clique {
         number.is_multiple_of(self.epoch)
     }
 
-    /// The signers that the extra data of a checkpoint lists, in the order of the list. `None` if the bytes between
-    /// vanity and seal are no list of addresses.
+    /// Returns the signers that the extra data of a checkpoint lists, in the order of the list. `None` if the bytes
+    /// between vanity and seal are no list of addresses.
     pub fn listed_signers(extra_data: &[u8]) -> Option<Vec<Address>> {
         let list = extra_data.len().checked_sub(Self::SEAL)?;
         let list = extra_data.get(Self::VANITY..list)?;

@@ -10,10 +10,10 @@ use crate::{ChainSpec, Forks, allocation::Allocation, genesis, initial::system_c
 /// Gas limit of the genesis block of a chain for development.
 pub const DEV_GAS_LIMIT: u64 = 60_000_000;
 
-/// Base fee of that block, in wei: 1 gwei.
+/// Base fee of the genesis block of a chain for development, in wei: 1 gwei.
 pub const DEV_BASE_FEE: u64 = 1_000_000_000;
 
-/// 10,000 ether.
+/// Balance of each account of the chain `dev`, in wei: 10,000 ether.
 const BALANCE: U256 = uint!(10_000_000_000_000_000_000_000_U256);
 
 /// The first ten accounts of the mnemonic `test test test test test test test test test test test junk`, at the paths
@@ -31,13 +31,13 @@ const ACCOUNTS: [Address; 10] = [
     address!("a0Ee7A142d267C1f36714E4a8F75612F20a79720"),
 ];
 
-/// The chain named `dev`.
+/// Returns the chain named `dev`.
 pub(crate) fn default() -> ChainSpec {
     with_accounts(1337, ACCOUNTS.map(|account| (account, BALANCE)))
 }
 
-/// A chain for development: every fork up to Osaka from genesis on, already merged, with the system contracts that blocks
-/// call, [`DEV_GAS_LIMIT`] and [`DEV_BASE_FEE`].
+/// Returns a chain for development: every fork up to Osaka from genesis on, already merged, with the system contracts
+/// that blocks call, [`DEV_GAS_LIMIT`] and [`DEV_BASE_FEE`].
 pub(crate) fn with_accounts(
     chain_id: u64,
     accounts: impl IntoIterator<Item = (Address, U256)>,

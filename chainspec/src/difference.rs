@@ -1,4 +1,4 @@
-//! Two descriptions of one chain.
+//! The rules in which two descriptions of one chain differ.
 
 use crate::ChainSpec;
 use alloy_eips::eip7840::BlobParams;
@@ -6,18 +6,18 @@ use alloy_hardforks::{EthereumHardfork, ForkCondition};
 use alloy_primitives::U256;
 use std::fmt::Display;
 
-/// A rule that two descriptions of a chain do not have in common.
+/// A rule in which two descriptions of a chain differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which rule.
+    /// Name of the rule.
     pub rule: String,
-    /// What it is under either description.
+    /// The rule's value under the first and under the second description.
     pub values: [String; 2],
 }
 
 impl ChainSpec {
-    /// The first rule in which `other`, which has the same genesis block, differs for blocks up to the one of this number,
-    /// timestamp and total difficulty of its parent. What lies ahead of that block may differ.
+    /// Returns the first rule in which `other`, which has the same genesis block, differs for blocks up to the one with
+    /// this number, timestamp and total difficulty of its parent. Rules of later blocks may differ.
     pub fn difference(
         &self,
         other: &Self,
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(rule(&own, &other, 10, 9, 0).unwrap(), "the fork London");
             assert_eq!(rule(&own, &other, 99, 9, 0).unwrap(), "the fork London");
         }
-        // The genesis block was made, not executed.
+        // The genesis block was made, not executed, so no fork counts in it.
         let other = own.clone().with(Istanbul, ForkCondition::Block(1));
         assert_eq!(rule(&own, &other, 0, 0, 0), None);
         assert_eq!(rule(&own, &other, 1, 1, 0).unwrap(), "the fork Istanbul");

@@ -1,82 +1,84 @@
-//! Why a chain could not be loaded.
+//! The errors of a chain that cannot be loaded.
 
 use std::{io, path::PathBuf};
 
-/// A chain that could not be loaded. Each message is one sentence for the person who named the chain.
+/// Error of a chain that cannot be loaded. Each message is one sentence for the user that named the
+/// chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainSpecError {
-    /// The name is neither a built-in chain nor looks like a file: a mistake on the command line.
+    /// A name that is no built-in chain and does not look like a file: a mistake on the command line.
     #[error(
         "unknown chain {name:?}: expected mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json"
     )]
     UnknownChain {
-        /// What was asked for.
+        /// Name that the user gave.
         name: String,
     },
-    /// The file is not there or cannot be read: a failure of the machine, not of the file's content.
+    /// A file that is not there or cannot be read: a failure of the machine, not of the file's
+    /// content.
     #[error("cannot read the genesis file {}: {source}; check the path after --chain", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The file holds something else than a genesis.
+    /// A file that holds something else than a genesis.
     #[error(
         "{file} is not a genesis file: found {found}, expected a JSON object with config, gasLimit, difficulty and alloc"
     )]
     NotGenesis {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What it looks like.
+        /// Description of the content.
         found: String,
     },
-    /// The file is text but not JSON.
+    /// A file that is text but not JSON.
     #[error(
         "{file} is not valid JSON: {source}; a genesis.json was expected, make or copy it again"
     )]
     Syntax {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong, with line and column.
+        /// Syntax error, with line and column.
         source: serde_json::Error,
     },
-    /// A field that every genesis must have is not there.
+    /// A genesis without a field that every genesis must have.
     #[error("genesis {file}: the field {field} is missing, expected {expected}")]
     Missing {
-        /// The file, or the name given to the genesis.
+        /// Name of the file, or the name given to the genesis.
         file: String,
         /// Path of the field, for example `config.chainId`.
         field: String,
-        /// What belongs there.
+        /// Description of a right value.
         expected: &'static str,
     },
-    /// A field holds something that it may not hold.
+    /// A field whose value is not allowed.
     #[error("genesis {file}: the field {field} is {found}, expected {expected}")]
     Field {
-        /// The file, or the name given to the genesis.
+        /// Name of the file, or the name given to the genesis.
         file: String,
         /// Path of the field, for example `alloc.0x00…01.balance`.
         field: String,
-        /// What is there.
+        /// Value of the field.
         found: String,
-        /// What belongs there.
+        /// Description of a right value.
         expected: String,
     },
-    /// Two forks are in the wrong order.
+    /// Two forks in the wrong order.
     #[error(
         "genesis {file}: config.{later} is {later_at}, expected no less than config.{earlier}, which is {earlier_at}"
     )]
     ForkOrder {
-        /// The file, or the name given to the genesis.
+        /// Name of the file, or the name given to the genesis.
         file: String,
-        /// Field of the fork that has to come first.
+        /// Field of the fork that has to activate first.
         earlier: &'static str,
-        /// Its block or time.
+        /// Block or time of the earlier fork.
         earlier_at: u64,
-        /// Field of the fork that has to come second.
+        /// Field of the fork that has to activate second.
         later: &'static str,
-        /// Its block or time.
+        /// Block or time of the later fork.
         later_at: u64,
     },
 }

@@ -26,10 +26,11 @@ pub struct DaoFork {
 /// [`ForkCondition::Timestamp`] from Shanghai on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forks {
-    /// By `EthereumHardfork as usize`. The entry of the DAO fork is set only if it is supported.
+    /// Condition of each fork, by `EthereumHardfork as usize`. The entry of the DAO fork is set only if the chain
+    /// supports it.
     conditions: [ForkCondition; COUNT],
     dao: Option<DaoFork>,
-    /// In the order of the forks; the newest active entry counts.
+    /// Blob parameters in the order of their forks; the newest active entry counts.
     blobs: Vec<(EthereumHardfork, BlobParams)>,
 }
 
@@ -40,14 +41,15 @@ impl Default for Forks {
 }
 
 impl Forks {
-    /// Frontier and nothing else.
+    /// Returns a schedule of Frontier only.
     pub fn frontier() -> Self {
         let forks =
             Self { conditions: [ForkCondition::Never; COUNT], dao: None, blobs: Vec::new() };
         forks.with(EthereumHardfork::Frontier, ForkCondition::Block(0))
     }
 
-    /// Every fork up to and including `newest`, from genesis on. The DAO fork is left out.
+    /// Returns a schedule of every fork up to and including `newest`, all active from genesis on. The DAO fork is left
+    /// out.
     pub fn up_to(newest: EthereumHardfork) -> Self {
         EthereumHardfork::VARIANTS
             .iter()
@@ -56,7 +58,7 @@ impl Forks {
             .fold(Self::frontier(), |forks, fork| forks.with(*fork, at_genesis(*fork)))
     }
 
-    /// The forks of a built-in network as alloy-hardforks lists them.
+    /// Returns the forks of a built-in network as alloy-hardforks lists them.
     pub(crate) fn from_table(table: &[(EthereumHardfork, ForkCondition)]) -> Self {
         // The tables put the DAO fork of the test networks at block 0, where it never happened.
         table
@@ -67,9 +69,9 @@ impl Forks {
             .fold(Self::frontier(), |forks, (fork, at)| forks.with(*fork, *at))
     }
 
-    /// The forks of a network as the official tests name it: a fork (`Byzantium`, `EIP158`, `ConstantinopleFix`, `Merge`,
-    /// `Cancun`, …) or a transition (`HomesteadToDaoAt5`, `ArrowGlacierToParisAtDiffC0000`, `CancunToPragueAtTime15k`).
-    /// `None` if the name is not of this form.
+    /// Returns the forks of a network as the official tests name it: a fork (`Byzantium`, `EIP158`,
+    /// `ConstantinopleFix`, `Merge`, `Cancun`, …) or a transition (`HomesteadToDaoAt5`,
+    /// `ArrowGlacierToParisAtDiffC0000`, `CancunToPragueAtTime15k`). `None` if the name is not of this form.
     pub fn test_network(name: &str) -> Option<Self> {
         let Some((from, rest)) = name.split_once("To") else {
             return test_fork(name).map(Self::up_to);
@@ -103,8 +105,8 @@ impl Forks {
             EthereumHardfork::VARIANTS.iter().filter(|fork| **fork > from && **fork <= to);
         Some(between.fold(Self::up_to(from), |forks, fork| match fork {
             EthereumHardfork::Dao if to != EthereumHardfork::Dao => forks,
-            // A transition by time may pass over Paris only if it starts after it, so every fork here has the same kind
-            // of condition, except for the glaciers before a transition by difficulty.
+            // A transition by time may leave Paris out of its name only if it starts after Paris. So every fork here
+            // has the same kind of condition, except for the glaciers before a transition by difficulty.
             fork if *fork < EthereumHardfork::Paris && !at.is_block() => {
                 forks.with(*fork, ForkCondition::Block(0))
             }
@@ -112,7 +114,7 @@ impl Forks {
         }))
     }
 
-    /// This schedule with `fork` at `condition`. For the DAO fork a block means that it is supported.
+    /// Returns this schedule with `fork` at `condition`. For the DAO fork a block means that it is supported.
     pub fn with(mut self, fork: EthereumHardfork, condition: ForkCondition) -> Self {
         if fork == EthereumHardfork::Dao {
             return self.with_dao(match condition {
@@ -129,7 +131,7 @@ impl Forks {
         }
     }
 
-    /// This schedule with another DAO fork.
+    /// Returns this schedule with another DAO fork, or without one.
     pub fn with_dao(mut self, dao: Option<DaoFork>) -> Self {
         self.conditions[EthereumHardfork::Dao as usize] = match dao {
             Some(DaoFork { block, support: true }) => ForkCondition::Block(block),
@@ -139,7 +141,7 @@ impl Forks {
         self
     }
 
-    /// This schedule with the merge at this total difficulty; `None` for a chain that never merges.
+    /// Returns this schedule with the merge at this total difficulty; `None` for a chain that never merges.
     pub fn with_terminal_total_difficulty(self, difficulty: Option<U256>) -> Self {
         let condition =
             difficulty.map_or(ForkCondition::Never, |total_difficulty| ForkCondition::TTD {
@@ -151,9 +153,8 @@ impl Forks {
         self.with(EthereumHardfork::Paris, condition)
     }
 
-    /// This schedule with the block at which nodes part that do not know of the merge. It changes no rule, only the
-    /// identifier of the chain's forks (EIP-2124). Nothing happens on a chain that never merges, or if it is the first
-    /// block.
+    /// Returns this schedule with the block at which nodes without the merge are split off. The block changes no rule,
+    /// only the identifier of the chain's forks (EIP-2124). It is ignored if it is block 0 or the chain never merges.
     pub fn with_netsplit_block(mut self, block: Option<u64>) -> Self {
         let at = &mut self.conditions[EthereumHardfork::Paris as usize];
         if let ForkCondition::TTD { fork_block, .. } = at {
@@ -162,8 +163,8 @@ impl Forks {
         self
     }
 
-    /// This schedule with other blob parameters from `fork` on. Target, maximum, update fraction and minimum fee are
-    /// taken from `params`; the blob limit of a transaction and the blob base cost follow from the fork.
+    /// Returns this schedule with other blob parameters from `fork` on. Target, maximum, update fraction and minimum
+    /// fee are taken from `params`; the blob limit of a transaction and the blob base cost follow from the fork.
     pub fn with_blob_params(mut self, fork: EthereumHardfork, params: BlobParams) -> Self {
         self.blobs.retain(|(known, _)| *known != fork);
         self.blobs.push((fork, blobs::complete(fork, params)));
@@ -175,7 +176,7 @@ impl Forks {
         self.blobs.iter().any(|(known, _)| *known == fork)
     }
 
-    /// When `fork` activates. The DAO fork is [`ForkCondition::Never`] where it is not supported.
+    /// Returns when `fork` activates. The DAO fork is [`ForkCondition::Never`] where the chain does not support it.
     ///
     /// The block number inside [`ForkCondition::TTD`] is history: known for the built-in networks, 0 if genesis is merged,
     /// else `u64::MAX`. Whether a block is merged follows from total difficulty alone.
@@ -183,17 +184,17 @@ impl Forks {
         self.conditions.get(fork as usize).copied().unwrap_or(ForkCondition::Never)
     }
 
-    /// The total difficulty that ends proof of work; `None` if the chain never merges.
+    /// Returns the total difficulty that ends proof of work; `None` if the chain never merges.
     pub fn terminal_total_difficulty(&self) -> Option<U256> {
         self.activation(EthereumHardfork::Paris).ttd()
     }
 
-    /// The DAO fork, supported or opposed; `None` if the chain has none.
+    /// Returns the DAO fork, supported or opposed; `None` if the chain has none.
     pub const fn dao(&self) -> Option<DaoFork> {
         self.dao
     }
 
-    /// The blob parameters at `timestamp` (seconds); `None` before Cancun.
+    /// Returns the blob parameters at `timestamp` (seconds); `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         let newest = self
             .blobs
@@ -216,7 +217,7 @@ fn at_genesis(fork: EthereumHardfork) -> ForkCondition {
     }
 }
 
-/// The fork that a test means; some have a second name.
+/// Returns the fork that an official test names; some forks have a second name there.
 fn test_fork(name: &str) -> Option<EthereumHardfork> {
     Some(match name {
         "DAO" => EthereumHardfork::Dao,

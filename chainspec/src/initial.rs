@@ -1,4 +1,4 @@
-//! Accounts that a chain starts with, before they are packed or written.
+//! Accounts at genesis, before they are packed or written.
 
 use alloy_eips::{
     eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE},
@@ -9,28 +9,28 @@ use alloy_eips::{
 use alloy_primitives::{Address, Bytes, U256};
 use std::fmt::{self, Debug};
 
-/// An account at genesis. Its slots are not gathered: there may be millions.
+/// An account at genesis. Its slots come from an iterator, because there may be millions.
 pub struct InitialAccount<'a> {
-    /// Its address.
+    /// Address of the account.
     pub address: Address,
-    /// Nonce.
+    /// Nonce of the account.
     pub nonce: u64,
     /// Balance in wei.
     pub balance: U256,
-    /// Code; empty for none.
+    /// Code of the account; empty for none.
     pub code: Bytes,
-    /// Slots with their values, each once, in any order, none of them zero.
+    /// Slots with their values, each slot once, in any order, no value zero.
     pub slots: Box<dyn Iterator<Item = (U256, U256)> + 'a>,
 }
 
 impl InitialAccount<'_> {
-    /// An account that can send transactions.
+    /// Returns an account that can send transactions.
     pub fn funded(address: Address, balance: U256) -> Self {
         let slots = Box::new(std::iter::empty());
         Self { address, nonce: 0, balance, code: Bytes::new(), slots }
     }
 
-    /// A contract as deployment leaves it: with the nonce 1 (EIP-161).
+    /// Returns a contract as a deployment leaves it: with the nonce 1 (EIP-161).
     pub fn contract(address: Address, code: Bytes) -> Self {
         Self { nonce: 1, code, ..Self::funded(address, U256::ZERO) }
     }
@@ -42,7 +42,8 @@ impl Debug for InitialAccount<'_> {
     }
 }
 
-/// The contracts that blocks call by themselves (EIP-2935, 4788, 7002, 7251). Without them no client runs Prague.
+/// Returns the contracts that every block calls by itself (EIP-2935, 4788, 7002, 7251). No client runs Prague
+/// without them.
 pub fn system_contracts<'a>() -> [InitialAccount<'a>; 4] {
     [
         (BEACON_ROOTS_ADDRESS, &BEACON_ROOTS_CODE),

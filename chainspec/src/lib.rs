@@ -1,4 +1,4 @@
-//! What makes one Ethereum chain different from another: its forks, its genesis block and the accounts it starts with.
+//! The description of an Ethereum chain: its forks, its genesis block and the accounts at genesis.
 //!
 //! Five chains are built in (`mainnet`, `sepolia`, `holesky`, `hoodi`, `dev`); any other is read from a `genesis.json`
 //! in the format of geth. [`ChainSpec::load`] takes either. The rules of one block come from [`ChainSpec::rules`].

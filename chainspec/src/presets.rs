@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, address, b256, bytes};
 
 use crate::{ChainSpec, Forks, allocation::Allocation, dev, genesis};
 
-/// The built-in chain of this name.
+/// Returns the built-in chain of this name.
 pub(crate) fn named(name: &str) -> Option<Arc<ChainSpec>> {
     Some(Arc::new(match name {
         "mainnet" => mainnet(),
@@ -98,15 +98,15 @@ fn hoodi() -> ChainSpec {
     })
 }
 
-/// What is known of a public network. State root and hash are stored, so that the accounts need not be unpacked in order
-/// to know them; the tests compute them anew.
+/// Description of a public network. State root and hash are stored here, so that the accounts need not be unpacked for
+/// them; the tests compute both anew.
 struct PublicNetwork {
     name: &'static str,
     chain_id: u64,
     forks: Forks,
     deposit_contract: Address,
     accounts: &'static [u8],
-    /// The fields of the header; forks and accounts stand elsewhere.
+    /// Fields of the genesis header. Forks and accounts are other fields.
     genesis: Genesis,
     state_root: B256,
     hash: B256,
@@ -148,7 +148,8 @@ mod tests {
         }
     }
 
-    /// The fork hashes of EIP-2124 that peers exchange: they sum up the genesis hash and every fork until then.
+    /// The published hashes are the fork hashes of EIP-2124 that peers exchange: each sums up the genesis hash and
+    /// every fork up to one.
     #[test]
     fn forks_are_those_of_the_networks() {
         let published: [(&str, &[&str]); 4] = [
@@ -198,7 +199,7 @@ mod tests {
                 hash += point;
                 hashes.push(hex::encode(hash.0));
             }
-            // A network may have scheduled more since.
+            // A network may have scheduled more forks since.
             assert_eq!(hashes[..published.len()], *published, "{name}");
         }
     }

@@ -12,12 +12,12 @@ use crate::{ChainSpec, Clique};
 
 /// The rules of one block: a chain seen from one number, one timestamp and one side of the merge.
 ///
-/// As [`EthereumHardforks`] it answers for this block only: Paris is active from block 0 if the block is merged and
-/// never otherwise, forks by timestamp are never active before the merge, and the DAO fork exists only on a chain that
-/// supports it.
+/// The methods of [`EthereumHardforks`] answer for this block only. Paris is active from block 0 if the block is merged
+/// and never otherwise, forks by timestamp are never active before the merge, and the DAO fork exists only on a chain
+/// that supports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// The chain.
+    /// Chain of the block.
     pub spec: &'a ChainSpec,
     /// Number of the block.
     pub number: u64,
@@ -37,31 +37,31 @@ impl Rules<'_> {
         }
     }
 
-    /// Clique, if this block is sealed by a signer (EIP-225): not past the merge.
+    /// Returns Clique if a signer seals this block (EIP-225), which is never so after the merge.
     pub const fn clique(&self) -> Option<Clique> {
         if self.merged { None } else { self.spec.clique() }
     }
 
-    /// The EVM revision of this block.
+    /// Returns the EVM revision of this block.
     ///
-    /// The EVM has no revision for Constantinople alone. Where it is active without Petersburg the answer is
-    /// [`SpecId::PETERSBURG`], which has the same instructions but not EIP-1283: see [`Self::is_eip1283`].
+    /// The EVM has no revision for Constantinople alone. Where Constantinople is active without Petersburg the answer
+    /// is [`SpecId::PETERSBURG`], which has the same instructions but not EIP-1283: see [`Self::is_eip1283`].
     pub fn spec_id(&self) -> SpecId {
         let id = spec_by_timestamp_and_block_number(self, self.timestamp, self.number);
         if self.is_eip1283() { SpecId::PETERSBURG } else { id }
     }
 
-    /// Whether SSTORE is charged net of the original value as EIP-1283 says: Constantinople without Petersburg.
+    /// Whether SSTORE is charged net of the original value (EIP-1283): only under Constantinople without Petersburg.
     pub fn is_eip1283(&self) -> bool {
         self.is(EthereumHardfork::Constantinople) && !self.is(EthereumHardfork::Petersburg)
     }
 
-    /// The blob parameters of this block; none before Cancun.
+    /// Returns the blob parameters of this block; `None` before Cancun.
     pub fn blob_params(&self) -> Option<BlobParams> {
         if self.merged { self.spec.blob_params(self.timestamp) } else { None }
     }
 
-    /// The newest fork that is active, as people call it: `Byzantium`, `Cancun`, `BPO 1`.
+    /// Returns the usual name of the newest active fork: `Byzantium`, `Cancun`, `BPO 1`.
     pub fn fork_name(&self) -> &'static str {
         let newest = EthereumHardfork::VARIANTS.iter().rev().find(|fork| self.is(**fork));
         display_name(newest.copied().unwrap_or(EthereumHardfork::Frontier))
@@ -80,8 +80,8 @@ impl EthereumHardforks for Rules<'_> {
 }
 
 impl EthExecutorSpec for Rules<'_> {
-    /// The chain's deposit contract. A chain without one gets the zero address, which never logs a deposit, because the
-    /// executor would put mainnet's contract in the place of `None`.
+    /// Returns the chain's deposit contract. A chain without one gets the zero address, which never logs a deposit: the
+    /// executor would replace `None` by mainnet's contract.
     fn deposit_contract_address(&self) -> Option<Address> {
         Some(self.spec.deposit_contract().unwrap_or(Address::ZERO))
     }

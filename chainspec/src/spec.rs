@@ -1,4 +1,4 @@
-//! The chain itself.
+//! The description of a chain.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     genesis, presets,
 };
 
-/// Everything that distinguishes one chain from another.
+/// Properties that distinguish one chain from another.
 #[derive(Clone, Debug)]
 pub struct ChainSpec {
     pub(crate) name: String,
@@ -30,16 +30,16 @@ pub struct ChainSpec {
 }
 
 impl ChainSpec {
-    /// The built-in chain of this name (`mainnet`, `sepolia`, `holesky`, `hoodi`, `dev`), or the chain that a
-    /// `genesis.json` describes.
+    /// Returns the built-in chain of this name (`mainnet`, `sepolia`, `holesky`, `hoodi`, `dev`), or reads the chain
+    /// that a `genesis.json` describes.
     ///
     /// The argument is a path if it contains a `/`, ends in `.json` or names an existing file that is not also a
     /// built-in chain.
     ///
     /// # Errors
     ///
-    /// [`ChainSpecError::UnknownChain`] if it is neither, [`ChainSpecError::Read`] if the file cannot be read, and any of
-    /// the others if the file is not the genesis of a chain that can be run.
+    /// [`ChainSpecError::UnknownChain`] if the argument is neither, [`ChainSpecError::Read`] if the file cannot be
+    /// read, and any of the others if the file is not the genesis of a chain that can be run.
     pub fn load(name_or_path: &str) -> Result<Arc<Self>, ChainSpecError> {
         if let Some(spec) = presets::named(name_or_path) {
             return Ok(spec);
@@ -51,39 +51,40 @@ impl ChainSpec {
         Err(ChainSpecError::UnknownChain { name: name_or_path.to_owned() })
     }
 
-    /// The chain that the content of a `genesis.json` describes. `name` is what the chain is called, also in errors.
+    /// Parses the chain that the content of a `genesis.json` describes. `name` becomes the chain's name, also in
+    /// errors.
     ///
     /// # Errors
     ///
-    /// As for [`Self::load`], if these bytes are not the genesis of a chain that can be run.
+    /// Fails as [`Self::load`] does if these bytes are not the genesis of a chain that can be run.
     pub fn parse(name: &str, genesis: &[u8]) -> Result<Self, ChainSpecError> {
         genesis::parse(name, genesis)
     }
 
-    /// The chain of an [outline](Self::outline), without its accounts ([`Self::has_accounts`]). Takes no longer for a
-    /// genesis of millions of accounts than for one of none. The state root is believed: compare
-    /// [`Self::genesis_hash`] with the one that is known.
+    /// Parses the chain of an [outline](Self::outline), without its accounts ([`Self::has_accounts`]). The time does
+    /// not depend on the number of accounts. The state root is not verified: compare [`Self::genesis_hash`] with the
+    /// known hash.
     ///
     /// # Errors
     ///
-    /// As for [`Self::load`], if these bytes are not an outline.
+    /// Fails as [`Self::load`] does if these bytes are not an outline.
     pub fn from_outline(name: &str, outline: &[u8]) -> Result<Self, ChainSpecError> {
         genesis::from_outline(name, outline)
     }
 
-    /// The chain that `genesis` describes. `name` is what the chain is called, also in errors.
+    /// Returns the chain that `genesis` describes. `name` becomes the chain's name, also in errors.
     ///
     /// Extensions that [`Genesis`] has no field for (a fixed difficulty, a contract size limit) are read only by
     /// [`Self::load`] and [`Self::parse`].
     ///
     /// # Errors
     ///
-    /// If a field holds something that cannot be run; the error names it.
+    /// Fails if a field holds a value that cannot be run; the error names the field.
     pub fn from_genesis(name: &str, genesis: Genesis) -> Result<Self, ChainSpecError> {
         genesis::from_genesis(name, genesis)
     }
 
-    /// A chain put together by hand: for tests and generated chains. The header is taken as it is, its state root
+    /// Returns a chain of these parts, for tests and generated chains. The header is taken as it is, its state root
     /// included. There is no deposit contract: see [`Self::with_deposit_contract`].
     pub fn with_forks(
         name: &str,
@@ -106,128 +107,131 @@ impl ChainSpec {
         }
     }
 
-    /// The `dev` chain with another chain id and other accounts (address and balance in wei).
+    /// Returns the `dev` chain with another chain id and other accounts (address and balance in wei).
     pub fn dev(chain_id: u64, accounts: impl IntoIterator<Item = (Address, U256)>) -> Self {
         dev::with_accounts(chain_id, accounts)
     }
 
-    /// This chain with another deposit contract (EIP-6110).
+    /// Returns this chain with another deposit contract (EIP-6110).
     pub fn with_deposit_contract(mut self, address: Option<Address>) -> Self {
         self.deposit_contract = address;
         self
     }
 
-    /// This chain with its blocks sealed by signers until it merges. The genesis header must list the signers
+    /// Returns this chain with its blocks sealed by signers until it merges. The genesis header must list the signers
     /// ([`Clique::listed_signers`]).
     pub fn with_clique(mut self, clique: Clique) -> Self {
         self.clique = Some(clique);
         self
     }
 
-    /// What the chain is called: the name of a built-in chain, else the path it was read from.
+    /// Returns the name of a built-in chain, or the path that the chain was read from.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The chain id that transactions carry (EIP-155).
+    /// Returns the chain id that transactions carry (EIP-155).
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
     }
 
-    /// When each fork activates.
+    /// Returns the fork schedule of the chain.
     pub const fn forks(&self) -> &Forks {
         &self.forks
     }
 
-    /// The header of block 0, with the fields of the forks that are active in it, and its hash.
+    /// Returns the header of block 0, with the fields of the forks that are active in it, and its hash.
     pub const fn genesis_header(&self) -> &Sealed<Header> {
         &self.genesis_header
     }
 
-    /// The hash of block 0.
+    /// Returns the hash of block 0.
     pub const fn genesis_hash(&self) -> B256 {
         self.genesis_header.hash()
     }
 
-    /// The accounts of the genesis state, in ascending order of address, each with balance, nonce, code and storage.
-    /// Slots whose value is zero are left out; an account that is empty altogether is not, for it stands in the trie.
+    /// Returns the accounts of the genesis state in ascending order of address, each with balance, nonce, code and
+    /// storage. Slots whose value is zero are left out; an empty account is not, because the trie has it.
     pub fn genesis_accounts(&self) -> GenesisAccounts<'_> {
         self.allocation.accounts()
     }
 
-    /// Whether [`Self::genesis_accounts`] knows the accounts: not for a chain made [from an outline](Self::from_outline).
+    /// Whether the chain has the accounts that [`Self::genesis_accounts`] returns: false for a chain made [from an
+    /// outline](Self::from_outline).
     pub const fn has_accounts(&self) -> bool {
         !matches!(self.allocation, Allocation::Absent)
     }
 
-    /// What a chain read from a `genesis.json` needs apart from the accounts: the same file with an empty `alloc` and with
-    /// the `stateRoot` of the accounts, for [`Self::from_outline`]. `None` for a chain that was not read from a file.
+    /// Returns the outline of a chain that was read from a `genesis.json`, for [`Self::from_outline`]: the same file
+    /// with an empty `alloc` and with the `stateRoot` of the accounts. `None` for any other chain.
     pub fn outline(&self) -> Option<&str> {
         self.outline.as_deref()
     }
 
-    /// Everything in the `genesis.json` that the chain was read from but accounts and state root: the beginning of a JSON
-    /// object, to which both can be added. `None` for a chain that was not read from a file.
+    /// Returns the fields of the `genesis.json` that the chain was read from, without accounts and state root: the
+    /// beginning of a JSON object, to which both can be added. `None` for a chain that was not read from a file.
     pub fn genesis_fields(&self) -> Option<&str> {
         genesis::open_outline(self.outline()?, self.genesis_header.state_root)
     }
 
-    /// The total difficulty that ends proof of work or authority: a block is merged if the total difficulty of its parent has reached
-    /// it. Zero if the chain is merged from genesis, `None` if it never merges.
+    /// Returns the total difficulty that ends proof of work or authority: a block is merged if the total difficulty of
+    /// its parent has reached it. Zero if the chain is merged from genesis, `None` if it never merges.
     pub fn terminal_total_difficulty(&self) -> Option<U256> {
         self.forks.terminal_total_difficulty()
     }
 
-    /// Whether a block is past the merge whose parent has this total difficulty.
+    /// Whether a block is past the merge if its parent has this total difficulty.
     pub fn is_merged_after(&self, parent_total_difficulty: U256) -> bool {
         self.terminal_total_difficulty().is_some_and(|terminal| parent_total_difficulty >= terminal)
     }
 
-    /// The DAO fork, supported or opposed; `None` if the chain has none.
+    /// Returns the DAO fork, supported or opposed; `None` if the chain has none.
     pub const fn dao_fork(&self) -> Option<DaoFork> {
         self.forks.dao()
     }
 
-    /// The blob parameters at `timestamp` (seconds); `None` before Cancun.
+    /// Returns the blob parameters at `timestamp` (seconds); `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.forks.blob_params(timestamp)
     }
 
-    /// What a unit of blob gas costs in the block with this header, in wei; `None` before Cancun.
+    /// Returns the price of a unit of blob gas in the block with this header, in wei; `None` before Cancun.
     pub fn blob_fee(&self, header: &Header) -> Option<u128> {
         Some(self.blob_params(header.timestamp)?.calc_blob_fee(header.excess_blob_gas?))
     }
 
-    /// The contract whose logs are deposits to the beacon chain (EIP-6110); `None` if the chain has none.
+    /// Returns the contract whose logs are deposits to the beacon chain (EIP-6110); `None` if the chain has none.
     pub const fn deposit_contract(&self) -> Option<Address> {
         self.deposit_contract
     }
 
-    /// Clique, if that is what seals the blocks before the merge; `None` for proof of work, and for a chain that starts
-    /// merged.
+    /// Returns Clique if its signers seal the blocks before the merge; `None` for proof of work, and for a chain that
+    /// starts merged.
     pub const fn clique(&self) -> Option<Clique> {
         self.clique
     }
 
-    /// The difficulty of every block, where the genesis fixes it (besu's `ethash.fixeddifficulty`); `None` if it is
-    /// calculated from the parent.
+    /// Returns the difficulty of every block if the genesis fixes it (besu's `ethash.fixeddifficulty`); `None` if each
+    /// block's difficulty is calculated from the parent.
     pub const fn fixed_difficulty(&self) -> Option<U256> {
         self.fixed_difficulty
     }
 
-    /// The largest contract in bytes, where the genesis sets another limit than EIP-170 (besu's `contractSizeLimit`).
+    /// Returns the limit of a contract's size in bytes if the genesis sets another than EIP-170 (besu's
+    /// `contractSizeLimit`).
     pub const fn contract_size_limit(&self) -> Option<usize> {
         self.contract_size_limit
     }
 
-    /// The rules of the block of this number and timestamp (seconds). Whether it is merged depends on total difficulty, so
-    /// the caller says: see [`Self::is_merged_after`].
+    /// Returns the rules of the block with this number and timestamp (seconds). Whether it is merged depends on total
+    /// difficulty, so the caller decides that: see [`Self::is_merged_after`].
     pub const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
         Rules { spec: self, number, timestamp, merged }
     }
 }
 
-/// The schedule of the chain as a whole. What one block runs under is [`Rules`]: only they know about the merge.
+/// The fork schedule of the chain as a whole. The rules of one block are [`Rules`], because only they take the merge
+/// into account.
 impl EthereumHardforks for ChainSpec {
     fn ethereum_fork_activation(&self, fork: EthereumHardfork) -> ForkCondition {
         self.forks.activation(fork)
@@ -235,7 +239,7 @@ impl EthereumHardforks for ChainSpec {
 }
 
 impl EthExecutorSpec for ChainSpec {
-    /// As for [`Rules`]: the zero address if there is no deposit contract.
+    /// Returns the zero address if there is no deposit contract, as [`Rules`] does.
     fn deposit_contract_address(&self) -> Option<Address> {
         Some(self.deposit_contract.unwrap_or(Address::ZERO))
     }

@@ -1,5 +1,5 @@
-//! Real chains: each genesis file gives the chain that the blocks beside it continue, and the built-in genesis states are
-//! those of other clients. Where the fixtures are absent these tests say so.
+//! Tests with real chains: the genesis state of each file has the hash that the blocks beside it build on, and the
+//! built-in genesis states equal those of other clients. A test whose fixtures are absent prints so and ends.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 use polytrie_chainspec::{ChainSpec, DaoFork};
 use polytrie_testing::fixture;
 
-/// The first two headers of a file of RLP blocks.
+/// Returns the first two headers of a file of RLP blocks.
 fn first_headers(bytes: &[u8]) -> [Header; 2] {
     let mut rest = bytes;
     std::array::from_fn(|_| {
@@ -22,8 +22,8 @@ fn first_headers(bytes: &[u8]) -> [Header; 2] {
     })
 }
 
-/// Loads `genesis` and checks that the chain in `blocks` is its continuation, with block 0 the same to the last field where
-/// the file has it.
+/// Loads `genesis` and checks that the chain in `blocks` continues it. Where `blocks` holds block 0, all of its fields
+/// are compared. Returns `None` if a fixture is absent.
 fn check_chain(genesis: &str, blocks: &str) -> Option<ChainSpec> {
     let (genesis, blocks) = (fixture(genesis)?, fixture(blocks)?);
     let spec = ChainSpec::load(genesis.to_str().unwrap()).unwrap();
@@ -118,7 +118,7 @@ fn blocks_of_mainnet() {
     assert_eq!(first.parent_hash, spec.genesis_hash());
 }
 
-/// The genesis states of another client, account by account.
+/// The built-in genesis states equal the files of another client, account by account.
 #[test]
 fn genesis_states() {
     for name in ["mainnet", "sepolia"] {
@@ -126,7 +126,7 @@ fn genesis_states() {
         let mut genesis: serde_json::Value =
             serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         let built_in = ChainSpec::load(name).unwrap();
-        // These files have no configuration.
+        // The files of the other client have no `config`, so the test adds one.
         let london = if name == "sepolia" { Some(0) } else { None };
         genesis["config"] =
             serde_json::json!({ "chainId": built_in.chain_id(), "londonBlock": london });
@@ -160,7 +160,7 @@ fn built_in_genesis_hashes() {
     }
 }
 
-/// Files that a hurried person gives instead of a genesis.
+/// Files that users confuse with a genesis file are refused with an error that says what they are.
 #[test]
 fn other_files_are_recognised() {
     let files = [
@@ -174,7 +174,7 @@ fn other_files_are_recognised() {
     for (file, expected) in files {
         let Some(path) = fixture(file) else { continue };
         let path = path.to_str().unwrap();
-        // The path decides that it is a file, not what it is called.
+        // The error depends on the content, not on the name of the file.
         let message = ChainSpec::load(path).unwrap_err().to_string();
         assert!(message.contains(path) && message.contains(expected), "{message}");
     }

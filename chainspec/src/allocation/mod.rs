@@ -1,5 +1,5 @@
-//! The accounts a chain starts with, packed: a built-in chain carries them compressed and unpacks them only when
-//! somebody asks, and a genesis of millions of accounts costs about 35 bytes for each of them.
+//! The accounts at genesis, in a packed form. A built-in chain carries them compressed, and they are unpacked
+//! only when a caller asks for them. A genesis of millions of accounts costs about 35 bytes for each account.
 
 mod packed;
 mod root;
@@ -12,14 +12,14 @@ use alloy_primitives::{Address, B256};
 pub(crate) use packed::Builder;
 use packed::Packed;
 
-/// The genesis accounts of one chain. Cheap to clone.
+/// Genesis accounts of one chain. A clone copies no account.
 #[derive(Clone)]
 pub(crate) enum Allocation {
-    /// Part of this program: a gzip stream of the packed form.
+    /// The gzip stream of the packed form, a part of this program.
     BuiltIn(&'static [u8]),
-    /// Read from a file or put together by hand.
+    /// The packed form of accounts that come from a file or from a caller.
     Unpacked(Arc<Vec<u8>>),
-    /// Not known: the chain was made without its accounts.
+    /// No accounts: the chain was made from an outline.
     Absent,
 }
 
@@ -35,7 +35,7 @@ impl Allocation {
         builder.finish().0
     }
 
-    /// The accounts in ascending order of address.
+    /// Returns the accounts in ascending order of address.
     pub(crate) fn accounts(&self) -> GenesisAccounts<'_> {
         let packed = match self {
             Self::BuiltIn(compressed) => Packed::new(Cow::Owned(packed::decompress(compressed))),
@@ -45,7 +45,7 @@ impl Allocation {
         GenesisAccounts { packed }
     }
 
-    /// The root of the Merkle Patricia trie of the accounts (yellow paper, section 4.1).
+    /// Returns the root of the Merkle Patricia trie of the accounts (yellow paper, section 4.1).
     pub(crate) fn state_root(&self) -> B256 {
         root::state_root(self.accounts())
     }

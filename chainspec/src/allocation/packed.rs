@@ -1,7 +1,7 @@
 //! The packed form of genesis accounts. The crate's README.md describes it; `scripts/genesis/derive.mjs` writes it too.
 //!
-//! Packed bytes never come from outside: either this program carries them, and tests read all of them, or [`Builder`] has
-//! just made them. That they are well formed is therefore an invariant, and breaking it a bug.
+//! Packed bytes never come from outside: either this program carries them, and tests read all of them, or [`Builder`]
+//! has just made them. Their form is therefore an invariant, and a panic here is a bug.
 
 use std::{borrow::Cow, collections::BTreeMap, io::Read, sync::Arc};
 
@@ -14,17 +14,17 @@ use super::Allocation;
 /// First bytes of the packed form: a name and the version of the format.
 const MAGIC: [u8; 5] = *b"PTGA\x01";
 
-/// In the byte before a balance: nonce, code and storage follow the balance.
+/// Flag in the byte before a balance: nonce, code and storage follow the balance.
 const EXTENDED: u8 = 0x40;
 
 const INVARIANT: &str =
     "packed genesis accounts are well formed: they are built in or made by `Builder`";
 
-/// Makes the packed form out of accounts in any order.
+/// Builder of the packed form from accounts in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     records: Vec<u8>,
-    /// Address and start of every record.
+    /// Address of every record, and where it starts in `records`.
     index: Vec<(Address, usize)>,
 }
 
@@ -52,7 +52,8 @@ impl Builder {
         }
     }
 
-    /// The packed accounts, and the addresses that were given more than once (of those the last record counts).
+    /// Returns the packed accounts, and the addresses that were given more than once. The last record of an address
+    /// counts.
     pub(crate) fn finish(mut self) -> (Allocation, Vec<Address>) {
         let mut repeated = Vec::new();
         let in_order = self.index.is_sorted_by(|a, b| a.0 < b.0);
@@ -70,7 +71,7 @@ impl Builder {
                 .zip(ends)
                 .map(|((address, start), end)| (*address, *start..end))
                 .collect();
-            // A stable sort and a later record that replaces its predecessor: the last of equals stays.
+            // The sort is stable, and a later record replaces its predecessor: so the last of equal addresses stays.
             ranges.sort_by_key(|(address, _)| *address);
             ranges.dedup_by(|later, earlier| {
                 let same = later.0 == earlier.0;
@@ -89,7 +90,7 @@ impl Builder {
     }
 }
 
-/// Reads the packed form, record by record.
+/// Reader of the packed form, record by record.
 #[derive(Debug)]
 pub(super) struct Packed<'a> {
     bytes: Cow<'a, [u8]>,
@@ -105,7 +106,7 @@ impl<'a> Packed<'a> {
         packed
     }
 
-    /// No accounts.
+    /// Returns a reader of no accounts.
     pub(super) const fn empty() -> Self {
         Self { bytes: Cow::Borrowed(&[]), at: 0, left: 0 }
     }
@@ -136,7 +137,7 @@ impl<'a> Packed<'a> {
         usize::try_from(self.read_varint()).expect(INVARIANT)
     }
 
-    /// A number of up to 32 bytes, and the flags of its first byte.
+    /// Reads a number of up to 32 bytes and the flags of its first byte.
     fn read_trimmed(&mut self) -> (U256, u8) {
         let head = self.read_byte();
         let length = usize::from(head & !EXTENDED);
@@ -184,7 +185,7 @@ fn put_trimmed(out: &mut Vec<u8>, number: &[u8], flags: u8) {
     out.extend_from_slice(number);
 }
 
-/// Seven bits a byte, the lowest first; the upper bit says that more follow.
+/// Writes a number with seven bits per byte, the lowest first; the upper bit says that more bytes follow.
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -14,11 +14,11 @@ use rayon::prelude::*;
 /// Below this number of accounts one thread is as fast as several.
 const PARALLEL_FROM: usize = 4096;
 
-/// The root of the secure Merkle Patricia trie of `accounts`, each address given once.
+/// Returns the root of the secure Merkle Patricia trie of `accounts`, each address given once.
 pub(super) fn state_root(
     accounts: impl ExactSizeIterator<Item = (Address, GenesisAccount)>,
 ) -> B256 {
-    // The leaves lie end to end in one buffer: a genesis can have millions of accounts.
+    // The leaves lie end to end in one buffer, because a genesis can have millions of accounts.
     let mut leaves = Vec::new();
     let mut addresses = Vec::with_capacity(accounts.len());
     for (address, account) in accounts {
@@ -37,10 +37,10 @@ pub(super) fn state_root(
     root_in_parallel(&index, &leaves)
 }
 
-/// Key and place of each leaf, in the order of the keys.
+/// Hashed key of each leaf and its place in the buffer, in the order of the keys.
 type Index = [(B256, Range<usize>)];
 
-/// The root of a trie in which sixteen subtries, one for each first nibble, are hashed independently of each other.
+/// Returns the root of a trie whose sixteen subtries, one for each first nibble, are hashed on several threads.
 fn root_in_parallel(index: &Index, leaves: &[u8]) -> B256 {
     let subtries: Vec<&Index> = index.chunk_by(|(a, _), (b, _)| a[0] >> 4 == b[0] >> 4).collect();
     if subtries.len() < 2 {
@@ -57,7 +57,7 @@ fn root_in_parallel(index: &Index, leaves: &[u8]) -> B256 {
     keccak256(branch)
 }
 
-/// The hash of the node that holds all these leaves, `depth` nibbles below the root.
+/// Returns the hash of the node that is the root of all these leaves, `depth` nibbles below the root of the trie.
 fn subtrie_root(index: &Index, leaves: &[u8], depth: usize) -> B256 {
     let mut trie = HashBuilder::default();
     for (key, leaf) in index {

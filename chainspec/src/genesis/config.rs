@@ -1,4 +1,4 @@
-//! The `config` of a genesis becomes a fork schedule.
+//! The fork schedule of a genesis, read from its `config`.
 
 use alloy_genesis::ChainConfig;
 use alloy_hardforks::{EthereumHardfork, ForkCondition};
@@ -7,17 +7,17 @@ use alloy_primitives::U256;
 use super::Flaw;
 use crate::{DaoFork, Forks, blobs};
 
-/// One `…Block` or `…Time` of a configuration.
+/// A field `…Block` or `…Time` of a configuration.
 pub(super) struct ForkField {
     /// Name of the field.
     pub(super) name: &'static str,
-    /// What it activates. The two halves of Spurious Dragon are one fork here; the field that only splits networks
-    /// apart activates nothing.
+    /// Fork that the field activates. Both halves of Spurious Dragon are one fork here; `None` for `eip155Block` and
+    /// for the netsplit block, which activate no fork.
     fork: Option<EthereumHardfork>,
-    /// Whether it may be left out although a later fork is there: such forks stand for themselves, all others are
-    /// contained in what follows them.
+    /// Whether the field may be left out although a later fork is there. If an optional fork is left out it never
+    /// activates; any other fork that is left out activates together with the next one.
     optional: bool,
-    /// Where the configuration keeps it.
+    /// Accessor of the field in a configuration.
     pub(super) slot: fn(&mut ChainConfig) -> &mut Option<u64>,
 }
 
@@ -29,7 +29,7 @@ macro_rules! fork_fields {
 
 use EthereumHardfork as Fork;
 
-/// The forks by block number, in the order in which they have to come.
+/// Forks by block number, in the order in which they have to activate.
 pub(super) const BLOCK_FORKS: [ForkField; 15] = fork_fields! {
     "homesteadBlock" homestead_block Some(Fork::Homestead), false;
     "daoForkBlock" dao_fork_block Some(Fork::Dao), true;
@@ -48,7 +48,7 @@ pub(super) const BLOCK_FORKS: [ForkField; 15] = fork_fields! {
     "mergeNetsplitBlock" merge_netsplit_block None, true;
 };
 
-/// The forks by timestamp, in the order in which they have to come.
+/// Forks by timestamp, in the order in which they have to activate.
 pub(super) const TIME_FORKS: [ForkField; 10] = fork_fields! {
     "shanghaiTime" shanghai_time Some(Fork::Shanghai), false;
     "cancunTime" cancun_time Some(Fork::Cancun), false;
@@ -62,7 +62,7 @@ pub(super) const TIME_FORKS: [ForkField; 10] = fork_fields! {
     "amsterdamTime" amsterdam_time Some(Fork::Amsterdam), true;
 };
 
-/// The fork schedule that a configuration describes.
+/// Returns the fork schedule that a configuration describes.
 ///
 /// A fork that is left out but contained in a later one activates together with it, as besu reads its files: a lone
 /// `londonBlock` brings everything up to London. Fields that are there have to be in order.
@@ -106,13 +106,14 @@ pub(super) fn forks(config: &ChainConfig) -> Result<Forks, Flaw> {
 }
 
 fn terminal_total_difficulty(config: &ChainConfig) -> Option<U256> {
-    // Some files say only that the merge lies behind genesis.
+    // Some files do not give the total difficulty, only that genesis is past the merge.
     config
         .terminal_total_difficulty
         .or(config.terminal_total_difficulty_passed.then_some(U256::ZERO))
 }
 
-/// EIP-155 and EIP-158 are one fork on every chain; geth lets a file split them, nothing else does.
+/// Sets EIP-155 and EIP-158 to the same block, because they are one fork on every chain. Only geth lets a file split
+/// them, so a file that does is refused.
 fn join_spurious_dragon(config: &mut ChainConfig) -> Result<(), Flaw> {
     match (config.eip155_block, config.eip158_block) {
         (Some(eip155), Some(eip158)) if eip155 != eip158 => Err(Flaw::field(
@@ -127,7 +128,7 @@ fn join_spurious_dragon(config: &mut ChainConfig) -> Result<(), Flaw> {
     }
 }
 
-/// No fork may come before one that precedes it.
+/// Refuses a fork that activates before one that precedes it in `fields`.
 fn in_order(config: &mut ChainConfig, fields: &[ForkField]) -> Result<(), Flaw> {
     let mut last: Option<(&'static str, u64)> = None;
     for field in fields {
@@ -140,8 +141,8 @@ fn in_order(config: &mut ChainConfig, fields: &[ForkField]) -> Result<(), Flaw> 
     Ok(())
 }
 
-/// Forks by timestamp come after London and after the merge, so the configuration has to say when these are. A file that
-/// starts past both of them need not list the forks by block number.
+/// Requires London and the merge of a chain with forks by timestamp, because such forks come after both. A file that
+/// starts past both need not list the forks by block number.
 fn require_merge(
     config: &mut ChainConfig,
     terminal: Option<U256>,
@@ -177,11 +178,11 @@ fn require_merge(
     Ok(())
 }
 
-/// A fork that is left out happens together with the next one that contains it.
+/// Fills each fork that is left out with the block or time of the next one that contains it.
 fn fill(config: &mut ChainConfig, fields: &[ForkField]) {
     let mut next = None;
     for field in fields.iter().rev() {
-        // What has no fork of its own says nothing about the others, nor does the DAO fork.
+        // A field without a fork says nothing about the other forks, nor does the DAO fork.
         if matches!(field.fork, None | Some(Fork::Dao)) {
             continue;
         }
@@ -194,7 +195,7 @@ fn fill(config: &mut ChainConfig, fields: &[ForkField]) {
     }
 }
 
-/// The entries of `blobSchedule` for the forks that the chain has.
+/// Adds the entries of `blobSchedule` for the forks that the chain has.
 fn blob_schedule(config: &ChainConfig, mut forks: Forks) -> Result<Forks, Flaw> {
     for (key, params) in &config.blob_schedule {
         let Some(fork) =

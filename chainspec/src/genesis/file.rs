@@ -1,4 +1,4 @@
-//! A `genesis.json` is read.
+//! Reading of a `genesis.json`.
 
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::{ChainConfig, Genesis, GenesisAccount};
@@ -33,13 +33,13 @@ fn not_genesis(file: &str, found: &str) -> ChainSpecError {
     ChainSpecError::NotGenesis { file: file.to_owned(), found: found.to_owned() }
 }
 
-/// What the bytes of the genesis file `file` say.
+/// Parses the bytes of the genesis file `file`.
 pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Draft, ChainSpecError> {
     check_start(file, bytes)?;
     let text = std::str::from_utf8(bytes)
         .map_err(|_| not_genesis(file, "bytes that are not UTF-8 text"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
-    // From here on the syntax is known to be right, so that every other complaint is about one field.
+    // The syntax is right from here on, so every other error is about one field.
     serde_json::from_str::<IgnoredAny>(text)
         .map_err(|source| ChainSpecError::Syntax { file: file.to_owned(), source })?;
     let object = Value::root(text).object().map_err(|flaw| flaw.of(file))?;
@@ -49,7 +49,8 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Draft, ChainSpecError> {
     draft(&object).map_err(|flaw| flaw.of(file))
 }
 
-/// Everything in the file but accounts and state root, as it is written there: the beginning of a JSON object.
+/// Returns the fields of the file as they are written there, without accounts and state root: the beginning of a
+/// JSON object.
 fn outline(object: &Object<'_, '_>) -> String {
     let mut text = String::from("{");
     for (key, value) in object.members() {
@@ -63,17 +64,17 @@ fn outline(object: &Object<'_, '_>) -> String {
     text
 }
 
-/// The outline of a genesis with this state root.
+/// Returns the outline of a genesis with this state root.
 pub(super) fn close_outline(outline: &str, state_root: B256) -> String {
     format!("{outline}\"stateRoot\":\"{state_root}\",\"alloc\":{{}}}}")
 }
 
-/// What [`close_outline`] was given.
+/// Returns the `outline` that [`close_outline`] was called with, or `None` if the text was not made by it.
 pub(super) fn open_outline(outline: &str, state_root: B256) -> Option<&str> {
     outline.strip_suffix(&close_outline("", state_root))
 }
 
-/// What a file that cannot be a JSON object seems to be.
+/// Returns what a file that cannot be a JSON object seems to be, in words.
 fn other_kind(bytes: &[u8]) -> Option<&'static str> {
     let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace());
     let Some(start) = start.map(|start| &bytes[start..]) else {
@@ -94,7 +95,7 @@ fn other_kind(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What a JSON object without accounts and configuration seems to be.
+/// Returns what a JSON object without accounts and configuration seems to be, in words.
 fn other_object(object: &Object<'_, '_>) -> &'static str {
     let has = |name| object.get(name).is_some();
     if has("engine") && has("params") {
@@ -149,7 +150,7 @@ fn draft(object: &Object<'_, '_>) -> Result<Draft, Flaw> {
     })
 }
 
-/// The section of Clique, with the names that geth has for its fields, or those of besu.
+/// Reads the section of Clique, with geth's names of its fields or besu's.
 fn clique(section: &Object<'_, '_>) -> Result<Clique, Flaw> {
     let either = |geth, besu| {
         let value = section.get(geth).or_else(|| section.get(besu));
@@ -158,7 +159,7 @@ fn clique(section: &Object<'_, '_>) -> Result<Clique, Flaw> {
     Ok(Clique::new(either("period", "blockperiodseconds")?, either("epoch", "epochlength")?))
 }
 
-/// Everything but the accounts.
+/// Reads every field but the accounts.
 fn genesis(object: &Object<'_, '_>, config: ChainConfig) -> Result<Genesis, Flaw> {
     let u64 = |name| object.get(name).map(|value| value.u64()).transpose();
     let base_fee = object.get("baseFeePerGas").map(|value| value.u64()).transpose()?;
@@ -205,7 +206,8 @@ fn chain_config(object: &Object<'_, '_>) -> Result<ChainConfig, Flaw> {
     {
         return Err(value.flaw("no second name of a fork: petersburgBlock is there as well"));
     }
-    // A fork that is not known would be missed in silence, and the chain would split where it activates.
+    // A fork that this program does not know must not be missed in silence: the chain would split where it
+    // activates.
     let known = |key: &str| TIME_FORKS.iter().any(|field| field.name.eq_ignore_ascii_case(key));
     for (key, value) in object.members() {
         let is_fork = key.to_ascii_lowercase().ends_with("time");
@@ -215,7 +217,7 @@ fn chain_config(object: &Object<'_, '_>) -> Result<ChainConfig, Flaw> {
             );
         }
     }
-    // Blocks would be called invalid, or made, by rules that are not those of the chain.
+    // With such a setting this program would judge and make blocks by rules that are not those of the chain.
     for (name, usual) in OTHER_RULES {
         if let Some(value) = object.get(name).filter(|value| value.text() != usual) {
             return Err(value.flaw(format!("{usual}: a chain with other rules is not supported")));
@@ -276,7 +278,7 @@ fn account(value: &Value<'_, '_>) -> Result<GenesisAccount, Flaw> {
     })
 }
 
-/// Twenty bytes as hexadecimal digits; `0x` may be left out.
+/// Parses an address of 20 bytes as hexadecimal digits; `0x` may be left out.
 fn address_key(key: &str) -> Option<Address> {
     let digits = key.strip_prefix("0x").or_else(|| key.strip_prefix("0X")).unwrap_or(key);
     digits.parse().ok()

@@ -13,11 +13,11 @@ use alloy_primitives::{B64, B256, Bloom};
 use super::Flaw;
 use crate::Forks;
 
-/// Gas limit of a genesis whose limit is zero, as geth has it.
+/// Gas limit of a genesis whose limit is zero, as in geth.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
-/// The header of block 0 as geth derives it: a fork that is active at genesis adds its fields, with the value of an empty
-/// block unless the genesis gives another.
+/// Returns the header of block 0 as geth derives it: a fork that is active at genesis adds its fields, with the value
+/// of an empty block unless the genesis gives another.
 pub(crate) fn header(
     genesis: &Genesis,
     gas_used: u64,

@@ -1,7 +1,7 @@
 //! Reading JSON as geth does, with errors that name the field.
 //!
-//! geth's files have numbers as decimals, as quoted decimals and as quoted hexadecimals, of up to 256 bits; their fields
-//! are found whatever the case of their letters. So values are kept as text until it is known what they should be.
+//! geth's files have numbers as decimals, as quoted decimals and as quoted hexadecimals, of up to 256 bits, and the
+//! case of a field's letters does not matter. So values are kept as text until a caller asks for a type.
 
 use std::{collections::HashSet, fmt};
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::Flaw;
 
-/// Where a value stands, for example `alloc.0x00…01.balance`.
+/// Path of a value, for example `alloc.0x00…01.balance`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPath<'p> {
     parent: Option<&'p Self>,
@@ -35,7 +35,7 @@ pub(super) struct Value<'a, 'p> {
 }
 
 impl<'a> Value<'a, 'static> {
-    /// The document itself.
+    /// Returns the document itself as a value.
     pub(super) const fn root(text: &'a str) -> Self {
         Self { text, path: FieldPath { parent: None, key: "" } }
     }
@@ -66,7 +66,7 @@ impl<'a, 'p> Value<'a, 'p> {
         }
     }
 
-    /// The members of this object, to be looked up by name.
+    /// Returns the members of this object, to be looked up by name. A name that comes twice is an error.
     pub(super) fn object(&self) -> Result<Object<'a, 'p>, Flaw> {
         let mut members: Vec<(String, &'a str)> = Vec::new();
         let mut names = HashSet::new();
@@ -80,7 +80,7 @@ impl<'a, 'p> Value<'a, 'p> {
         Ok(Object { members, path: self.path })
     }
 
-    /// A number of at most 256 bits: decimal, quoted decimal or quoted hexadecimal with `0x`.
+    /// Parses a number of at most 256 bits: decimal, quoted decimal or quoted hexadecimal with `0x`.
     pub(super) fn number(&self) -> Result<U256, Flaw> {
         const EXPECTED: &str = "a number of at most 256 bits, decimal or as \"0x…\"";
         let digits =
@@ -90,39 +90,39 @@ impl<'a, 'p> Value<'a, 'p> {
             Some(digits) => (digits, 16),
             None => (digits.as_str(), 10),
         };
-        // `from_str_radix` would take underscores and other digits that JSON and Go do not know. An empty string is zero.
+        // `from_str_radix` would take underscores and digits that JSON and Go do not know. An empty string is zero.
         if digits.chars().any(|digit| !digit.is_digit(radix)) {
             return Err(self.flaw(EXPECTED));
         }
         U256::from_str_radix(digits, u64::from(radix)).map_err(|_| self.flaw(EXPECTED))
     }
 
-    /// A number of at most 64 bits, written as in [`Self::number`].
+    /// Parses a number of at most 64 bits, written as in [`Self::number`].
     pub(super) fn u64(&self) -> Result<u64, Flaw> {
         const EXPECTED: &str = "a number of at most 64 bits, decimal or as \"0x…\"";
         let number = self.number().map_err(|_| self.flaw(EXPECTED))?;
         u64::try_from(number).map_err(|_| self.flaw(EXPECTED))
     }
 
-    /// Bytes as hexadecimal digits; `0x` may be left out.
+    /// Parses bytes from hexadecimal digits; `0x` may be left out.
     pub(super) fn bytes(&self) -> Result<Bytes, Flaw> {
         const EXPECTED: &str = "bytes as \"0x…\" with an even number of hexadecimal digits";
         hex::decode(self.string(EXPECTED)?).map(Bytes::from).map_err(|_| self.flaw(EXPECTED))
     }
 
-    /// Exactly 32 bytes.
+    /// Parses exactly 32 bytes.
     pub(super) fn hash(&self) -> Result<B256, Flaw> {
         const EXPECTED: &str = "32 bytes as \"0x…\"";
         self.string(EXPECTED)?.parse().map_err(|_| self.flaw(EXPECTED))
     }
 
-    /// Exactly 20 bytes.
+    /// Parses exactly 20 bytes.
     pub(super) fn address(&self) -> Result<Address, Flaw> {
         const EXPECTED: &str = "an address, 20 bytes as \"0x…\"";
         self.string(EXPECTED)?.parse().map_err(|_| self.flaw(EXPECTED))
     }
 
-    /// Up to 32 bytes, filled up with zeros on the left: a slot of a storage, or its value.
+    /// Parses up to 32 bytes, filled up with zeros on the left: a slot of a storage, or its value.
     pub(super) fn word(&self) -> Result<B256, Flaw> {
         word(&self.string(WORD)?).ok_or_else(|| self.flaw(WORD))
     }
@@ -135,12 +135,12 @@ impl<'a, 'p> Value<'a, 'p> {
         serde_json::from_str(self.text).map_err(|_| self.flaw(expected))
     }
 
-    /// A key as it stands before its value, quoted.
+    /// Returns a key as it stands before its value, quoted.
     pub(super) fn key(key: &str) -> String {
         serde_json::Value::from(key).to_string()
     }
 
-    /// The value as it stands in the document.
+    /// Returns the value's text as it stands in the document.
     pub(super) const fn text(&self) -> &'a str {
         self.text
     }
@@ -149,7 +149,7 @@ impl<'a, 'p> Value<'a, 'p> {
         self.text == "null"
     }
 
-    /// The complaint that something else is expected here.
+    /// Returns the error that this value is not what was expected.
     pub(super) fn flaw(&self, expected: impl Into<String>) -> Flaw {
         let mut found: String = self.text.chars().take(60).collect();
         if found.len() < self.text.len() {
@@ -158,7 +158,7 @@ impl<'a, 'p> Value<'a, 'p> {
         Flaw::field(self.path.to_string(), found, expected)
     }
 
-    /// The complaint that the key of this value is not what is expected.
+    /// Returns the error that the key of this value is not what was expected.
     pub(super) fn key_flaw(&self, expected: &str) -> Flaw {
         Flaw::field(self.path.to_string(), "not one that is understood", expected)
     }
@@ -166,7 +166,7 @@ impl<'a, 'p> Value<'a, 'p> {
 
 const WORD: &str = "at most 32 bytes as \"0x…\"";
 
-/// Up to 32 bytes as hexadecimal digits, of which there may be an odd number; `0x` may be left out.
+/// Parses up to 32 bytes from hexadecimal digits, of which there may be an odd number; `0x` may be left out.
 pub(super) fn word(text: &str) -> Option<B256> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     if digits.len() > 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -175,7 +175,7 @@ pub(super) fn word(text: &str) -> Option<B256> {
     U256::from_str_radix(digits, 16).ok().map(B256::from)
 }
 
-/// The members of an object. Names match whatever the case of their letters; a member that is `null` is not there.
+/// Members of an object. The case of a name's letters does not matter; a member that is `null` counts as missing.
 #[derive(Debug)]
 pub(super) struct Object<'a, 'p> {
     members: Vec<(String, &'a str)>,
@@ -200,7 +200,7 @@ impl<'a> Object<'a, '_> {
         })
     }
 
-    /// All members, with their names as they are written.
+    /// Returns all members, with their names as they are written.
     pub(super) fn members<'o>(&'o self) -> impl Iterator<Item = (&'o str, Value<'a, 'o>)> {
         self.members.iter().map(|(key, text)| {
             (key.as_str(), Value { text, path: FieldPath { parent: Some(&self.path), key } })
@@ -208,7 +208,7 @@ impl<'a> Object<'a, '_> {
     }
 }
 
-/// Visits the members of an object until `each` says no.
+/// Visitor of an object's members that stops when `each` returns false.
 struct Members<F> {
     each: F,
 }

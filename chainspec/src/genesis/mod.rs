@@ -1,4 +1,4 @@
-//! A genesis in the format of geth becomes a chain, and the other way round.
+//! Conversion of a genesis in the format of geth into a chain, and back.
 
 mod config;
 mod file;
@@ -17,29 +17,29 @@ pub use write::GenesisPlan;
 
 use crate::{ChainSpec, ChainSpecError, Clique, allocation::Allocation};
 
-/// So many bytes are read before it is decided whether the rest is worth it.
+/// Number of bytes that are read before the file is judged by its beginning.
 const START: u64 = 4096;
 
-/// What a genesis says, its accounts packed and taken out of the list.
+/// Content of a genesis, its accounts packed and taken out of the list.
 #[derive(Debug)]
 struct Draft {
-    /// Without accounts.
+    /// Genesis without accounts.
     genesis: Genesis,
     allocation: Allocation,
-    /// For tests only; zero in a real genesis.
+    /// Gas used by the genesis block. Only tests set it; a real genesis has zero.
     gas_used: u64,
     /// State root that the file claims. geth writes none, others do.
     state_root: Option<B256>,
     clique: Option<Clique>,
     fixed_difficulty: Option<U256>,
     contract_size_limit: Option<usize>,
-    /// The file's text without its accounts and state root, open at the end; `None` if there was no file.
+    /// Text of the file without its accounts and state root, open at the end; `None` if there was no file.
     outline: Option<String>,
     /// Consensus engine other than proof of work, Clique and proof of stake that the configuration asks for.
     engine: Option<String>,
 }
 
-/// What is wrong with a genesis, before it is known which one.
+/// Error of a genesis, before the name of its file is known.
 #[derive(Debug)]
 pub(crate) enum Flaw {
     Missing { field: String, expected: &'static str },
@@ -66,12 +66,12 @@ impl Flaw {
     }
 }
 
-/// The chain that the file at `path` describes.
+/// Reads the chain that the file at `path` describes.
 pub(crate) fn from_file(path: &Path) -> Result<ChainSpec, ChainSpecError> {
     let name = path.display().to_string();
     let failed = |source| ChainSpecError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
-    // Who gives a block file by mistake should not wait until all of it is in memory.
+    // A user that gives a block file by mistake should not wait until all of it is in memory.
     let mut bytes = Vec::new();
     file.by_ref().take(START).read_to_end(&mut bytes).map_err(failed)?;
     if !bytes.trim_ascii().is_empty() {
@@ -81,12 +81,12 @@ pub(crate) fn from_file(path: &Path) -> Result<ChainSpec, ChainSpecError> {
     parse(&name, &bytes)
 }
 
-/// The chain that the content of a file describes.
+/// Parses the chain that the content of a file describes.
 pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
     build(name, file::parse(name, bytes)?).map_err(|flaw| flaw.of(name))
 }
 
-/// The chain that `genesis` describes.
+/// Returns the chain that `genesis` describes.
 pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec, ChainSpecError> {
     let allocation = Allocation::from_accounts(std::mem::take(&mut genesis.alloc));
     let clique = genesis.config.clique.map(|clique| {
@@ -106,12 +106,12 @@ pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec
     build(name, draft).map_err(|flaw| flaw.of(name))
 }
 
-/// The beginning of the outline of a genesis with this state root, to which accounts can be added.
+/// Returns the beginning of the outline of a genesis with this state root, to which accounts can be added.
 pub(crate) fn open_outline(outline: &str, state_root: B256) -> Option<&str> {
     file::open_outline(outline, state_root)
 }
 
-/// The chain that an outline describes: the state root is taken from it, accounts it has none.
+/// Parses the chain that an outline describes. The outline has the state root but no accounts.
 pub(crate) fn from_outline(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
     let draft = Draft { allocation: Allocation::Absent, ..file::parse(name, bytes)? };
     let missing =
@@ -166,7 +166,7 @@ fn assemble(name: &str, draft: Draft, state_root: B256) -> Result<ChainSpec, Fla
     })
 }
 
-/// The genesis block of Clique names the first signers.
+/// Refuses a genesis block of Clique that does not name the first signers.
 fn expect_signers(genesis: &Genesis) -> Result<(), Flaw> {
     match Clique::listed_signers(&genesis.extra_data) {
         Some(signers) if !signers.is_empty() => Ok(()),

@@ -13,7 +13,7 @@ fn parse(text: &[u8]) -> Result<ChainSpec, ChainSpecError> {
     super::parse("g.json", text)
 }
 
-/// A small genesis with `changes` on top; `null` takes a field away.
+/// Parses a small genesis with `changes` on top; `null` takes a field away.
 fn genesis(changes: &Value) -> Result<ChainSpec, ChainSpecError> {
     let mut genesis =
         json!({ "config": { "chainId": 7 }, "gasLimit": "0x1388", "difficulty": 5, "alloc": {} });
@@ -401,7 +401,7 @@ fn a_genesis_value_gives_the_same_chain() {
     assert!(value.genesis_accounts().eq(from_file.genesis_accounts()));
 }
 
-/// No damage to a file may do more than be refused.
+/// A damaged file is refused or read; nothing else may happen.
 #[test]
 fn damaged_files_are_refused_or_read() {
     let text = json!({
@@ -441,7 +441,7 @@ fn an_outline_is_the_chain_without_its_accounts() {
     assert_eq!(slim.outline(), Some(outline));
     assert!(full.has_accounts() && !slim.has_accounts());
     assert_eq!((full.genesis_accounts().len(), slim.genesis_accounts().len()), (1, 0));
-    // A genesis whose accounts are left out is no outline.
+    // A genesis without its accounts is no outline.
     let missing = message(ChainSpec::from_outline(
         "g.json",
         br#"{"config":{"chainId":1},"gasLimit":1,"difficulty":1,"alloc":{}}"#,
@@ -463,7 +463,7 @@ fn clique_by_the_names_of_geth_and_of_besu() {
     assert_eq!(besu.rules(1, 1, false).clique(), besu.clique());
     assert_eq!(besu.rules(1, 1, true).clique(), None);
     assert_eq!(clique(json!({}), None).clique(), Some(Clique::new(0, 30_000)));
-    // What says nothing about any block is no setting of the chain.
+    // A setting that applies to no block is no setting of the chain.
     for terminal in [0, 1] {
         assert_eq!(clique(json!({ "period": 15 }), Some(terminal)).clique(), None);
     }

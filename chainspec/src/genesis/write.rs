@@ -1,4 +1,4 @@
-//! Writing a `genesis.json` that geth, reth and this program read alike.
+//! Writing of a `genesis.json` that geth, reth and this program read alike.
 
 use crate::{ChainSpec, ChainSpecError, InitialAccount, initial::system_contracts};
 use alloy_eips::eip7840::BlobParams;
@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
-/// Forks by block number; a generated chain has all of them from genesis on.
+/// Forks by block number. A generated chain has all of them from genesis on.
 const BLOCK_FORKS: [&str; 14] = [
     "homesteadBlock",
     "eip150Block",
@@ -24,26 +24,27 @@ const BLOCK_FORKS: [&str; 14] = [
     "mergeNetsplitBlock",
 ];
 
-/// The genesis of a chain that is past the merge from its first block, without accounts.
+/// Genesis of a chain that is past the merge from its first block, without accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenesisPlan {
-    /// EIP-155 chain id.
+    /// Chain id that transactions carry (EIP-155).
     pub chain_id: u64,
-    /// Time of Shanghai, Cancun, Prague, Osaka, BPO1, BPO2, in this order; those beyond the end never happen.
+    /// Times of Shanghai, Cancun, Prague, Osaka, BPO1 and BPO2, in this order. Forks beyond the end of the list never
+    /// activate.
     pub fork_times: Vec<u64>,
-    /// Seconds.
+    /// Timestamp of the genesis block, in seconds.
     pub timestamp: u64,
-    /// Gas limit.
+    /// Gas limit of the genesis block.
     pub gas_limit: u64,
-    /// Base fee in wei.
+    /// Base fee of the genesis block, in wei.
     pub base_fee: u64,
-    /// Extra data, at most 32 bytes.
+    /// Extra data of the genesis block, at most 32 bytes.
     pub extra_data: Bytes,
-    /// The contract whose logs are deposits (EIP-6110); it must be one of the accounts.
+    /// Address of the contract whose logs are deposits (EIP-6110); it must be one of the accounts.
     pub deposit_contract: Option<Address>,
 }
 
-/// The forks by time, and the blob parameters of those that have some of their own.
+/// Returns the forks by time, each with its blob parameters if it has some.
 fn time_forks() -> [(&'static str, Option<(&'static str, BlobParams)>); 6] {
     [
         ("shanghaiTime", None),
@@ -57,11 +58,11 @@ fn time_forks() -> [(&'static str, Option<(&'static str, BlobParams)>); 6] {
 
 impl GenesisPlan {
     /// Writes the genesis with these accounts, each of which must come once, and the system contracts. The accounts are
-    /// not gathered: any number of them takes no memory.
+    /// written as they come, so any number of them takes no memory.
     ///
     /// # Errors
     ///
-    /// If `out` cannot be written to.
+    /// Fails if `out` cannot be written to.
     pub fn write<'a>(
         &self,
         accounts: impl IntoIterator<Item = InitialAccount<'a>>,
@@ -81,7 +82,7 @@ impl GenesisPlan {
         writeln!(out, "\n}}\n}}")
     }
 
-    /// The genesis without its accounts, but with their state root, as [`ChainSpec::from_outline`] reads it.
+    /// Returns the genesis without its accounts, but with their state root, as [`ChainSpec::from_outline`] reads it.
     pub fn outline(&self, state_root: B256) -> String {
         let mut fields: Map<String, Value> =
             self.fields().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
@@ -90,11 +91,11 @@ impl GenesisPlan {
         Value::from(fields).to_string()
     }
 
-    /// The chain that starts with this genesis and accounts of this state root.
+    /// Returns the chain that starts with this genesis and accounts of this state root.
     ///
     /// # Errors
     ///
-    /// If no chain can start with it.
+    /// Fails if no chain can start with this genesis.
     pub fn chain_spec(&self, state_root: B256) -> Result<ChainSpec, ChainSpecError> {
         ChainSpec::from_outline("the generated chain", self.outline(state_root).as_bytes())
     }
@@ -155,7 +156,7 @@ fn write_account(account: InitialAccount<'_>, out: &mut dyn Write) -> io::Result
         write!(out, "{separator}\"{slot}\":\"{value}\"")?;
         separator = ",";
     }
-    // Whether there was any.
+    // The separator shows whether there was any slot.
     write!(out, "{}", if separator == "," { "}}" } else { "}" })
 }
 
@@ -208,13 +209,13 @@ mod tests {
         let header = spec.genesis_header();
         assert_eq!((header.gas_limit, header.base_fee_per_gas), (1_000_000, Some(8)));
         assert_eq!((header.timestamp, &header.extra_data[..]), (9, &b"generated"[..]));
-        // The types that reth reads it with come to the same block.
+        // The types that reth reads a genesis with give the same block.
         let genesis: alloy_genesis::Genesis = serde_json::from_slice(&json).unwrap();
         assert!(genesis.config.terminal_total_difficulty_passed);
         assert_eq!(genesis.config.blob_schedule.len(), 2);
         let other = ChainSpec::from_genesis("test", genesis).unwrap();
         assert_eq!((other.genesis_header(), other.forks()), (header, spec.forks()));
-        // And so does the outline.
+        // The outline gives the same block too.
         let outline = plan.chain_spec(header.state_root).unwrap();
         assert_eq!((outline.genesis_header(), outline.forks()), (header, spec.forks()));
         assert_eq!(outline.deposit_contract(), spec.deposit_contract());

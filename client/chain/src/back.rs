@@ -1,8 +1,8 @@
-//! A block that is being taken back in steps.
+//! Taking back a block in several writes.
 //!
-//! A block that wiped a large contract is taken back in many writes ([`polytrie_state::undo_in_steps`]), and in between
-//! the state is that of no block. A row says so: it comes with the first step and goes with the last one, which makes
-//! the parent the head. Opening a chain with such a row takes the steps that are left, before anything else.
+//! A block that wiped a large contract is taken back in many writes ([`polytrie_state::undo_in_steps`]), and between
+//! them the state is that of no block. A row records this: the first write adds it, and the last write, which makes the
+//! parent the head, removes it. Opening a chain with such a row first does the remaining steps.
 
 use super::{
     Chain, ChainDb,
@@ -12,19 +12,19 @@ use super::{
 use polytrie_kv::{Batch, Read};
 use polytrie_state::{WIPED_TABLE, has_wiped, remove_wiped};
 
-/// The block at the head, and how far it is taken back.
+/// The block at the head that is being taken back, and its progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WayBack {
     /// Number of the block.
     pub(super) number: u64,
-    /// Steps that are done.
+    /// Number of steps that are done.
     pub(super) done: u64,
-    /// Whether it is to be kept as a block of another branch.
+    /// Whether the block is kept as a block of another branch.
     pub(super) keep: bool,
 }
 
 impl WayBack {
-    /// Adds the row that says so.
+    /// Adds the row of this progress to a batch.
     pub(super) fn put(&self, batch: &mut Batch) {
         let (number, done) = (self.number.to_be_bytes(), self.done.to_be_bytes());
         let row = [&number[..], &done, &[u8::from(self.keep)]].concat();
@@ -43,31 +43,31 @@ impl WayBack {
     }
 }
 
-/// No block is being taken back any more.
+/// Removes the row: no block is being taken back after this batch.
 pub(super) fn remove_way_back(batch: &mut Batch) {
     batch.delete(META, WAY_BACK_KEY);
 }
 
 impl<R: Read> ChainDb<R> {
-    /// How far the block at the head is taken back, if a crash interrupted that.
+    /// Returns the progress of taking back the block at the head, if a crash interrupted that.
     pub(super) fn way_back(&self) -> Result<Option<WayBack>, ChainError> {
         let Some(row) = self.store().get(META, WAY_BACK_KEY)? else { return Ok(None) };
         let damaged = || ChainError::Corrupt("the row of a way back is damaged".into());
         WayBack::decode(&row).map(Some).ok_or_else(damaged)
     }
 
-    /// Whether a crash came between the steps by which the block at the head is taken back: the state is that of no block.
+    /// Whether a crash interrupted taking back the block at the head, so that the state is that of no block.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn is_half_back(&self) -> Result<bool, ChainError> {
         Ok(self.way_back()?.is_some())
     }
 }
 
 impl Chain {
-    /// Takes the steps of a way back that a crash interrupted.
+    /// Does the remaining steps if a crash interrupted taking back a block.
     pub(super) fn end_way_back(&mut self) -> Result<(), ChainError> {
         let Some(WayBack { number, keep, .. }) = self.db.way_back()? else { return Ok(()) };
         if number != self.head.number() {
@@ -80,13 +80,13 @@ impl Chain {
         self.unwind_one(keep)
     }
 
-    /// Whether there are slots of accounts that the blocks from `first` to the one before `end` have wiped.
+    /// Whether the store has slots that the blocks from `first` to the one before `end` have wiped.
     pub(super) fn has_wiped(&self, first: u64, end: Option<u64>) -> Result<bool, ChainError> {
         let store = self.db.store();
         Ok(store.tables().contains(&WIPED_TABLE) && has_wiped(store, first, end)?)
     }
 
-    /// Removes what blocks have left that never became durable.
+    /// Removes the wiped slots of blocks that never became durable.
     pub(super) fn remove_void_wiped(&self) -> Result<(), ChainError> {
         let Some(next) = self.head.number().checked_add(1) else { return Ok(()) };
         if self.has_wiped(next, None)? {
@@ -135,7 +135,8 @@ mod tests {
         chain.adopt(built).unwrap();
     }
 
-    /// A large contract in block 1, some more slots of it in block 2, gone in block 3, and a block on top.
+    /// Inserts a large contract in block 1, more slots of it in block 2, its destruction in block 3, and a block on
+    /// top.
     fn wiped(chain: &mut Chain) -> [B256; 5] {
         let mut commitments = [B256::ZERO; 5];
         let somebody = Address::repeat_byte(1);
@@ -227,7 +228,7 @@ mod tests {
             }
             drop(reader);
 
-            // A block that never became durable may have left pieces.
+            // A block that never became durable may have left wiped slots.
             let next = NextBlock {
                 timestamp: u64::MAX / 2,
                 gas_limit: 30_000_000,

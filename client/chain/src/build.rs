@@ -1,4 +1,4 @@
-//! Making the next block instead of taking one in.
+//! Making of the next block.
 
 use super::{
     Candidate, Chain,
@@ -24,30 +24,31 @@ use polytrie_state::{Finished, Outcome, Session, TxWrites, WriteSet, put_preimag
 use std::{ops::Deref, time::Instant};
 use thiserror::Error;
 
-/// What a block producer decides about the next block; the rest follows from its parent and its transactions.
+/// Values of the next block that its producer chooses; the others follow from its parent and its transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextBlock {
-    /// Seconds since 1970; must be later than the parent's.
+    /// Seconds since 1970, later than the parent's.
     pub timestamp: u64,
-    /// Who receives the tips.
+    /// Account that receives the tips.
     pub beneficiary: Address,
-    /// Gas limit.
+    /// Gas limit of the block.
     pub gas_limit: u64,
-    /// PREVRANDAO.
+    /// Value of PREVRANDAO.
     pub prev_randao: B256,
-    /// At most 32 bytes.
+    /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
     /// Root of the parent beacon block (EIP-4788).
     pub parent_beacon_block_root: B256,
-    /// Withdrawals (EIP-4895).
+    /// Withdrawals of the block (EIP-4895).
     pub withdrawals: Vec<Withdrawal>,
-    /// Base fee in wei, where it is to differ from what EIP-1559 says; such a block is not valid elsewhere.
+    /// Base fee in wei, if it is to differ from EIP-1559; no other client accepts such a block.
     pub base_fee: Option<u64>,
-    /// The slot, from Amsterdam on (EIP-7843), where a consensus layer says which; else the one after the parent's.
+    /// Slot number, from Amsterdam on (EIP-7843), if a consensus layer gives it; otherwise it is the parent's plus
+    /// one.
     pub slot_number: Option<u64>,
 }
 
-/// A block that was executed and sealed, to be added to the chain. Dropped it never happened.
+/// A block that was executed and sealed and can become the head. If it is dropped, the chain stays as it is.
 #[derive(Debug)]
 pub struct NewHead {
     built: BuiltBlock,
@@ -57,45 +58,45 @@ pub struct NewHead {
 /// A block that was executed and sealed.
 #[derive(Debug)]
 pub struct BuiltBlock {
-    /// Its header and hash.
+    /// Header and hash of the block.
     pub header: Sealed<Header>,
     /// The block.
     pub block: Block<TxEnvelope>,
-    /// Its RLP.
+    /// RLP of the block.
     pub rlp: Bytes,
-    /// Receipts and gas of its transactions.
+    /// Receipts and gas of the block's transactions.
     pub executed: Executed,
-    /// Where the time went.
+    /// Times and counts of the execution.
     pub stats: BlockStats,
-    /// What was applied ahead of everything else.
+    /// Changes by hand that were applied before the block.
     before: TxWrites,
     writes: WriteSet,
 }
 
-/// No block came of it; the chain is as before.
+/// Error of a block that cannot be made; the chain stays as it is.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// A transaction that was asked for cannot be included, or the block breaks a rule.
+    /// A required transaction that cannot be included, or a rule that the block breaks.
     #[error("the block cannot be made: {0}")]
     Refused(String),
-    /// The chain cannot go on.
+    /// A failure of the chain.
     #[error(transparent)]
     Broken(#[from] ChainError),
 }
 
-/// Chooses and executes the transactions of a block, and returns those that were included, in order.
+/// Callback that chooses and executes the transactions of a block, and returns the included ones in order.
 pub type Fill<'a> =
     dyn FnMut(&mut BlockRun<'_>, &Header, &Rules<'_>) -> Result<Vec<TxEnvelope>, ExecuteError> + 'a;
 
 impl BuiltBlock {
-    /// What it changes in the state.
+    /// Returns the block's changes of the state.
     pub const fn writes(&self) -> &WriteSet {
         &self.writes
     }
 }
 
 impl NewHead {
-    /// Only what the block is: it will not be added to the chain.
+    /// Returns the block without the outcome that adds it to the chain.
     pub fn into_block(self) -> BuiltBlock {
         self.built
     }
@@ -110,15 +111,15 @@ impl Deref for NewHead {
 }
 
 impl Chain {
-    /// Executes and seals a block on top of the head. `before` is applied to the state ahead of everything else (it is
-    /// empty, but for a development node whose user changed the state by hand). The header's state root is the digest
-    /// of the layer's commitment.
+    /// Executes and seals a block on top of the head. `before` is applied to the state first; it is empty unless the
+    /// user of a development node changed the state by hand. The header's state root is the digest of the layer's
+    /// commitment.
     ///
-    /// The next one can be made when this one is given to [`Self::adopt`] or dropped.
+    /// The caller must pass the block to [`Self::adopt`] or drop it before it builds the next one.
     ///
     /// # Errors
     ///
-    /// If the block cannot be made, or we failed.
+    /// Fails if the block cannot be made, or if the layer or the store fails.
     pub fn build(
         &mut self,
         next: NextBlock,
@@ -183,11 +184,11 @@ impl Chain {
         Ok(NewHead { built, outcome })
     }
 
-    /// Makes a block that was just built the head, in one atomic write. Returns its receipts and figures.
+    /// Makes a block from [`Self::build`] the head, in one atomic write. Returns its receipts, times and counts.
     ///
     /// # Errors
     ///
-    /// If the store or the layer fails.
+    /// Fails if the store or the layer fails.
     pub fn adopt(&mut self, new_head: NewHead) -> Result<(Executed, BlockStats), ChainError> {
         let start = Instant::now();
         let NewHead { built, mut outcome } = new_head;
@@ -207,11 +208,11 @@ impl Chain {
     }
 }
 
-/// Everything in the header of the next block that is known before execution.
+/// Returns the header of the next block as far as it is known before the execution.
 ///
 /// # Errors
 ///
-/// [`BuildError::Refused`].
+/// Fails with [`BuildError::Refused`].
 fn next_header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
@@ -262,7 +263,7 @@ fn next_header(
         excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
         parent_beacon_block_root: cancun.then_some(next.parent_beacon_block_root),
         slot_number: rules.is(EthereumHardfork::Amsterdam).then(|| {
-            // Without a beacon chain no slot is left out.
+            // Without a beacon chain no slot is skipped.
             let after = || parent.slot_number.map_or(0, |slot| slot.saturating_add(1));
             next.slot_number.unwrap_or_else(after)
         }),
@@ -270,7 +271,7 @@ fn next_header(
     })
 }
 
-/// Adds to a header what follows from body and execution, but for the state root.
+/// Sets the fields of a header that follow from body and execution, except for the state root.
 fn complete_header(
     header: &mut Header,
     rules: &Rules<'_>,

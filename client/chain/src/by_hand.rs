@@ -1,4 +1,5 @@
-//! What a user of a development node changed by hand ahead of a block: who runs the block again must know it.
+//! Changes that a user of a development node made by hand before a block. Any later execution of the block needs
+//! them.
 
 use super::{ChainDb, error::ChainError, tables::BY_HAND};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256HashSet};
@@ -15,10 +16,10 @@ struct Row {
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct AccountRow {
     address: Address,
-    /// Nothing, or one entry.
+    /// At most one entry; RLP has no optional value.
     account: Vec<AccountFields>,
     wiped: bool,
-    /// Nothing, or one entry.
+    /// At most one entry.
     code: Vec<Bytes>,
     slots: Vec<SlotRow>,
 }
@@ -37,11 +38,11 @@ struct SlotRow {
 }
 
 impl<R: Read> ChainDb<R> {
-    /// What was changed by hand ahead of the block with this hash.
+    /// Returns the changes that were made by hand before the block with this hash.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn by_hand(&self, hash: &B256) -> Result<TxWrites, ChainError> {
         let Some(row) = self.store().get(BY_HAND, hash.as_slice())? else {
             return Ok(TxWrites::default());
@@ -56,11 +57,12 @@ impl<R: Read> ChainDb<R> {
 }
 
 impl<R: Read> ChainDb<R> {
-    /// The blocks of the chain from `from` to `to`, both included, ahead of which something was changed by hand.
+    /// Returns the numbers of the chain's blocks from `from` to `to`, both included, before which the state was
+    /// changed by hand.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn changed_by_hand(&self, (from, to): (u64, u64)) -> Result<Vec<u64>, ChainError> {
         let mut hashes = B256HashSet::default();
         self.store().scan(BY_HAND, KeyRange::ALL, &mut |hash, _| {
@@ -80,7 +82,7 @@ impl<R: Read> ChainDb<R> {
     }
 }
 
-/// Adds what was changed by hand ahead of a block, if anything was.
+/// Adds the row of changes by hand before a block, if there are any.
 pub(super) fn put_by_hand(batch: &mut Batch, hash: &B256, writes: &TxWrites) {
     if writes.accounts.is_empty() {
         return;

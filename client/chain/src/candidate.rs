@@ -1,4 +1,4 @@
-//! A block on its way in, and what became of it.
+//! A block before its insertion, and the result of the insertion.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
 use crate::executor::{SenderError, recover_authorities, recover_in_parallel, recover_senders};
@@ -17,62 +17,63 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A block on its way in, with everything that could be found out without the chain.
+/// A block before its insertion, with every value that could be computed without the chain.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// Its header and hash.
+    /// Header and hash of the block.
     pub header: Sealed<Header>,
     /// The block.
     pub block: Block<TxEnvelope>,
-    /// Its RLP, byte for byte as it will be stored and exported.
+    /// RLP of the block, byte for byte as it is stored and exported.
     pub rlp: Bytes,
-    /// Who is paid its fees: under Clique, who sealed it.
+    /// Account that receives the fees; under Clique the signer of the block.
     pub coinbase: Result<Address, CliqueError>,
-    /// The signers of Clique after it, if the chain is to keep them with it (see `signers.rs`).
+    /// Signers of Clique after the block, encoded, if the chain stores them with this block (see `signers.rs`).
     pub(super) signers: Option<Vec<u8>>,
-    /// The senders of its transactions.
+    /// Senders of the transactions.
     pub senders: Result<Vec<Address>, SenderError>,
-    /// Accounts that its transactions let set their code (EIP-7702), as a hint.
+    /// Accounts whose code the transactions may set (EIP-7702), as a hint.
     pub authorities: Vec<Address>,
-    /// What running it ahead of its turn has touched, as a hint.
+    /// Accounts and slots that an execution ahead of the block has touched, as a hint.
     pub accesses: Vec<Access>,
-    /// The RLP of its access list, if that came beside it (EIP-7928).
+    /// RLP of the access list, if it came beside the block (EIP-7928).
     pub access_list: Option<Bytes>,
-    /// An access list from elsewhere that is said to be its own: a hint, whatever the header says.
+    /// Access list from elsewhere, as a hint; it may be wrong, and is not compared with the header.
     pub listed: Option<Arc<Vec<AccountChanges>>>,
-    /// What [`check_body`] said.
+    /// Result of [`check_body`].
     pub body: Result<(), ConsensusError>,
-    /// Receipts that came with it (era1, ere).
+    /// Receipts from the block's file (era1, ere).
     pub receipts: Option<EncodedReceipts>,
-    /// Total difficulty that came with it (era1, ere up to the merge).
+    /// Total difficulty from the block's file (era1, ere up to the merge).
     pub total_difficulty: Option<U256>,
 }
 
 impl Candidate {
-    /// Decodes a block and does what needs nothing but the block: recovers the senders, checks the body.
+    /// Decodes a block, recovers its senders, and checks its body.
     ///
     /// # Errors
     ///
-    /// If it does not decode.
+    /// Fails if the block does not decode.
     pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
         Ok(Self::of(spec, block, rlp).0)
     }
 
-    /// As [`Self::prepare`], on all cores: for a block that somebody waits for.
+    /// Does as [`Self::prepare`], but recovers the senders on all cores: for a block that a caller waits for.
     ///
     /// # Errors
     ///
-    /// If it does not decode.
+    /// Fails if the block does not decode.
     pub fn prepare_in_parallel(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
-        // `None` if a signature is bad: then `with_senders` recovers them in order, so that the error names the first bad one.
+        // The result is `None` if a signature is bad. Then `with_senders` recovers the senders in order, so that the
+        // error names the first bad one.
         let senders = recover_in_parallel(&block.body.transactions);
         Ok(Self::with_senders(spec, block, rlp, senders).0)
     }
 
-    /// A block that was put together of a payload: its hash is known, and the roots in its header were made of its body.
-    /// Its senders are recovered on all cores.
+    /// Returns the candidate for a block that was made from a payload: its hash is known, and the roots in its header
+    /// were computed from its body. The senders are recovered on all cores.
     pub fn of_payload(spec: &ChainSpec, hash: B256, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
         let body = check_body_rules(&rules_of(spec, &block.header), &block);
         let header = Sealed::new_unchecked(block.header.clone(), hash);
@@ -80,12 +81,12 @@ impl Candidate {
         Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, senders).0
     }
 
-    /// Checks the body of a decoded block, and recovers its senders; the time that the second took is beside it.
+    /// Checks the body of a decoded block and recovers its senders. Returns the candidate and the time of the recovery.
     pub fn of(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> (Self, Duration) {
         Self::with_senders(spec, block, rlp, None)
     }
 
-    /// As [`Self::of`], where the senders may be known already.
+    /// Does as [`Self::of`], but takes the senders from `known` if they are there.
     pub fn with_senders(
         spec: &ChainSpec,
         block: Block<TxEnvelope>,
@@ -97,7 +98,8 @@ impl Candidate {
         Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, known)
     }
 
-    /// Adds who has signed what to a block whose body was checked; the time that it took is beside it.
+    /// Recovers signer, senders and authorities of a block whose body was checked. Returns the candidate and the time
+    /// that it took.
     fn checked(spec: &ChainSpec, block: Self, known: Option<Vec<Address>>) -> (Self, Duration) {
         let start = Instant::now();
         let transactions = &block.block.body.transactions;
@@ -108,7 +110,7 @@ impl Candidate {
         (Self { coinbase, senders, authorities, ..block }, recover)
     }
 
-    /// A block that was executed as it was built: there is nothing to check.
+    /// Returns the candidate for a block that was executed while it was built, so that nothing is left to check.
     pub(super) fn built(header: Sealed<Header>, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
         Self {
             header,
@@ -141,64 +143,65 @@ impl Candidate {
     }
 }
 
-/// The rules of a block without the chain. They depend on number and time alone, but for the merge, for which the difficulty
-/// stands here; with the true total difficulty the rules for headers find a block on the wrong side of it.
+/// Returns the rules of a block without the chain. They depend on number and time, and on the merge, which is inferred
+/// from the difficulty; a block on the wrong side of the merge fails later in `check_header`, which gets the true total
+/// difficulty.
 fn rules_of<'s>(spec: &'s ChainSpec, header: &Header) -> Rules<'s> {
     spec.rules(header.number, header.timestamp, header.difficulty.is_zero())
 }
 
-/// What became of a block.
+/// Result of an insertion.
 #[derive(Debug)]
 pub enum Inserted {
-    /// It extends the head, and is the head as soon as its state root is known.
+    /// The block extends the head, and becomes the head as soon as its state root is verified.
     Extended(Box<BlockStats>),
-    /// It was there already, on this branch or another.
+    /// The block was there already, on this branch or another.
     Known,
-    /// It lies on a branch that is not the better one.
+    /// The block is on a branch that is not the better one.
     Side,
-    /// Its branch is the better one now, and it is the head.
+    /// The block's branch became the better one, and the block is the head.
     Reorganised {
-        /// Blocks of the old branch that were taken back.
+        /// Number of blocks of the old branch that were taken back.
         undone: u64,
-        /// The blocks of the new branch, which were executed, up to the head.
+        /// Counts and times of the blocks of the new branch, up to the head.
         executed: Vec<BlockStats>,
     },
 }
 
-/// What one block contained and where the time went.
+/// Counts of one block, and the times of its insertion.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct BlockStats {
-    /// Transactions.
+    /// Number of transactions.
     pub txs: u64,
     /// Gas used.
     pub gas: u64,
-    /// Rules about header, body and result, and what else is neither of the following.
+    /// Time of the rules about header, body and result, and of everything that no other field counts.
     pub check: Duration,
-    /// The EVM, without waiting for state.
+    /// Time of the EVM, without waiting for the state.
     pub execute: Duration,
-    /// Reading state for the EVM.
+    /// Time of reading the state for the EVM.
     pub state_read: Duration,
-    /// Computing the commitment.
+    /// Time of the commitment.
     pub state_commit: Duration,
-    /// Handing the batch to the store.
+    /// Time of passing the batch to the store.
     pub write: Duration,
-    /// Whether it ran by its access list, see [`ListUse`](super::ListUse).
+    /// Whether the block ran by its access list, see [`ListUse`](super::ListUse).
     pub by_list: bool,
     /// Whether the receipts root was compared.
     pub receipts_checked: bool,
-    /// The oldest block whose hash was asked for, if any was.
+    /// Number of the oldest block whose hash the block asked for, if it asked for any.
     pub oldest_hash: Option<u64>,
-    /// Reads and writes that it asked of the layer.
+    /// Reads and writes that the block requested from the layer.
     pub session: SessionCounters,
 }
 
 impl BlockStats {
-    /// All time spent on the block by the thread that executes.
+    /// Returns the time that the executing thread spent on the block.
     pub fn total(&self) -> Duration {
         self.check + self.execute + self.state_read + self.state_commit + self.write
     }
 
-    /// The block that was begun at `start` is done: what no part has seen of the time since then goes to the rules.
+    /// Adds the time since `start` that no field counts to `check`; the block's insertion started at `start`.
     pub(super) fn account_for_all_since(&mut self, start: Instant) {
         self.check += start.elapsed().saturating_sub(self.total());
     }

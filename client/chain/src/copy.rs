@@ -1,4 +1,4 @@
-//! A chain into another store.
+//! Copy of a chain into another store.
 
 use super::{
     db::ChainDb,
@@ -9,16 +9,16 @@ use polytrie_kv::{Batch, KeyRange, Read, Table};
 use polytrie_state::PREIMAGE_TABLE;
 use std::ops::ControlFlow;
 
-/// Rows are written in portions of this many bytes.
+/// Size of a write, in bytes.
 const PORTION: usize = 32 << 20;
 
 impl ChainDb {
-    /// Makes `target` hold this chain, without undo records, which belong to a state layer. What it held is gone.
-    /// The table of the head's row comes last: a copy that was stopped is no chain, and can be made again.
+    /// Replaces the content of `target` by this chain, without undo records, which belong to a state layer. The
+    /// table with the head's row is copied last, so a copy that was stopped is no chain, and can be made again.
     ///
     /// # Errors
     ///
-    /// If either store fails.
+    /// Fails if either store fails.
     pub fn copy_to(&self, target: &Self) -> Result<(), ChainError> {
         let mut batch = Batch::new();
         for table in TABLES {
@@ -29,11 +29,11 @@ impl ChainDb {
         contents.chain([&META]).try_for_each(|table| self.copy_table(*table, target))
     }
 
-    /// Adds the addresses and slots that are kept to those of `target`, for a state layer there that needs them.
+    /// Adds the stored addresses and slots to those of `target`, for a state layer there that needs them.
     ///
     /// # Errors
     ///
-    /// If either store fails.
+    /// Fails if either store fails.
     pub fn copy_preimages(&self, target: &Self) -> Result<(), ChainError> {
         self.copy_table(PREIMAGE_TABLE, target)
     }
@@ -54,7 +54,7 @@ impl ChainDb {
     ///
     /// # Errors
     ///
-    /// If either store fails.
+    /// Fails if either store fails.
     pub fn copy_side_blocks(&self, target: &Self) -> Result<(), ChainError> {
         let mut batch = Batch::new();
         self.store().scan(SIDE_BLOCKS, KeyRange::ALL, &mut |hash, row| {

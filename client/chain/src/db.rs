@@ -1,4 +1,4 @@
-//! What is kept of the chain, row by row.
+//! The rows of the chain: reading them, and adding them to a batch.
 
 use super::{
     error::ChainError,
@@ -15,21 +15,21 @@ use polytrie_consensus::decode::{decode_block, decode_header, decode_lone_header
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use std::ops::ControlFlow;
 
-/// The chain's rows in the store, or in what the store was at one moment.
+/// Rows of the chain in a store or in a snapshot of one.
 #[derive(Debug, Clone)]
 pub struct ChainDb<R = Store> {
     store: R,
 }
 
-/// Bytes of an index row ahead of the header.
+/// Number of bytes before the header in an index row.
 const INDEX_START: usize = 64;
 
-/// Hash and total difficulty in an index row.
+/// Returns hash and total difficulty in an index row.
 fn hash_and_difficulty(row: &[u8]) -> (B256, U256) {
     (B256::from_slice(&row[..32]), U256::from_be_slice(&row[32..INDEX_START]))
 }
 
-/// A block of the chain, on its way into a batch.
+/// The parts of a block that becomes rows of a batch.
 #[derive(Debug)]
 pub(super) struct BlockRow<'a> {
     pub(super) number: u64,
@@ -42,32 +42,33 @@ pub(super) struct BlockRow<'a> {
 }
 
 impl ChainDb {
-    /// The head that is still there if the store fails: that of what was flushed into the engine.
+    /// Returns the head that a crash would leave: that of the blocks that were flushed into the
+    /// engine.
     ///
     /// # Errors
     ///
-    /// As [`Self::head`].
+    /// Fails as [`Self::head`] does.
     pub fn flushed_head(&self) -> Result<Option<Head>, ChainError> {
         ChainDb::new(self.store.flushed()).head()
     }
 }
 
 impl<R: Read> ChainDb<R> {
-    /// The chain in a store.
+    /// Returns the rows of the chain in `store`.
     pub const fn new(store: R) -> Self {
         Self { store }
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &R {
         &self.store
     }
 
-    /// The head; `None` in a store without genesis block.
+    /// Returns the head; `None` in a store without genesis block.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn head(&self) -> Result<Option<Head>, ChainError> {
         let Some((number, hash)) = self.head_row()? else { return Ok(None) };
         let head = self.block_head(number)?;
@@ -79,7 +80,7 @@ impl<R: Read> ChainDb<R> {
         Ok(Some(head))
     }
 
-    /// Number and hash of the head, as its row says.
+    /// Returns number and hash of the head from its row.
     pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>, ChainError> {
         let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
         match row.split_first_chunk::<8>() {
@@ -90,14 +91,14 @@ impl<R: Read> ChainDb<R> {
         }
     }
 
-    /// Header, hash and total difficulty of a block of the chain.
+    /// Returns header, hash and total difficulty of a block of the chain.
     ///
     /// # Errors
     ///
-    /// If it is not there, the store fails or is damaged.
+    /// Fails if the block is not there, or if the store fails or is damaged.
     pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
         let row = match self.index_row(number)? {
-            // Of a block before the one that the chain begins with, nothing but the hash may be known.
+            // A block before the start may have only its hash here.
             Some(row) if row.len() > INDEX_START => row,
             _ => return Err(self.missing(number)),
         };
@@ -113,7 +114,8 @@ impl<R: Read> ChainDb<R> {
         Ok(Head { header, total_difficulty })
     }
 
-    /// The error for a block that is not here: the store is damaged, unless the chain begins after it.
+    /// Returns the error for a missing block: the store is damaged, unless the chain begins after this
+    /// block.
     pub fn missing(&self, number: u64) -> ChainError {
         match self.start() {
             Ok(Some(start)) if number <= start => ChainError::NotHere { number, start },
@@ -130,38 +132,38 @@ impl<R: Read> ChainDb<R> {
         Ok(row)
     }
 
-    /// Hash and total difficulty of the chain's block of this number.
+    /// Returns hash and total difficulty of the chain's block with this number.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
         Ok(self.index_row(number)?.map(|row| hash_and_difficulty(&row)))
     }
 
-    /// The block's RLP, byte for byte as it was imported.
+    /// Returns the block's RLP, byte for byte as it was imported.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn block_rlp(&self, number: u64) -> Result<Option<Bytes>, ChainError> {
         Ok(self.store.get(BLOCKS, &number.to_be_bytes())?.map(Bytes::from))
     }
 
-    /// The block, decoded.
+    /// Returns the block, decoded.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>, ChainError> {
         Ok(self.block_and_size(number)?.map(|(block, _)| block))
     }
 
-    /// The block, decoded, and the bytes of its RLP.
+    /// Returns the block, decoded, and the length of its RLP in bytes.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn block_and_size(
         &self,
         number: u64,
@@ -172,11 +174,11 @@ impl<R: Read> ChainDb<R> {
         Ok(Some((block, rlp.len())))
     }
 
-    /// The number of the chain's block of this hash.
+    /// Returns the number of the chain's block with this hash.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn number_of(&self, hash: &B256) -> Result<Option<u64>, ChainError> {
         let Some(row) = self.store.get(NUMBERS, hash.as_slice())? else { return Ok(None) };
         let bytes = row
@@ -185,11 +187,11 @@ impl<R: Read> ChainDb<R> {
         Ok(Some(u64::from_be_bytes(bytes)))
     }
 
-    /// The receipts of a block of the chain.
+    /// Returns the receipts of a block of the chain.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn receipts(&self, number: u64) -> Result<Option<Vec<ReceiptEnvelope>>, ChainError> {
         let Some(row) = self.store.get(RECEIPTS, &number.to_be_bytes())? else { return Ok(None) };
         decode_stored_receipts(&row).map(Some).map_err(|e| {
@@ -201,13 +203,14 @@ impl<R: Read> ChainDb<R> {
         Ok(undo_row(&self.store, number)?)
     }
 
-    /// Whether there is an undo record for every block above `number`, up to the head.
+    /// Checks that there is an undo record for every block above `number`, up to the head.
     pub(super) fn check_undo(&self, number: u64, head: u64) -> Result<(), ChainError> {
         // Records are dropped from the oldest on: if the first one is there, all are.
         if number >= head || self.undo(number + 1)?.is_some() {
             return Ok(());
         }
-        // From the head down: the first one that is missing tells how far back it goes at all.
+        // The search goes down from the head: the first missing record shows how far back the chain
+        // can go.
         for above in (number + 1..=head).rev() {
             if self.undo(above)?.is_none() {
                 return Err(ChainError::NoUndo { asked: number, lowest: above });
@@ -216,11 +219,11 @@ impl<R: Read> ChainDb<R> {
         Ok(())
     }
 
-    /// The undo records that are kept, by block.
+    /// Returns the undo records, in the order of their blocks.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn undo_records(&self) -> Result<Vec<Vec<u8>>, ChainError> {
         let mut records = Vec::new();
         self.store.scan(UNDO, KeyRange::ALL, &mut |_, record| {
@@ -230,7 +233,7 @@ impl<R: Read> ChainDb<R> {
         Ok(records)
     }
 
-    /// A block of another branch: its total difficulty and RLP.
+    /// Returns total difficulty and RLP of a block of another branch.
     pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>, ChainError> {
         let Some(row) = self.store.get(SIDE_BLOCKS, hash.as_slice())? else { return Ok(None) };
         if row.len() < 32 {
@@ -240,7 +243,7 @@ impl<R: Read> ChainDb<R> {
         Ok(Some((total_difficulty, Bytes::from(row).slice(32..))))
     }
 
-    /// The headers of all blocks of other branches, in no particular order.
+    /// Returns the headers of all blocks of other branches, in no particular order.
     pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>, ChainError> {
         let mut headers = Vec::new();
         self.store.scan(SIDE_BLOCKS, KeyRange::ALL, &mut |key, row| {
@@ -256,7 +259,7 @@ impl<R: Read> ChainDb<R> {
         headers.into_iter().collect()
     }
 
-    /// Header and total difficulty of a known block, on whatever branch.
+    /// Returns header and total difficulty of a known block, on any branch.
     pub(super) fn known(&self, hash: &B256) -> Result<Option<Head>, ChainError> {
         if let Some(number) = self.number_of(hash)? {
             return self.block_head(number).map(Some);
@@ -268,12 +271,12 @@ impl<R: Read> ChainDb<R> {
     }
 }
 
-/// The undo record of a block.
+/// Returns the undo record of a block.
 pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>, KvError> {
     store.get(UNDO, &number.to_be_bytes())
 }
 
-/// Adds a block, which becomes the head.
+/// Adds the rows of a block, which becomes the head.
 pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
     let number = row.number.to_be_bytes();
     let mut index = Vec::with_capacity(INDEX_START + row.header.length());
@@ -290,7 +293,7 @@ pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
     put_head(batch, row.number, &row.hash);
 }
 
-/// Adds what is known of a block that is not here, up to the one that the chain begins with.
+/// Adds the known rows of a block at or before the one that the chain begins with.
 pub(super) fn put_ancestor(
     batch: &mut Batch,
     number: u64,
@@ -311,7 +314,7 @@ pub(super) fn put_ancestor(
     }
 }
 
-/// Removes the block at the head; `parent` becomes the head.
+/// Removes the rows of the block at the head; `parent` becomes the head.
 pub(super) fn remove_block(batch: &mut Batch, number: u64, hash: &B256, parent: &B256) {
     let key = number.to_be_bytes();
     for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO] {

@@ -1,4 +1,5 @@
-//! "The block is bad" and "we are broken", kept apart.
+//! The errors of the chain. An error about a block and an error about this machine have different
+//! types.
 
 use crate::executor::{BlockInvalid, ExecuteError, InternalError, SenderError};
 use alloy_primitives::{B256, U256};
@@ -7,28 +8,28 @@ use polytrie_kv::KvError;
 use polytrie_state::StateError;
 use thiserror::Error;
 
-/// The chain cannot go on, whatever the block.
+/// Error after which the chain cannot go on with any block.
 #[derive(Debug, Error)]
 pub enum ChainError {
-    /// The state layer or its store failed.
+    /// An error of the state layer or its store.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Execution failed for a reason that no block can cause.
+    /// An error of the execution that no block can cause.
     #[error(transparent)]
     Execution(#[from] InternalError),
-    /// The store's genesis block is another one.
+    /// A store with the genesis block of another chain.
     #[error(
         "the data directory belongs to a chain with genesis {found}, the chain {name} has {expected}: name the chain it was made for with --chain, or choose another --datadir"
     )]
     Genesis {
         /// Genesis hash in the store.
         found: B256,
-        /// Genesis hash of the chain asked for.
+        /// Genesis hash of the requested chain.
         expected: B256,
-        /// Name of that chain.
+        /// Name of the requested chain.
         name: String,
     },
-    /// The genesis allocation does not make the state root its header holds.
+    /// A genesis allocation whose state root is not that of its header.
     #[error(
         "the genesis allocation of {name} makes state root {found}, its header says {expected}; the genesis file is inconsistent"
     )]
@@ -40,7 +41,7 @@ pub enum ChainError {
         /// Root in the header.
         expected: B256,
     },
-    /// The chain was made without its genesis accounts, and the store needs them.
+    /// A chain that was made without its genesis accounts, which the store needs.
     #[error(
         "the genesis accounts of {name} are needed and not at hand: name the genesis file with --chain"
     )]
@@ -48,7 +49,7 @@ pub enum ChainError {
         /// Name of the chain.
         name: String,
     },
-    /// The state in the store is not that of the head.
+    /// A store whose state is not that of the head.
     #[error(
         "the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir"
     )]
@@ -60,7 +61,7 @@ pub enum ChainError {
         /// Root in the head's header.
         expected: B256,
     },
-    /// Taking blocks back leads to a state that is not that of the block there.
+    /// A state after taking blocks back that is not that of the block.
     #[error(
         "taking blocks back leads at block {number} to state root {found}, its header says {expected}: block {number} is invalid and was imported without its root being compared (`--verify every` or `none`), or the store is damaged; import again into an empty --datadir with `--verify full`, which names an invalid block"
     )]
@@ -69,102 +70,102 @@ pub enum ChainError {
         number: u64,
         /// Root of the state.
         found: B256,
-        /// Root in its header.
+        /// Root in the block's header.
         expected: B256,
     },
-    /// A row that must be there is not, or does not decode.
+    /// A row that is missing or does not decode.
     #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
-    /// Blocks before the one that the chain begins with are needed.
+    /// A need for blocks before the one that the chain begins with.
     #[error(
         "{what}, and the chain in this directory begins with the state at block {start}: make it anew with `polytrie init`, whose --header may name a file with the {needed} blocks up to {start}"
     )]
     BeforeStart {
-        /// What asks for them.
+        /// Description of the need.
         what: String,
-        /// The block that the chain begins with.
+        /// Number of the block that the chain begins with.
         start: u64,
-        /// How many would do.
+        /// Number of blocks up to the start that are enough.
         needed: usize,
     },
-    /// It is a block before the one that the chain begins with.
+    /// A block before the one that the chain begins with.
     #[error(
         "block {number} is not here: the chain in this directory begins with the state at block {start}"
     )]
     NotHere {
-        /// Its number.
+        /// Number of the block.
         number: u64,
-        /// The block that the chain begins with.
+        /// Number of the block that the chain begins with.
         start: u64,
     },
-    /// The records needed to go back that far are not kept any more.
+    /// A block that cannot be reached, because the undo records on the way are dropped.
     #[error(
         "cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir"
     )]
     NoUndo {
-        /// Asked for.
+        /// Number of the requested block.
         asked: u64,
-        /// The lowest block that can be reached.
+        /// Number of the lowest block that can be reached.
         lowest: u64,
     },
-    /// Going back takes longer than it may.
+    /// An earlier block whose state takes longer to restore than the deadline allows.
     #[error(
         "going back from block {head} to block {asked} takes longer than a request may: block {reached} was reached; ask for a later block, or start the node with a larger --rpc.evmtimeout"
     )]
     TooLong {
-        /// Asked for.
+        /// Number of the requested block.
         asked: u64,
-        /// The head.
+        /// Number of the head.
         head: u64,
-        /// Where the time was over.
+        /// Number of the block that was reached.
         reached: u64,
     },
-    /// A better branch begins too far below the head.
+    /// A better branch that begins too far below the head.
     #[error(
         "a better branch leaves the chain at block {fork}, but from the head {head} undo records reach back to block {lowest} only; to go over to it, import it into an empty --datadir"
     )]
     TooDeep {
-        /// The last block they share.
+        /// Number of the last common block.
         fork: u64,
-        /// The head.
+        /// Number of the head.
         head: u64,
-        /// The lowest block that can be reached.
+        /// Number of the lowest block that can be reached.
         lowest: u64,
     },
-    /// A crash interrupted taking back a block that wiped a large contract.
+    /// A crash that interrupted taking back a block that wiped a large contract.
     #[error(
         "taking back block {number} was interrupted; first end that, with `polytrie db unwind --to {parent}`"
     )]
     HalfBack {
         /// Number of the block.
         number: u64,
-        /// Number of its parent, which is the head then.
+        /// Number of its parent, which becomes the head.
         parent: u64,
     },
-    /// A crash interrupted a change of branch.
+    /// A crash that interrupted a change of branch.
     #[error(
         "a change of branch was interrupted; first go back to the head there was, with `polytrie db unwind --to {head}`"
     )]
     Interrupted {
-        /// Number of that head.
+        /// Number of the former head.
         head: u64,
     },
-    /// Blocks led to another state together than one by one.
+    /// A group of blocks whose common root is wrong although the root of each block is right.
     #[error(
         "the state root up to block {last}, computed for several blocks at once, was {root}, but each of them by itself leads to the root in its header; this is an error of polytrie, please report it (with --verify full the import goes on)"
     )]
     Group {
-        /// The last of them.
+        /// Number of the last block of the group.
         last: u64,
-        /// The root that they led to together.
+        /// Root of the group.
         root: B256,
     },
-    /// There is no such block to go back to.
+    /// A block above the head, to which the chain cannot go back.
     #[error("cannot go back to block {asked}: the head is block {head}; choose one below it")]
     AboveHead {
-        /// Asked for.
+        /// Number of the requested block.
         asked: u64,
-        /// The head.
+        /// Number of the head.
         head: u64,
     },
 }
@@ -175,13 +176,13 @@ impl From<KvError> for ChainError {
     }
 }
 
-/// A block was not inserted.
+/// Error of an insertion.
 #[derive(Debug, Error)]
 pub enum InsertError {
-    /// The block is invalid.
+    /// An invalid block.
     #[error(transparent)]
     Invalid(#[from] Box<InvalidBlock>),
-    /// The chain cannot go on.
+    /// A failure of the chain.
     #[error(transparent)]
     Broken(#[from] ChainError),
 }
@@ -202,67 +203,67 @@ impl From<KvError> for InsertError {
 #[derive(Debug, Error)]
 #[error("block {number} ({hash}) is invalid: {reason}")]
 pub struct InvalidBlock {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// Which rule, what was found and what was expected.
+    /// Rule that the block breaks, with the found and the expected value.
     pub reason: InvalidReason,
 }
 
-/// Which rule a block breaks.
+/// Rule that a block breaks.
 #[derive(Debug, Error)]
 pub enum InvalidReason {
     /// A rule about header, body or result.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
-    /// It cannot be executed.
+    /// A failure of the execution that the block causes.
     #[error(transparent)]
     Execution(#[from] BlockInvalid),
-    /// A transaction has no sender.
+    /// A transaction whose sender cannot be recovered.
     #[error(transparent)]
     Sender(#[from] SenderError),
-    /// It does not decode.
+    /// RLP that does not decode.
     #[error("it does not decode: {0}")]
     Decode(#[from] DecodeError),
-    /// Its parent is not known.
+    /// A parent that is not known.
     #[error("its parent {parent} is not known; the head is block {head}{hint}")]
     UnknownParent {
         /// Hash of the parent.
         parent: B256,
-        /// Number of our head.
+        /// Number of the chain's head.
         head: u64,
-        /// What may have happened, and what to do.
+        /// Possible cause, and what to do next.
         hint: String,
     },
-    /// The file claims a receipt that the block does not produce.
+    /// A receipt in the file that differs from that of the execution.
     #[error(
         "the file holds another {field} for the receipt of transaction {index} than its execution gives: {found}, {expected} was expected"
     )]
     FileReceipt {
-        /// The first transaction with one that differs.
+        /// Index of the first transaction whose receipt differs.
         index: usize,
-        /// The first field that differs.
+        /// Name of the first field that differs.
         field: String,
-        /// In the file.
+        /// Value in the file.
         found: String,
-        /// Of the execution.
+        /// Value of the execution.
         expected: String,
     },
-    /// The file claims more or fewer receipts.
+    /// More or fewer receipts in the file than the execution gives.
     #[error("the file holds {found} receipts for it, its execution gives {expected}")]
     FileReceiptCount {
-        /// In the file.
+        /// Number in the file.
         found: usize,
-        /// Of the execution.
+        /// Number that the execution gives.
         expected: usize,
     },
-    /// The file claims another total difficulty.
+    /// A total difficulty in the file that differs from the sum.
     #[error("the file gives it the total difficulty {found}, expected {expected}")]
     FileTotalDifficulty {
-        /// In the file.
+        /// Total difficulty in the file.
         found: U256,
-        /// Computed.
+        /// Total difficulty computed from the parent's.
         expected: U256,
     },
 }
@@ -273,7 +274,8 @@ impl From<CliqueError> for InvalidReason {
     }
 }
 
-/// What running a block says of it, sorted into the two kinds.
+/// Separates the errors of an execution: those about the block are `Ok`, those about this machine
+/// `Err`.
 pub(super) fn executed(error: ExecuteError) -> Result<InvalidReason, ChainError> {
     match error {
         ExecuteError::Invalid(invalid) => Ok(invalid.into()),

@@ -1,5 +1,5 @@
-//! A candidate through the executor, and what came of it against its header: all but the state root, which is the
-//! commitment's.
+//! Executes a candidate and checks the result against its header, except for the state root, which is known only with
+//! the commitment.
 
 use super::{
     candidate::{BlockStats, Candidate},
@@ -20,22 +20,22 @@ use polytrie_consensus::{
 use polytrie_state::Session;
 use std::time::Instant;
 
-/// How a candidate is executed.
+/// Options of a candidate's execution.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Execution<'a> {
-    /// Whether the root of its receipts is compared, if the layer gives what they hold.
+    /// Whether the root of the receipts is compared, if the layer gives what the receipts hold.
     pub receipts_root: bool,
-    /// The list by which it runs, on a session of that list.
+    /// Access list by which the block runs, on a session of that list.
     pub listed: Option<Listed<'a>>,
 }
 
 impl Candidate {
-    /// Executes the block on `session`, which stands at its parent, and checks what comes of it, but for the state root.
-    /// The times are added to `stats`.
+    /// Executes the block on `session`, which is at its parent, and checks the result except for the state root. The
+    /// times are added to `stats`.
     ///
     /// # Errors
     ///
-    /// If the block is invalid, or the layer fails.
+    /// Fails if the block is invalid, or the layer fails.
     pub fn execute(
         &self,
         executor: &mut Executor,
@@ -49,7 +49,7 @@ impl Candidate {
         let senders = self.senders.as_ref().map_err(|e| self.invalid(e.clone()))?;
         let coinbase = self.coinbase.as_ref().map_err(|e| self.invalid(e.clone()))?;
         let transactions = self.block.body.transactions.len();
-        // The list by which it runs has been looked at.
+        // A list by which the block runs was checked before.
         let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
         let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
         let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
@@ -86,7 +86,8 @@ impl Candidate {
         Ok(executed)
     }
 
-    /// Holds what running the block touched against its list, if there is one, and against the block's limit.
+    /// Checks the accounts and slots that the execution touched against the block's list, if there is one, and against
+    /// the block's limit.
     fn check_access_list(
         &self,
         listed: Option<&[AccountChanges]>,

@@ -1,4 +1,5 @@
-//! Blocks on their way out, byte for byte as they were imported: a file is all that its reader has to go by.
+//! Blocks for an export, byte for byte as they were imported. They are checked, because the reader of the file has
+//! nothing else.
 
 use super::{db::ChainDb, error::ChainError};
 use alloy_consensus::Header;
@@ -6,29 +7,30 @@ use alloy_primitives::{Bytes, U256};
 use polytrie_consensus::{check_body_roots, decode::decode_sealed_block, impersonated};
 use rayon::prelude::*;
 
-/// Blocks read and checked side by side.
+/// Number of blocks that are read and checked in parallel.
 const PORTION: u64 = 64;
 
 /// A block of the chain, as it was imported.
 #[derive(Debug)]
 pub struct ExportBlock {
-    /// Its header.
+    /// Header of the block.
     pub header: Header,
-    /// All of it.
+    /// RLP of the block.
     pub rlp: Bytes,
-    /// The total difficulty with it.
+    /// Total difficulty up to and including the block.
     pub total_difficulty: U256,
-    /// Whether accounts were impersonated in it: their transactions are not signed, so no client takes the block.
+    /// Whether the block has transactions of impersonated accounts. They are not signed, so no other client accepts the
+    /// block.
     pub is_impersonated: bool,
 }
 
 impl ChainDb {
-    /// Hands out the blocks `from..=to` in their order, each held against the hash that the index gives it and its body
-    /// against its header.
+    /// Passes the blocks `from..=to` to `visit` in order, after each was checked against its hash in the index, and its
+    /// body against its header.
     ///
     /// # Errors
     ///
-    /// If the store fails or a block is damaged, and whatever `visit` returns.
+    /// Fails if the store fails or a block is damaged, and with the errors of `visit`.
     pub fn export<E: From<ChainError>>(
         &self,
         (from, to): (u64, u64),

@@ -1,4 +1,4 @@
-//! Receipts that came with a block in its file, held against those of its execution.
+//! The comparison of the receipts in a block's file with those of its execution.
 
 use super::error::InvalidReason;
 use alloy_consensus::ReceiptEnvelope;
@@ -9,14 +9,14 @@ use polytrie_consensus::decode::{
 };
 use std::fmt::Display;
 
-/// Finds the first difference between the receipts of a file and those of the execution. Without `has_roots`, the latter
+/// Finds the first difference between the receipts of a file and those of the execution. Without `has_roots` the latter
 /// lack the state roots that receipts hold before Byzantium, and these are not compared.
 pub(super) fn check_file_receipts(
     file: &EncodedReceipts,
     executed: &[ReceiptEnvelope],
     has_roots: bool,
 ) -> Result<(), InvalidReason> {
-    // There is one encoding only: decoding is for files that are wrong, and where roots are missing.
+    // There is only one encoding, so equal receipts have equal bytes. Receipts are decoded only to find the difference.
     let is_same = match file {
         EncodedReceipts::Full(rlp) => encode_receipts(executed)[..] == rlp[..],
         EncodedReceipts::Slim(rlp) => encode_slim_receipts(executed)[..] == rlp[..],
@@ -35,7 +35,7 @@ pub(super) fn check_file_receipts(
     for (index, (found, receipt)) in slim.iter().zip(executed).enumerate() {
         let bloom = full.get(index).map(ReceiptEnvelope::logs_bloom);
         let difference = difference(found, &receipt.into(), has_roots).or_else(|| {
-            // Blooms are too long for a sentence.
+            // A bloom is too long for a sentence, so its hash is shown.
             let [found, expected] = [bloom?, receipt.logs_bloom()].map(keccak256);
             differ("hash of the bloom", found, expected)
         });
@@ -50,7 +50,7 @@ pub(super) fn check_file_receipts(
     Ok(())
 }
 
-/// A field that is not as it should be.
+/// A field that differs.
 struct Difference {
     field: String,
     found: String,
@@ -178,7 +178,7 @@ mod tests {
             let text = check_file_receipts(&file, &right, true).unwrap_err().to_string();
             assert!(text.contains("1 receipts for it, its execution gives 2"), "{text}");
         }
-        // Blooms are in files of one kind only.
+        // Only era1 files have blooms.
         let mut wrong = right.clone();
         wrong[1].as_receipt_with_bloom_mut().unwrap().logs_bloom.0[7] ^= 1;
         let [full, slim] = both(&wrong);

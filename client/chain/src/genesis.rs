@@ -1,4 +1,4 @@
-//! The first block.
+//! Writing and checking of the genesis block.
 
 use super::{
     db::{BlockRow, ChainDb, put_block},
@@ -21,7 +21,7 @@ pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
     Ok(db.store().flush()?)
 }
 
-/// Removes the blocks of a chain that [`end`] has ended.
+/// Removes the rows of a chain whose head's row [`end`] has removed.
 pub(super) fn clear(db: &ChainDb) -> Result<(), ChainError> {
     let mut batch = Batch::new();
     for table in tables::of_blocks() {
@@ -30,7 +30,7 @@ pub(super) fn clear(db: &ChainDb) -> Result<(), ChainError> {
     Ok(db.store().write(batch)?)
 }
 
-/// Fills a store without a head with the genesis state and block.
+/// Fills a store without a head with the genesis state and block. Returns the head.
 pub(super) fn write(
     spec: &ChainSpec,
     db: &ChainDb,
@@ -40,7 +40,7 @@ pub(super) fn write(
     put(spec, db, &load_genesis_state(spec, db.store(), layer)?)
 }
 
-/// Writes the genesis block, whose state has this commitment.
+/// Writes the genesis block, whose state has this commitment. Returns the head.
 pub(super) fn put(
     spec: &ChainSpec,
     db: &ChainDb,
@@ -63,7 +63,7 @@ pub(super) fn put(
     Ok(Head { header: header.clone(), total_difficulty: header.difficulty })
 }
 
-/// Adds the genesis block, which becomes the head.
+/// Adds the rows of the genesis block, which becomes the head.
 pub(super) fn put_row(batch: &mut Batch, spec: &ChainSpec) {
     let header = spec.genesis_header();
     let body = BlockBody::<TxEnvelope, Header> {
@@ -86,11 +86,12 @@ pub(super) fn put_row(batch: &mut Batch, spec: &ChainSpec) {
     );
 }
 
-/// Fills an empty layer on `store`, which has the tables of a chain too, with the genesis accounts.
+/// Fills an empty layer on `store`, which has the tables of a chain too, with the genesis accounts. Returns the
+/// commitment.
 ///
 /// # Errors
 ///
-/// If the specification has no accounts, or the layer or its store fails.
+/// Fails if the specification has no accounts, or the layer or its store fails.
 pub fn load_genesis_state(
     spec: &ChainSpec,
     store: &Store,
@@ -110,7 +111,7 @@ pub fn load_genesis_state(
     Ok(layer.load(&mut accounts.into_iter().map(Ok::<_, StateError>))?)
 }
 
-/// Whether the store's first block is this chain's.
+/// Checks that the store's first block is this chain's.
 pub(super) fn check(spec: &ChainSpec, db: &ChainDb) -> Result<(), ChainError> {
     let number = spec.genesis_header().number;
     let found = db.canonical(number)?.map(|(hash, _)| hash);

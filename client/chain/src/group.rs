@@ -1,8 +1,8 @@
-//! Blocks that are taken together: one state root for all of them, as clients that execute in stages do.
+//! Groups of blocks with one state root for the whole group, as clients that execute in stages have them.
 //!
-//! Everything else is checked block by block, and each has its undo record. If the root is not that of the last block,
-//! the group never happened, and its blocks are executed again, each with its root: that names the one that is wrong.
-//! A group is one write, so what is in the store is always verified.
+//! Everything but the root is checked block by block, and each block has its undo record. If the group's root is not
+//! that of its last block, the group is dropped and its blocks are executed again one by one, each with its root: that
+//! shows the invalid block. A group is one write, so the store holds verified blocks only.
 
 use super::{
     BlockWrites, Chain,
@@ -18,28 +18,28 @@ use polytrie_kv::Batch;
 use polytrie_state::{CommitmentKind, Group, WriteSet, put_preimages};
 use std::{sync::Arc, time::Instant};
 
-/// A group ends when its blocks take so many bytes of memory.
+/// Size at which a group ends, in bytes of memory.
 const GROUP_BYTES: usize = 128 << 20;
 
 /// Blocks that were executed and are valid but for their roots.
 #[derive(Debug)]
 pub(super) struct OpenGroup {
-    /// What the first block stands on: the head as long as the group is open.
+    /// Parent of the first block: the head as long as the group is open.
     pub(super) parent: Head,
     group: Group,
     blocks: Vec<Grouped>,
-    /// What the chain keeps of them.
+    /// Rows of the group's blocks.
     rows: Batch,
 }
 
-/// A block of the group, with what it takes to execute it again.
+/// A block of the group, with the parts that a second execution needs.
 #[derive(Debug)]
 struct Grouped {
     hash: B256,
     rlp: Bytes,
     receipts: Option<EncodedReceipts>,
     total_difficulty: Option<U256>,
-    /// Where the caller keeps what blocks write.
+    /// Changes of the block, if the chain keeps them for its caller.
     writes: Option<Arc<WriteSet>>,
 }
 
@@ -57,8 +57,8 @@ impl OpenGroup {
 }
 
 impl Chain {
-    /// Whether this block can share its root with others. Receipts from before Byzantium hold state roots of their
-    /// own.
+    /// Whether this block can share its root with others. Before Byzantium each receipt holds a state root, so such a
+    /// block cannot.
     pub(super) fn goes_into_group(&self, rules: &Rules<'_>, candidate: &Candidate) -> bool {
         self.options.verify_roots
             && self.options.verify_every > 1
@@ -85,8 +85,8 @@ impl Chain {
             }
         };
         if let Err(error) = self.execute_in(&mut open, rules, candidate, stats) {
-            // Whatever is wrong with this block, it counts only if those before it stand; and the layer may have
-            // seen a part of it.
+            // An error of this block counts only if the blocks before it are valid. The layer may have seen a part of
+            // this block, so the group is executed again without it.
             let OpenGroup { parent, group, blocks, .. } = open;
             drop(group);
             self.verify_each(parent, blocks)?;
@@ -140,7 +140,7 @@ impl Chain {
         stats.state_commit += start.elapsed();
         let root = outcome.commitment.digest();
         if check_state_root(&self.head.header, root).is_err() {
-            // One block is to blame, and is named. If none is, it is us.
+            // One of the blocks is invalid, and its own error names it. If none is, this program is wrong.
             let last = self.head.number();
             outcome.discard()?;
             self.verify_each(parent, blocks)?;
@@ -161,7 +161,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Executes each block by itself, as if they had never been together.
+    /// Executes each block of the group by itself.
     fn verify_each(&mut self, parent: Head, blocks: Vec<Grouped>) -> Result<(), InsertError> {
         self.head = parent;
         self.reload_recent()?;

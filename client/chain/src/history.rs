@@ -1,4 +1,4 @@
-//! The state at earlier blocks, from the state at the head and the undo records in between.
+//! The state at earlier blocks, computed from the state at the head and the undo records since then.
 
 use super::{ChainDb, ChainError, Head, db::undo_row};
 use alloy_primitives::{
@@ -20,26 +20,27 @@ use std::{
     },
 };
 
-/// Decoded undo records that are kept, in changed accounts and slots.
+/// Greatest size of the cached undo records, in changed accounts and slots.
 const RECORDS: usize = 1 << 19;
 
-/// Outlines that are kept, in words: 32 MiB. A reader keeps no more either.
+/// Greatest size of the cached outlines, in words: 32 MiB. A reader keeps no more either.
 const OUTLINES: usize = 1 << 22;
 
 impl<R: Read> ChainDb<R> {
-    /// What taking back a block of the chain changes, as long as it is kept. `layer` is the one that wrote the record.
+    /// Returns the changes that taking back a block of the chain makes, as long as its undo record is kept. `layer`
+    /// must be the layer that wrote the record.
     ///
     /// # Errors
     ///
-    /// If it is not there, the store fails or is damaged.
+    /// Fails if the record is not there, or if the store fails or is damaged.
     pub fn undo_writes(&self, layer: &dyn StateLayer, number: u64) -> Result<WriteSet, ChainError> {
         let row = self.undo(number)?.ok_or_else(|| missing(number))?;
         Ok(undo_writes_in_full(layer, &row, self.store())?)
     }
 }
 
-/// Leads back from a head to the state at earlier blocks. Works for every layer: it needs nothing but reads at the
-/// head and what each block since then overwrote.
+/// Reader of the state at earlier blocks. It works for every layer, because it needs only reads at the head and the
+/// values that each later block has overwritten.
 #[derive(Debug)]
 pub struct StateHistory {
     layer: Arc<dyn StateLayer>,
@@ -47,36 +48,36 @@ pub struct StateHistory {
     outlines: Mutex<Cache<Outline>>,
 }
 
-/// What was made of undo records last.
+/// A cache of values made from undo records; the oldest entries are dropped first.
 #[derive(Debug)]
 struct Cache<T> {
-    /// By block hash, with their sizes.
+    /// Values with their sizes, by block hash.
     values: B256Map<(Arc<T>, usize)>,
-    /// The keys, in the order in which they came.
+    /// Keys in the order of their insertion.
     order: VecDeque<B256>,
-    /// The sum of the sizes, and the most that it may be.
+    /// Sum of the sizes; the next field is its limit.
     size: usize,
     most: usize,
 }
 
-/// Which accounts and slots an undo record names, in a few hundredths of its size: a reader can keep those of all blocks on
-/// its way, and needs few of the records.
+/// Accounts and slots that an undo record contains, in a few hundredths of its size. A reader keeps the outlines of all
+/// blocks between its block and the head, and loads only the few records that it needs.
 #[derive(Debug)]
 struct Outline(Box<[u64]>);
 
 impl StateHistory {
-    /// The history of the chain whose state `layer` keeps.
+    /// Returns the history of the chain whose state is in `layer`.
     pub fn new(layer: Arc<dyn StateLayer>) -> Arc<Self> {
         let (records, outlines) = (Cache::new(RECORDS), Cache::new(OUTLINES));
         Arc::new(Self { layer, records: Mutex::new(records), outlines: Mutex::new(outlines) })
     }
 
-    /// Reads at block `number`, which is `head` or one of its ancestors. `reader` reads at `head`, and `snapshot` is the
-    /// store at that moment. `None` if the undo records do not reach back so far.
+    /// Returns a reader at block `number`, which is `head` or one of its ancestors. `reader` reads at `head`, and
+    /// `snapshot` is the store at that moment. `None` if the undo records do not reach back so far.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn at(
         self: &Arc<Self>,
         head: &Head,
@@ -101,11 +102,11 @@ impl StateHistory {
         })))
     }
 
-    /// The earliest block that [`Self::at`] reads at, if `head` is the number of the head.
+    /// Returns the earliest block that [`Self::at`] reads at if the head has the number `head`.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn oldest(&self, snapshot: &Snapshot, head: u64) -> Result<u64, ChainError> {
         // Records are dropped from the oldest on, so they are there from some block up to the head.
         let (mut low, mut high) = (0, head);
@@ -120,7 +121,7 @@ impl StateHistory {
         Ok(low)
     }
 
-    /// What taking back block `number` changes.
+    /// Returns the changes that taking back block `number` makes.
     fn record(&self, snapshot: &Snapshot, number: u64) -> Result<Arc<WriteSet>, StateError> {
         let hash = hash_of(snapshot, number)?;
         if let Some(found) = self.records.lock().get(&hash) {
@@ -133,7 +134,7 @@ impl StateHistory {
         Ok(record)
     }
 
-    /// Which accounts and slots taking back block `number` changes.
+    /// Returns the accounts and slots that taking back block `number` changes.
     fn outline(&self, snapshot: &Snapshot, number: u64) -> Result<Arc<Outline>, StateError> {
         let hash = hash_of(snapshot, number)?;
         if let Some(found) = self.outlines.lock().get(&hash) {
@@ -195,24 +196,25 @@ impl Outline {
         Self(words.into())
     }
 
-    /// In words, with about what it takes to keep it.
+    /// Returns the size in words, with the overhead of an entry.
     const fn size(&self) -> usize {
         16 + self.0.len()
     }
 
-    /// Whether one of them is there, or something else that has the same word.
+    /// Whether the outline contains one of these words. Another key may have the same word.
     fn names(&self, words: &[u64]) -> bool {
         words.iter().any(|word| self.0.binary_search(word).is_ok())
     }
 }
 
-// Parts of hashes: that two things have the same word is as good as impossible, and then costs a look at the record.
+// A word is a part of a hash. Two keys hardly ever have the same word; if they do, the reader looks into the record in
+// vain.
 
 fn word_of_account(account: &B256) -> u64 {
     word(account, 0)
 }
 
-/// For an account of which slots that are not listed were not there, or are to be found elsewhere.
+/// Returns the word of an account some of whose slots are not in the record: they were zero, or are stored elsewhere.
 fn word_of_all_slots(account: &B256) -> u64 {
     word(account, 1)
 }
@@ -225,29 +227,30 @@ fn word(hash: &B256, index: usize) -> u64 {
     hash.as_chunks().0.get(index).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Whether slots that are not listed were not there: taking the block back empties the account first, or there was none.
+/// Whether slots that the record does not list were zero: taking the block back empties the account first, or the
+/// account did not exist.
 const fn empties(write: &AccountWrite) -> bool {
     write.wipe || write.after.is_none()
 }
 
-/// Reads at a block before the head.
+/// Reader at a block before the head.
 #[derive(Debug)]
 struct PastReader {
     history: Arc<StateHistory>,
     head: Arc<dyn StateReader>,
     snapshot: Snapshot,
-    /// The block.
+    /// Number of the block.
     number: u64,
-    /// The outlines of the blocks after it, as far as they were needed and are not too many.
+    /// Outlines of the later blocks, as far as they were needed and fit into the limit.
     outlines: Vec<OnceLock<Arc<Outline>>>,
-    /// Words of them.
+    /// Number of words in these outlines.
     kept: AtomicUsize,
 }
 
 impl PastReader {
-    /// The first answer that the blocks after this one give, from the earliest on: what they overwrote is what was
-    /// there before. Those are asked that changed the account and have one of the words; `find` is also given where slots are
-    /// that are not listed ([`WriteSet::apart`]).
+    /// Returns the first result of `find` on the records of the later blocks, from the earliest on: the value that a
+    /// block overwrote is the value before it. Only records that changed the account and have one of the words are
+    /// loaded. `find` also gets the number under which unlisted slots are stored ([`WriteSet::apart`]).
     fn first<T>(
         &self,
         account: &B256,
@@ -277,7 +280,7 @@ impl PastReader {
         Ok(None)
     }
 
-    /// The first slot from `from` on, of those that no record lists, that is wanted.
+    /// Returns the first slot from `from` on that is wanted, of those that are stored apart from the record.
     fn first_apart(
         &self,
         wiped: (u64, &B256),
@@ -347,7 +350,7 @@ impl StateReader for PastReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         let Some(account) = self.account(address)? else { return Ok(false) };
-        // Slots that came later were zero.
+        // Slots that a later block set first were zero here.
         let mut later = B256HashSet::default();
         let hash = hash_address(address);
         let found = self.first(&hash, &[word_of_account(&hash)], |write, apart| {
@@ -361,15 +364,15 @@ impl StateReader for PastReader {
                 return Ok(Some(first.is_some()));
             }
             later.extend(write.slots.iter().map(|slot| slot.hash));
-            // All that were there are listed.
+            // The record lists all slots that existed.
             Ok(empties(write).then_some(false))
         })?;
         if let Some(found) = found {
             return Ok(found);
         }
-        // The head does not tell whether it has others than those that came later. Where code or nonce was, nothing can
-        // be created anyway. Where neither was, what came later is that of a contract, which is created only where
-        // there are no slots, or was set by hand.
+        // The head cannot say whether the account has other slots than the later ones. If it had code or a nonce, no
+        // contract can be created there anyway. If it had neither, the later slots are those of a contract, which is
+        // created only where there are no slots, or were set by hand.
         let taken = account.nonce > 0 || account.has_code();
         Ok((later.is_empty() || taken) && self.head.has_storage(address)?)
     }
@@ -386,7 +389,8 @@ mod tests {
 
     const SOMEBODY: Address = Address::repeat_byte(1);
 
-    /// 20 blocks. Each gives an account as much as its number, sets the slot of its number, and slot 0.
+    /// Returns a chain of 20 blocks. Each gives an account its number as balance, sets the slot with its number, and
+    /// slot 0.
     fn chain(layer: &LayerKind) -> Chain {
         let engine = Arc::new(MemoryEngine::new());
         let mut chain = testing::open(layer, &engine, ChainOptions::default());

@@ -1,4 +1,4 @@
-//! Taking in one block.
+//! Insertion of one block.
 
 use super::{
     BlockAccessList, Chain,
@@ -28,12 +28,12 @@ use std::{
 };
 
 impl Chain {
-    /// Takes in one block.
+    /// Inserts one block.
     ///
     /// # Errors
     ///
-    /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule;
-    /// the chain is as before. It may also be a block from before whose state root was still being computed, see
+    /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule; the
+    /// chain is as before. It may also name an earlier block whose state root was still being computed, see
     /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
     pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
         self.forget_proposed();
@@ -55,16 +55,16 @@ impl Chain {
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
         Ok(self.is_canonical(number, hash)? || self.db.side_block(hash)?.is_some())
     }
 
-    /// Whether the block is on the branch that is the better one, or will be once its root is known.
+    /// Whether the block is on the chain's branch, or will be once its root is verified.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
         let canonical = || self.db.canonical(number);
         Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
@@ -98,7 +98,7 @@ impl Chain {
         candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })
     }
 
-    /// Takes in a block on top of the head, by itself or together with others.
+    /// Inserts a block on top of the head, by itself or as part of a group.
     fn extend_head(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         let (start, block) = (Instant::now(), candidate.block_ref());
         let spec = self.spec.clone();
@@ -114,7 +114,7 @@ impl Chain {
         Ok(stats)
     }
 
-    /// Takes in a block on top of the head by itself.
+    /// Inserts a block on top of the head by itself.
     pub(super) fn extend(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         let (start, block) = (Instant::now(), candidate.block_ref());
         let spec = self.spec.clone();
@@ -125,7 +125,7 @@ impl Chain {
         Ok(stats)
     }
 
-    /// The rules about header and body of a block on top of the head.
+    /// Checks the rules about header and body of a block on top of the head.
     pub(super) fn examine<'s>(
         &mut self,
         spec: &'s ChainSpec,
@@ -141,7 +141,7 @@ impl Chain {
         }
         let ommers = &candidate.block.body.ommers;
         self.expect_ancestors(candidate.number(), ommers, &self.ancestors)?;
-        // Of the blocks before a part of a state mostly nothing is known.
+        // The ancestors of a part of a state are mostly unknown.
         if !self.options.partial_state || self.ancestors.is_complete() {
             check_ommers(&rules, &candidate.header, ommers, &self.ancestors)
                 .map_err(|e| candidate.invalid(e))?;
@@ -182,7 +182,7 @@ impl Chain {
                 self.settle_some(stats)
             }
             Err(error) => {
-                // Whatever is wrong with this block, it counts only if those before it stand.
+                // An error of this block counts only if the blocks before it are valid.
                 self.settle()?;
                 Err(error)
             }
@@ -199,7 +199,7 @@ impl Chain {
             if let Some(done) = self.execute_by_list(rules, candidate, list, stats) {
                 return Ok(done);
             }
-            // What was dropped leaves the layer when what waits below it does.
+            // The layer drops the failed attempt only when the blocks that wait below it are settled.
             self.settle()?;
         }
         let parent = self.head.block_ref();
@@ -219,7 +219,7 @@ impl Chain {
         Ok((receipts, finished))
     }
 
-    /// Runs a block on top of the head and checks what comes of it, but for the state root.
+    /// Executes a block on top of the head and checks the result except for the state root.
     pub(super) fn execute(
         &mut self,
         rules: &Rules<'_>,
@@ -262,7 +262,7 @@ impl Chain {
         Ok(executed.receipts)
     }
 
-    /// Keeps a block of another branch, and goes over to that branch if it is better.
+    /// Stores a block of another branch, and changes to that branch if it is better.
     fn insert_side(
         &mut self,
         parent: Head,
@@ -287,8 +287,8 @@ impl Chain {
         let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
         let mut batch = Batch::new();
         put_side_block(&mut batch, &hash, total_difficulty, &candidate.rlp);
-        // Before the merge the greater sum of difficulties wins, and of equals the first (EIP-3675 leaves
-        // the choice to the consensus layer afterwards: here, to the order in which blocks come first).
+        // Before the merge the branch with the greater total difficulty wins, and among equals the first. After
+        // it EIP-3675 leaves the choice to the consensus layer; here the branch of the latest new block wins.
         let better = merged || total_difficulty > self.head.total_difficulty;
         let way = better.then(|| self.way_to(parent.hash())).transpose()?;
         if better {
@@ -301,7 +301,7 @@ impl Chain {
     }
 }
 
-/// The rules about header and body.
+/// Checks the rules about header and body.
 fn check_candidate(
     rules: &Rules<'_>,
     parent: &Head,

@@ -1,11 +1,11 @@
-//! The chain: which blocks are kept, which is the head, and how the head moves.
+//! The chain: the blocks that are kept, the head, and how the head moves.
 //!
-//! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
-//! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
-//! blocks wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks
-//! wait for one root. Whatever happens, everything durable of a block (state, block, receipts,
-//! undo record, head) goes to the store in one atomic batch, so the store is always that of some head. A change of
-//! branch is many of them, and is taken back if a crash interrupts it.
+//! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes a side
+//! branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`]) blocks
+//! wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks wait for
+//! one root. Everything durable of a block (state, block, receipts, undo record, head) goes to the store in one atomic
+//! batch, so the store always holds the state of some head. A change of branch takes many such batches, and is taken
+//! back if a crash interrupts it.
 
 mod access_lists;
 mod back;
@@ -80,38 +80,39 @@ use undo::{DurableHead, UndoReach};
 use waiting::WaitingBlock;
 use witness::witness_maker;
 
-/// Bytes of analysed contract code kept in memory.
+/// Size of the cache of analysed contract code, in bytes.
 const CODE_CACHE: usize = 64 << 20;
 
-/// What a chain checks and keeps.
+/// Options of a chain: what it checks and what it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainOptions {
-    /// Whether state and receipts roots are compared with the header's; everything else always is.
+    /// Whether state and receipts roots are compared with the header's; all other rules are always checked.
     pub verify_roots: bool,
-    /// How many blocks on top of each other share one state root, which is that of the last of them; with 1 every
-    /// block's is compared. Means nothing under a layer without state roots.
+    /// Number of consecutive blocks that share one state root, which is that of the last of them; with 1 every block's
+    /// root is compared. It has no effect under a layer without state roots.
     pub verify_every: u64,
-    /// For how many blocks undo records are kept: the longest reorganisation, but for what
-    /// [`Chain::keep_way_back_to`] asks for.
+    /// Number of blocks for which undo records are kept, and so the length of the longest reorganisation, unless
+    /// [`Chain::keep_way_back_to`] extends it.
     pub undo_blocks: u64,
-    /// Whether what blocks write is kept for [`Chain::take_written`].
+    /// Whether the changes of blocks are kept for [`Chain::take_written`].
     pub keep_writes: bool,
-    /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
+    /// Whether transactions are indexed by their hashes ([`ChainDb::transaction_place`]).
     pub index_transactions: bool,
-    /// Whether blocks leave witnesses for [`Chain::take_witnesses`], without so many levels of the account trie. Not every
-    /// layer makes them.
+    /// Number of levels of the account trie that witnesses for [`Chain::take_witnesses`] leave out; `None` for no
+    /// witnesses. Some layers cannot make them.
     pub witness_levels: Option<u8>,
-    /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
+    /// Whether addresses and slots are indexed by their hashes ([`ChainDb::address_of`]).
     pub keep_preimages: bool,
-    /// Whether the state is a part of one: its root is never that of a header.
+    /// Whether the layer holds only a part of the state, so that its root is never that of a header.
     pub partial_state: bool,
-    /// Whether an access list is made of every block that is executed, for [`Chain::take_access_lists`].
+    /// Whether the access list of every executed block is kept for [`Chain::take_access_lists`].
     pub keep_access_lists: bool,
-    /// How access lists that are there before their blocks run are used.
+    /// Use of access lists that are known before their blocks run.
     pub list_use: ListUse,
-    /// Whether it is kept how long each transaction ran, for [`Chain::take_transaction_times`].
+    /// Whether the time of each transaction is kept for [`Chain::take_transaction_times`].
     pub keep_transaction_times: bool,
-    /// The log has a line of JSON for each block that takes at least so long, as geth's has with `--debug.logslowblock`.
+    /// Least time of a block for which the log gets a line of JSON, as geth's does with `--debug.logslowblock`; `None`
+    /// for no such lines.
     pub log_slow_blocks: Option<Duration>,
 }
 
@@ -142,45 +143,47 @@ pub struct Chain {
     layer: Arc<dyn StateLayer>,
     executor: Executor,
     options: ChainOptions,
-    /// The last block that was executed.
+    /// Last block that was executed.
     head: Head,
-    /// Blocks up to the head that were executed and not written yet, oldest first.
+    /// Blocks up to the head that were executed and are not written yet, oldest first.
     waiting: VecDeque<WaitingBlock>,
-    /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
+    /// Blocks up to the head that share a state root which is not known yet. While there is a group, no block is in
+    /// `waiting`.
     group: Option<OpenGroup>,
-    /// A block on top of the head that was verified and is not chosen. If there is one, nothing waits.
+    /// Verified block on top of the head that the caller has not chosen yet. While there is one, no block is in
+    /// `waiting`.
     proposed: Option<Proposed>,
-    /// The change of branch under way, if one is.
+    /// Change of branch in progress, if there is one.
     switch: Option<Switch>,
-    /// The block it begins with, if that is not the genesis block.
+    /// Number of the block that the chain begins with, if that is not the genesis block.
     start: Option<u64>,
-    /// The block it begins with, if nothing but its hash is known.
+    /// Hash of the block that the chain begins with, if only its hash is known.
     unknown_parent: Option<B256>,
     undo_reach: UndoReach,
     durable: Mutex<DurableHead>,
-    /// What blocks left in the state.
+    /// Changes of the written blocks, for the caller.
     written: Vec<BlockWrites>,
-    /// What blocks needed.
+    /// Witnesses of the blocks, for the caller.
     witnesses: Vec<BlockWitness>,
-    /// What blocks touched.
+    /// Access lists of the blocks, for the caller.
     access_lists: Vec<BlockAccessList>,
-    /// How long the transactions of blocks ran.
+    /// Times of each block's transactions, for the caller.
     transaction_times: Vec<Vec<Duration>>,
-    /// The last blocks up to the head, for the rules about ommers.
+    /// Last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
-    /// The signers after the last blocks, on a chain of Clique.
+    /// Signers after the last blocks, on a chain of Clique.
     signers: RecentSigners,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
     hashes: VecDeque<B256>,
 }
 
 impl Chain {
-    /// Opens the chain in `store`, beginning with the genesis block if there is none yet. If a crash interrupted a
-    /// change of branch, the head is the one there was before it; if it interrupted taking a block back, that is ended.
+    /// Opens the chain in `store`, and writes the genesis block if there is none yet. If a crash interrupted a change
+    /// of branch, the head is the one before it; if a crash interrupted taking back a block, that is completed.
     ///
     /// # Errors
     ///
-    /// If the store fails, holds another chain, or its state does not fit its head.
+    /// Fails if the store fails, holds another chain, or its state does not fit its head.
     pub fn open(
         spec: Arc<ChainSpec>,
         store: Store,
@@ -190,11 +193,11 @@ impl Chain {
         Self::open_db(spec, ChainDb::new(store), layer, options)
     }
 
-    /// Begins the chain in `store`, which holds none: the state of its genesis block is in the layer already.
+    /// Starts a chain in `store`, which has none; the layer already holds the state of the genesis block.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Fails as [`Self::open`] does.
     pub fn begin_filled(
         spec: Arc<ChainSpec>,
         store: Store,
@@ -217,7 +220,7 @@ impl Chain {
             None => genesis::write(&spec, &db, &*layer)?,
         };
         genesis::check(&spec, &db)?;
-        // Between the steps of a way back the state is that of no block.
+        // Between the steps of taking back a block the state is that of no block.
         if db.way_back()?.is_none()
             && !options.partial_state
             && let Some(found) = layer.commitment().as_state_root()
@@ -238,12 +241,12 @@ impl Chain {
         Ok(chain)
     }
 
-    /// A chain in a store, whose layer holds a part of the state at `start`: what some blocks on top of it touch. No root is
-    /// compared, and the rules about the first header are not checked unless that of its parent is known.
+    /// Opens a chain whose layer holds a part of the state at `start`: the accounts and slots that some blocks on top
+    /// of it touch. No root is compared, and the rules about the first header are checked only if `knows_parent`.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn open_partial(
         spec: Arc<ChainSpec>,
         store: Store,
@@ -271,7 +274,7 @@ impl Chain {
         if options.witness_levels.is_some() {
             witness_maker(&*layer)?;
         }
-        // A layer sees which code a block needs only where no cache above it answers.
+        // The layer sees which code a block needs only if no cache above it answers.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let mut executor = Executor::new(code_cache);
         if options.keep_access_lists {
@@ -307,12 +310,13 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Goes back to the genesis block by loading its state anew, however far back that is. Stopped in the middle, the
-    /// directory begins with the genesis block when it is opened again. `spec` is this chain's, with its accounts.
+    /// Goes back to the genesis block by loading its state anew, which works from any block. If this is stopped
+    /// halfway, the directory begins with the genesis block when it is opened again. `spec` is this chain's, with its
+    /// accounts.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Fails as [`Self::open`] does.
     pub fn begin_anew(&mut self, spec: Arc<ChainSpec>) -> Result<(), ChainError> {
         if !spec.has_accounts() {
             return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
@@ -329,68 +333,69 @@ impl Chain {
         Ok(())
     }
 
-    /// This chain, with system contracts that are not where the EIPs put them.
+    /// Returns this chain with other addresses of the system contracts than the EIPs have.
     #[must_use]
     pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
         self.executor = self.executor.with_system_contracts(contracts);
         self
     }
 
-    /// This chain, with a draft of Amsterdam that is not the newest.
+    /// Returns this chain with an earlier draft of Amsterdam.
     #[must_use]
     pub fn with_amsterdam(mut self, amsterdam: Amsterdam) -> Self {
         self.executor = self.executor.with_amsterdam(amsterdam);
         self
     }
 
-    /// The rules of this chain.
+    /// Returns the chain's specification.
     pub const fn spec(&self) -> &Arc<ChainSpec> {
         &self.spec
     }
 
-    /// What it checks and keeps.
+    /// Returns the chain's options.
     pub const fn options(&self) -> &ChainOptions {
         &self.options
     }
 
-    /// What is kept of the chain.
+    /// Returns the rows of the chain.
     pub const fn db(&self) -> &ChainDb {
         &self.db
     }
 
-    /// The block before the first one that is here, if that is not the genesis block: nothing is executed up to it.
+    /// Returns the number of the block that the chain begins with, if that is not the genesis block: blocks up to it
+    /// are never executed.
     pub const fn start(&self) -> Option<u64> {
         self.start
     }
 
-    /// The state layer.
+    /// Returns the state layer.
     pub const fn layer(&self) -> &Arc<dyn StateLayer> {
         &self.layer
     }
 
-    /// The head: the last block that was verified and written.
+    /// Returns the head: the last block that was verified and written.
     pub fn head(&self) -> &Head {
         let parent = self.waiting.front().map(|block| &block.parent);
         parent.or(self.group.as_ref().map(|group| &group.parent)).unwrap_or(&self.head)
     }
 
-    /// What the blocks that were written since the last call left in the state, oldest first; nothing unless
-    /// [`ChainOptions::keep_writes`] says so.
+    /// Returns the changes of the blocks that were written since the last call, oldest first. It is empty without
+    /// [`ChainOptions::keep_writes`].
     pub fn take_written(&mut self) -> Vec<BlockWrites> {
         std::mem::take(&mut self.written)
     }
 
-    /// How long the EVM ran each transaction of the blocks since the last call, of those whose transactions ran at the same
-    /// time; nothing unless [`ChainOptions::keep_transaction_times`] says so.
+    /// Returns the time of each transaction in the EVM, for the blocks since the last call whose transactions ran at
+    /// the same time. It is empty without [`ChainOptions::keep_transaction_times`].
     pub fn take_transaction_times(&mut self) -> Vec<Vec<Duration>> {
         std::mem::take(&mut self.transaction_times)
     }
 
-    /// Makes everything written so far durable, and brings it into the engine; blocks that wait are not.
+    /// Flushes all written blocks into the engine, which makes them durable. Blocks that wait are not written yet.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn flush(&self) -> Result<(), ChainError> {
         self.db.store().checkpoint()?;
         self.report_horizon(self.head().number());

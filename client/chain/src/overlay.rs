@@ -1,5 +1,4 @@
-//! A state with changes on top that are not written: what a call has done so far, what a user set by hand, what a block
-//! that waits would do.
+//! A state with changes on top that are not written: those of a call, of a user, or of a block that waits.
 
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -8,7 +7,7 @@ use alloy_primitives::{
 use polytrie_state::{Account, AccountChange, StateError, StateReader, WriteSet};
 use std::sync::Arc;
 
-/// Reads a state with changes on top.
+/// Reader of a state with changes on top.
 #[derive(Debug)]
 pub struct Overlay {
     base: Arc<dyn StateReader>,
@@ -16,22 +15,22 @@ pub struct Overlay {
     codes: B256Map<Bytes>,
 }
 
-/// What is different about an account.
+/// Changes of an account.
 #[derive(Debug, Default)]
 struct Changed {
     account: Option<Account>,
-    /// Whether the slots of the base are gone.
+    /// Whether the slots of the base are deleted.
     wiped: bool,
     slots: HashMap<U256, U256>,
 }
 
 impl Overlay {
-    /// A state with nothing changed yet.
+    /// Returns an overlay without changes.
     pub fn new(base: Arc<dyn StateReader>) -> Self {
         Self { base, accounts: AddressMap::default(), codes: B256Map::default() }
     }
 
-    /// A state with what a block changed in it.
+    /// Returns an overlay with the changes of a block.
     pub fn of_block(base: Arc<dyn StateReader>, writes: &WriteSet) -> Self {
         let mut overlay = Self::new(base);
         overlay.codes.extend(writes.codes().iter().cloned());
@@ -60,12 +59,12 @@ impl Overlay {
         }
     }
 
-    /// How many accounts are changed.
+    /// Returns the number of changed accounts.
     pub fn len(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Whether none is.
+    /// Whether no account is changed.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }

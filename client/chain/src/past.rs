@@ -1,16 +1,17 @@
-//! The state layer as it was at an earlier block.
+//! The state layer as of an earlier block.
 
 use super::{ChainDb, ChainError};
 use polytrie_state::{Fork, StateLayer};
 use std::{sync::Arc, time::Instant};
 
-/// A layer as it was after block `number`, for what only a head can tell, such as a proof. `fork` is one of the layer
-/// in whose store the chain is; the way back is written to it alone, and must end before `deadline` if there is one.
+/// Returns the layer as of block `number`, for requests that only a head can answer, such as a proof. `fork` is a
+/// fork of the layer in the chain's store; only the fork is written to. The undo must end before `deadline` if there
+/// is one.
 ///
 /// # Errors
 ///
-/// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]), it takes too long
-/// ([`ChainError::TooLong`]), or the store fails or is damaged.
+/// Fails if `number` is above the head, an undo record is dropped already ([`ChainError::NoUndo`]), the undo takes
+/// too long ([`ChainError::TooLong`]), or the store fails or is damaged.
 pub fn layer_at(
     fork: Fork,
     number: u64,

@@ -1,5 +1,5 @@
-//! Addresses and slots by their hashes. Kept when they are asked for, or a layer needs them: the state knows hashes only, and
-//! all but a dump of it by address and a layer with keys of its own can do without.
+//! Addresses and slots by their hashes. They are kept with `--preimages` or if a layer needs them. The state itself has
+//! hashes only, and only a dump by address and a layer with other keys need more.
 
 use super::{Chain, ChainDb, error::ChainError};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -10,47 +10,47 @@ use polytrie_state::{
     read_slot,
 };
 
-/// Rows in one write.
+/// Number of rows in one write.
 const STEP: usize = 65_536;
 
 impl<R: Read> ChainDb<R> {
-    /// The address or slot that has this hash, if it is kept.
+    /// Returns the address or slot with this hash, if it is kept.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>, ChainError> {
         Ok(self.store().get(PREIMAGE_TABLE, hash.as_slice())?.map(Into::into))
     }
 }
 
 impl ChainDb {
-    /// The address that has this hash, if it is kept.
+    /// Returns the address with this hash, if it is kept.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn address_of(&self, hash: &B256) -> Result<Option<Address>, ChainError> {
         Ok(read_address(self.store(), hash)?)
     }
 
-    /// The slot that has this hash, if it is kept.
+    /// Returns the slot with this hash, if it is kept.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn slot_of(&self, hash: &B256) -> Result<Option<U256>, ChainError> {
         Ok(read_slot(self.store(), hash)?)
     }
 }
 
 impl Chain {
-    /// From now on what blocks add to the state is kept by address and slot as well. So is the genesis, where it is
-    /// known: a directory that is opened again does not know its accounts.
+    /// Makes the chain keep the addresses and slots that later blocks write. Those of the genesis are added too, if the
+    /// specification has its accounts: that of a directory that is opened again has none.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn keep_preimages(&mut self) -> Result<(), ChainError> {
         self.options.keep_preimages = true;
         let first = self.spec.genesis_accounts().next();
@@ -61,7 +61,7 @@ impl Chain {
     }
 }
 
-/// Keeps the addresses and slots of a genesis.
+/// Writes the addresses and slots of a genesis.
 pub(super) fn put_genesis(spec: &ChainSpec, store: &Store) -> Result<(), ChainError> {
     let mut batch = Batch::new();
     let mut rows = 0;

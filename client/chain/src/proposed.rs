@@ -1,8 +1,8 @@
-//! A block that is verified before anybody has decided that it is to be the head.
+//! A block that is verified before the caller decides whether it becomes the head.
 //!
-//! A consensus layer, over the Engine API, first asks whether a block is valid ([`Chain::propose`]), and later says which
-//! one is the head ([`Chain::choose_proposed`], [`Chain::choose`]). In between the block is in memory alone: the store is
-//! that of the head. Whatever else the chain does first forgets it.
+//! A consensus layer, over the Engine API, first asks whether a block is valid ([`Chain::propose`]), and later names
+//! the head ([`Chain::choose_proposed`], [`Chain::choose`]). In between the block is in memory only, and the store has
+//! the head. Any other change of the chain drops the proposed block.
 
 use super::{
     Candidate, Chain, ChainDb, ChainOptions, Head, Inserted,
@@ -18,7 +18,7 @@ use polytrie_kv::Batch;
 use polytrie_state::{Fork, WriteSet};
 use std::{sync::Arc, time::Instant};
 
-/// A block that was verified, and where the time went.
+/// A verified block, and the counts and times of its execution.
 #[derive(Debug)]
 pub(super) struct Proposed {
     block: VerifiedBlock,
@@ -26,12 +26,12 @@ pub(super) struct Proposed {
 }
 
 impl Chain {
-    /// Executes a block on top of the head and checks all of it. The head stays; what came of the block is kept in memory,
-    /// in the place of what was proposed before.
+    /// Executes a block on top of the head and checks it completely. The head stays. The result is kept in memory and
+    /// replaces an earlier proposed block.
     ///
     /// # Errors
     ///
-    /// As [`Self::insert`]; a block that does not stand on the head is refused as one whose parent is not known.
+    /// Fails as [`Self::insert`] does. A block whose parent is not the head is refused as one with an unknown parent.
     pub fn propose(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         self.forget_proposed();
         self.settle()?;
@@ -52,21 +52,21 @@ impl Chain {
         Ok(stats)
     }
 
-    /// The hash of the block that is proposed, if one is.
+    /// Returns the hash of the proposed block, if there is one.
     pub fn proposed(&self) -> Option<B256> {
         self.proposed.as_ref().map(|proposed| proposed.block.candidate.header.hash())
     }
 
-    /// What the block that is proposed changes in the state, if one is.
+    /// Returns the changes of the proposed block, if there is one.
     pub fn proposed_writes(&self) -> Option<Arc<WriteSet>> {
         self.proposed.as_ref().map(|proposed| Arc::clone(&proposed.block.writes))
     }
 
-    /// Makes the block that is proposed the head, in one atomic write. Returns `false` if none is.
+    /// Makes the proposed block the head, in one atomic write. Returns `false` if there is none.
     ///
     /// # Errors
     ///
-    /// If the store or the layer fails.
+    /// Fails if the store or the layer fails.
     pub fn choose_proposed(&mut self) -> Result<bool, ChainError> {
         let Some(Proposed { block, mut stats }) = self.proposed.take() else { return Ok(false) };
         let (header, total_difficulty) = (block.candidate.header.clone(), block.total_difficulty);
@@ -78,19 +78,20 @@ impl Chain {
         Ok(true)
     }
 
-    /// Forgets the block that is proposed, if one is.
+    /// Drops the proposed block, if there is one.
     pub fn forget_proposed(&mut self) {
         self.proposed = None;
     }
 
-    /// Makes `tip` the head, whichever branch it is on; where it is a block of the chain, those above it are left. `blocks` are
-    /// what the chain does not know of that branch, as RLP, oldest first and up to `tip`: the first stands on a block that is
-    /// known, or there are none. If one of them is invalid the head is what it was before, and so it is if a crash comes in
-    /// between. Blocks that were left are kept as those of another branch.
+    /// Makes `tip` the head, on any branch; if it is a block of the chain, the blocks above it are taken back. `blocks`
+    /// are the RLP of those blocks of the branch that the chain does not know, oldest first and up to `tip`: the first
+    /// has a known parent, or the list is empty. If one of them is invalid, or a crash interrupts the change, the head
+    /// stays what it was. Blocks that are taken back are kept as those of another branch.
     ///
     /// # Errors
     ///
-    /// As [`Self::insert`]; [`ChainError::TooDeep`] with nothing changed if the way back is not kept any more.
+    /// Fails as [`Self::insert`] does, and with [`ChainError::TooDeep`] if undo records on the way are dropped already;
+    /// nothing is changed then.
     pub fn choose(&mut self, tip: B256, blocks: &[Bytes]) -> Result<Inserted, InsertError> {
         self.forget_proposed();
         self.settle()?;
@@ -125,12 +126,12 @@ impl Chain {
         self.reorganise(tip, way)
     }
 
-    /// Where the branch that ends in `tip` leaves the chain, and the hashes of its blocks, oldest first; none if `tip` is in
-    /// the chain. `None` if the block is not known.
+    /// Returns the number of the block where the branch that ends in `tip` leaves the chain, and the hashes of the
+    /// branch's blocks, oldest first; there are none if `tip` is in the chain. `None` if the block is not known.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn branch_to(&self, tip: B256) -> Result<Option<(u64, Vec<B256>)>, ChainError> {
         if self.db.known(&tip)?.is_none() {
             return Ok(None);
@@ -139,12 +140,13 @@ impl Chain {
         Ok(Some((way.fork, way.branch.into_iter().map(|(hash, _)| hash).collect())))
     }
 
-    /// A chain of its own that begins with this one and changes nothing of it, in memory: for blocks of other branches, which
-    /// it can go over to. It keeps what a [`polytrie_kv::Snapshot`] keeps, so let it go soon.
+    /// Returns a second chain in memory that begins as a copy of this one and never changes it: for blocks of other
+    /// branches, to which it can change. It holds what a [`polytrie_kv::Snapshot`] holds, so the caller should drop it
+    /// soon.
     ///
     /// # Errors
     ///
-    /// If the layer or the store fails.
+    /// Fails if the layer or the store fails.
     pub fn fork(&mut self) -> Result<Self, ChainError> {
         let Fork { store, layer } = self.fork_layer()?;
         let options = ChainOptions {
@@ -161,11 +163,11 @@ impl Chain {
         Ok(fork)
     }
 
-    /// The layer at the head, for what changes nothing of the chain.
+    /// Returns a fork of the layer at the head, whose changes never reach the chain.
     ///
     /// # Errors
     ///
-    /// As [`polytrie_state::StateLayer::fork`].
+    /// Fails as [`polytrie_state::StateLayer::fork`] does.
     pub fn fork_layer(&mut self) -> Result<Fork, ChainError> {
         self.forget_proposed();
         Ok(self.layer.fork()?)
@@ -181,7 +183,7 @@ mod tests {
     use polytrie_layers::LAYERS;
     use polytrie_state::TxWrites;
 
-    /// An empty block on top of the head, and what it is called.
+    /// Builds an empty block on top of the head. Returns its hash and RLP.
     fn next(chain: &mut Chain, salt: u8) -> (B256, Bytes) {
         let parent = &chain.head().header;
         let next = NextBlock {
@@ -199,7 +201,7 @@ mod tests {
         Candidate::prepare(chain.spec(), rlp.clone()).unwrap()
     }
 
-    /// Blocks on top of the head, each on the one before.
+    /// Builds blocks on top of the head, each on the one before, in a fork of the chain.
     fn branch(chain: &mut Chain, salt: u8, count: usize) -> Vec<(B256, Bytes)> {
         let mut fork = chain.fork().unwrap();
         let mut take_next = || {
@@ -222,7 +224,7 @@ mod tests {
             chain.propose(candidate(&chain, &rlp)).unwrap();
             assert_eq!((chain.proposed(), chain.head().hash()), (Some(hash), genesis));
             assert!(!chain.is_known(1, &hash).unwrap(), "{}", layer.name);
-            // Whatever else is done forgets it, and nothing is left of it.
+            // Any other change drops the proposed block, and no trace is left.
             let (other, _) = next(&mut chain, 2);
             assert_ne!(other, hash);
             assert_eq!(chain.proposed(), None);
@@ -257,7 +259,7 @@ mod tests {
             assert_eq!(chain.head().hash(), ours[1].0, "{}", layer.name);
             chain.choose(theirs[2].0, &blocks(&theirs)).unwrap();
             assert_eq!(chain.head().hash(), theirs[2].0, "{}", layer.name);
-            // The way back needs no blocks.
+            // A known branch needs no blocks.
             let way = chain.branch_to(ours[1].0).unwrap();
             assert_eq!(way, Some((0, vec![ours[0].0, ours[1].0])));
             chain.choose(ours[1].0, &[]).unwrap();
@@ -265,7 +267,7 @@ mod tests {
             assert!(matches!(chain.choose(ours[1].0, &[]).unwrap(), Inserted::Known));
             assert_eq!(chain.branch_to(ours[0].0).unwrap(), Some((1, Vec::new())));
 
-            // One that is invalid, on one that is not.
+            // The second block is invalid, its parent is not.
             let third = branch(&mut chain, 3, 1);
             let mut block = polytrie_consensus::decode::decode_block(&third[0].1).unwrap();
             block.header.parent_hash = third[0].0;
@@ -304,7 +306,7 @@ mod tests {
                 );
                 assert!(is_back, "{}: {went:?}", layer.name);
                 assert_eq!(chain.head().hash(), back, "{}", layer.name);
-                // What was left is another branch, and nothing is under way any more.
+                // The blocks that were taken back are another branch, and no change is in progress.
                 chain.db().check_settled().unwrap();
                 assert_eq!(chain.branch_to(ours[3].0).unwrap().unwrap().1.len() as u64, undone);
                 chain.flush().unwrap();
@@ -328,7 +330,7 @@ mod tests {
                 chain.insert(candidate(&chain, rlp)).unwrap();
             }
             chain.settle().unwrap();
-            // As far as it comes before the last step.
+            // The store is in the state before the last step.
             let mut batch = Batch::new();
             Switch::new(&chain.head, ours[0].0).put(&mut batch);
             chain.db().store().write(batch).unwrap();
@@ -358,7 +360,7 @@ mod tests {
             };
             chain.choose(ours[2].0, &blocks(&ours)).unwrap();
             chain.choose(theirs[2].0, &blocks(&theirs)).unwrap();
-            // A block stands on the one that is to be the head.
+            // Another block has the block that is to be the head as its parent.
             let mut batch = Batch::new();
             Switch::new(&chain.head, ours[1].0).put(&mut batch);
             chain.db().store().write(batch).unwrap();
@@ -372,7 +374,7 @@ mod tests {
             chain.db().check_settled().unwrap();
             let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
             assert_eq!(report.problems, Vec::<String>::new(), "{}", layer.name);
-            // Its parent stays, and what stood on it is as if it had never come.
+            // The parent stays, and the blocks on top of it are removed.
             let way = chain.branch_to(ours[0].0).unwrap();
             assert_eq!(way, Some((0, vec![ours[0].0])), "{}", layer.name);
             assert_eq!(chain.branch_to(ours[2].0).unwrap(), None, "{}", layer.name);

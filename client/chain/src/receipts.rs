@@ -1,11 +1,11 @@
-//! Receipts as they are stored: without the blooms, which their logs determine.
+//! Receipts in the form in which they are stored: without the blooms, which follow from their logs.
 
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxType};
 use alloy_primitives::{B256, Log};
 use alloy_rlp::{Decodable, Encodable, Header};
 
-/// RLP of `[[type, status or state root, cumulative gas, [log…]]…]`. The second item is the state root (32
-/// bytes) before Byzantium, else 1 or 0.
+/// Encodes receipts as RLP `[[type, status or state root, cumulative gas, [log…]]…]`. The second item is
+/// the state root (32 bytes) before Byzantium, otherwise 1 or 0.
 pub fn encode_stored_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut item = Vec::new();
@@ -29,11 +29,11 @@ pub fn encode_stored_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
     out
 }
 
-/// Reads stored receipts back, blooms included.
+/// Decodes stored receipts, and computes their blooms.
 ///
 /// # Errors
 ///
-/// If the bytes are not what [`encode_stored_receipts`] makes.
+/// Fails if the bytes are not the result of [`encode_stored_receipts`].
 pub fn decode_stored_receipts(mut rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, alloy_rlp::Error> {
     let mut list = Header::decode_bytes(&mut rlp, true)?;
     let mut receipts = Vec::new();

@@ -1,4 +1,4 @@
-//! What is remembered of the last blocks.
+//! The last blocks, which the chain keeps in memory.
 
 use super::{Chain, ChainDb, error::ChainError, head::Head};
 use crate::executor::InternalError;
@@ -7,10 +7,10 @@ use alloy_primitives::B256;
 use polytrie_consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
 use std::collections::VecDeque;
 
-/// How far back BLOCKHASH reaches.
+/// Number of blocks whose hashes BLOCKHASH returns.
 pub(super) const BLOCK_HASHES: usize = 256;
 
-/// The hashes of the blocks up to a head, for BLOCKHASH: the last of them from memory.
+/// Hashes of the blocks up to a head, for BLOCKHASH; the last of them come from memory.
 #[derive(Debug)]
 pub(super) struct AncestorHashes<'a> {
     head: u64,
@@ -19,12 +19,13 @@ pub(super) struct AncestorHashes<'a> {
 }
 
 impl<'a> AncestorHashes<'a> {
-    /// The hashes up to `head`; `recent` has the last of them, newest first.
+    /// Returns the hashes up to `head`; `recent` has the last of them, newest first.
     pub(super) fn new(head: &Head, recent: &'a VecDeque<B256>, db: &'a ChainDb) -> Self {
         Self { head: head.number(), recent, db }
     }
 
-    /// The hash of a block; `None` above the head, or if it cannot be read, which ends the block's execution.
+    /// Returns the hash of a block; `None` above the head, or if it cannot be read, which ends the block's
+    /// execution.
     pub(super) fn hash(&self, number: u64) -> Option<B256> {
         let back = usize::try_from(self.head.checked_sub(number)?).ok()?;
         match self.recent.get(back) {
@@ -35,7 +36,7 @@ impl<'a> AncestorHashes<'a> {
 }
 
 impl Chain {
-    /// The last blocks up to `hash`, on whatever branch it is.
+    /// Returns the last blocks up to `hash`, on any branch.
     pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors, ChainError> {
         let mut blocks = Vec::new();
         let mut next = hash;
@@ -59,7 +60,8 @@ impl Chain {
         Ok(blocks.into_iter().rev().collect())
     }
 
-    /// Ommers are judged by the blocks before theirs. A chain that begins in the middle may not have them all.
+    /// Checks that the blocks are known by which ommers are judged. A chain that begins in the middle may lack
+    /// some of them.
     pub(super) fn expect_ancestors(
         &self,
         number: u64,
@@ -81,7 +83,8 @@ impl Chain {
         }
     }
 
-    /// The error for a hash that is not known because the chain begins after it; others stay what they are.
+    /// Turns the error about an unknown hash into one about the start of the chain, if the chain begins after
+    /// that block. Other errors stay as they are.
     pub(super) fn before_start(&self, number: u64, error: ChainError) -> ChainError {
         match (error, self.start) {
             (
@@ -97,7 +100,7 @@ impl Chain {
         }
     }
 
-    /// Reads again what is remembered of the last blocks.
+    /// Reads the last blocks from the store again.
     pub(super) fn reload_recent(&mut self) -> Result<(), ChainError> {
         self.ancestors = self.ancestors_of(self.head.hash())?;
         self.hashes.clear();
@@ -111,7 +114,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Remembers the new head.
+    /// Adds the new head to the last blocks.
     pub(super) fn remember(&mut self, block: Ancestor) {
         self.hashes.truncate(BLOCK_HASHES - 1);
         self.hashes.push_front(block.header.hash());

@@ -1,4 +1,4 @@
-//! Going over to another branch, and going back.
+//! Change to another branch, and unwinding.
 
 use super::{
     Chain, Inserted,
@@ -14,23 +14,23 @@ use alloy_primitives::{B256, Bytes, map::HashSet};
 use polytrie_kv::Batch;
 use polytrie_state::{remove_wiped, undo_in_steps};
 
-/// From the head to the end of another branch.
+/// The way from the head to the end of another branch.
 #[derive(Debug)]
 pub(super) struct Way {
-    /// Number of the last block that both share.
+    /// Number of the last common block.
     pub(super) fork: u64,
-    /// The blocks of the other branch, with their hashes, oldest first.
+    /// Blocks of the other branch, with their hashes, oldest first.
     pub(super) branch: Vec<(B256, Bytes)>,
 }
 
 impl Chain {
-    /// Takes blocks back until `number` is the head. They are gone afterwards, and with them the blocks of
-    /// other branches above `number`, which may stand on them. Returns how many it took back.
+    /// Takes blocks back until `number` is the head. They are deleted, and with them the blocks of other branches
+    /// above `number`, whose parents they may be. Returns the number of blocks that were taken back.
     ///
     /// # Errors
     ///
-    /// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]; nothing
-    /// has changed then), or the store fails.
+    /// Fails if `number` is above the head, if an undo record is dropped already ([`ChainError::NoUndo`]; nothing is
+    /// changed then), or if the store fails.
     pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
         self.forget_proposed();
         let head = self.head.number();
@@ -41,16 +41,18 @@ impl Chain {
         if number == head {
             return Ok(0);
         }
-        // Before any block they may stand on, so that a crash in between leaves none without its parent.
+        // Side blocks are removed before their possible parents, so that a crash in between leaves none without its
+        // parent.
         self.forget_side_blocks(Batch::new(), &|header, _| header.number > number)?;
         let unwound = (number..head).try_for_each(|_| self.unwind_one(false));
-        // As far as it went, should it have failed.
+        // The last blocks are read again even after a failure, because some blocks may have been taken back.
         self.reload_recent()?;
         unwound.map(|()| head - number)
     }
 
-    /// Removes the blocks of other branches that `is_void` names, together with what is in `batch`. It is also given
-    /// the hashes of those it has named already, which come in order of their numbers: parents before children.
+    /// Removes the blocks of other branches for which `is_void` holds, together with the changes in `batch`. The
+    /// blocks come in the order of their numbers, parents before children; `is_void` also gets the hashes of those
+    /// that it has chosen already.
     fn forget_side_blocks(
         &self,
         mut batch: Batch,
@@ -71,7 +73,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Takes the block at the head back, keeping it as a block of another branch if asked to.
+    /// Takes back the block at the head, and keeps it as a block of another branch if `keep`.
     pub(super) fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
         let number = self.head.number();
         let hash = self.head.hash();
@@ -114,7 +116,7 @@ impl Chain {
         Ok(())
     }
 
-    /// How the branch that ends in `tip` can become the chain: what is on top of the fork must be taken back.
+    /// Returns the way to the branch that ends in `tip`. Checks that the blocks above the fork can be taken back.
     pub(super) fn way_to(&self, tip: B256) -> Result<Way, ChainError> {
         let head = self.head.number();
         let way = self.side_branch(tip)?;
@@ -126,8 +128,8 @@ impl Chain {
         Ok(way)
     }
 
-    /// Makes the branch that ends in the side block `tip` the chain. If one of its blocks turns out to be
-    /// invalid, that block and what follows it are forgotten and the old branch stays.
+    /// Changes to the branch that ends in the side block `tip`. If one of its blocks is invalid, that block and its
+    /// descendants are removed and the chain goes back to the old branch.
     pub(super) fn reorganise(&mut self, tip: B256, way: Way) -> Result<Inserted, InsertError> {
         let undone = self.head.number() - way.fork;
         self.switch = Some(Switch::new(&self.head, tip));
@@ -156,7 +158,7 @@ impl Chain {
         Ok(executed)
     }
 
-    /// Forgets blocks of other branches and what stands on them. No change of branch is under way afterwards.
+    /// Removes blocks of other branches and their descendants, together with the row of a change of branch.
     pub(super) fn forget_branch(
         &self,
         blocks: impl Iterator<Item = B256>,
@@ -169,7 +171,7 @@ impl Chain {
         })
     }
 
-    /// Makes a block that was the head before the head again.
+    /// Makes the block `old`, a former head, the head again.
     pub(super) fn restore(&mut self, old: B256) -> Result<(), ChainError> {
         let Way { fork, branch } = self.side_branch(old)?;
         self.unwind_keeping(fork)?;
@@ -182,14 +184,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Executes the branch that ends in the side block `tip` and goes back to the old one, so that nothing is
-    /// left unknown about it: a block of another branch is otherwise executed only once its branch becomes the
-    /// better one. The head is the same afterwards. Costs as much as a reorganisation there and back.
+    /// Executes the branch that ends in the side block `tip` and goes back to the old one, so that every block of it
+    /// is verified: a block of another branch is otherwise executed only when its branch becomes the better one. The
+    /// head is the same afterwards. The cost is that of two reorganisations.
     ///
     /// # Errors
     ///
-    /// [`InsertError::Invalid`] if one of its blocks breaks a rule; that block and what follows it are
-    /// forgotten. [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
+    /// [`InsertError::Invalid`] if one of its blocks breaks a rule; that block and its descendants are removed.
+    /// [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
     pub fn execute_side(&mut self, tip: B256) -> Result<(), InsertError> {
         self.forget_proposed();
         let head = self.head.hash();
@@ -215,7 +217,7 @@ impl Chain {
         Ok(stats)
     }
 
-    /// The side blocks that end in `tip`, and the block of the chain that they stand on.
+    /// Returns the side blocks that end in `tip`, and the block of the chain below them.
     pub(super) fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
         let mut branch = Vec::new();
         let mut hash = tip;

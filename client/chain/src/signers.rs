@@ -1,9 +1,9 @@
-//! The signers of a chain of Clique: who may seal a block follows from the headers before it.
+//! The signers of a chain of Clique, which follow from the headers.
 //!
-//! The signers after the last block of a branch are in memory, and go along when the next block comes. Those of every
-//! [`INTERVAL`]th block of the chain are a row, which is written with its block and removed with it. So after a restart,
-//! or where a branch begins, they are found by going through the headers since the last row: so many at most, however
-//! long the epochs are.
+//! The signers after the last block of a branch are in memory, and are updated with the next block. Those after every
+//! [`INTERVAL`]th block of the chain are a row, which is written with its block and removed with it. After a restart,
+//! or where a branch begins, they are computed from the headers since the last row: at most that many, however long the
+//! epochs are.
 
 use super::{
     Chain, ChainDb,
@@ -19,16 +19,16 @@ use polytrie_consensus::clique::{Snapshot, recover_signer};
 use polytrie_kv::{Batch, Read};
 use rayon::prelude::*;
 
-/// Every so many blocks the signers are stored.
+/// Number of blocks from one stored row of signers to the next.
 const INTERVAL: u64 = 128;
 
-/// So many branches can grow by turns without a walk through headers for each block.
+/// Number of branches whose signers are in memory, so that a block on any of them needs no walk through headers.
 const BRANCHES: usize = 8;
 
-/// The signers after the blocks that came last, each the last one of its branch.
+/// Signers after the latest blocks, each the last block of its branch.
 #[derive(Debug, Default)]
 pub(super) struct RecentSigners {
-    /// In the order of their last use, the latest last.
+    /// Snapshots in the order of their last use, the latest last.
     tips: Vec<Snapshot>,
 }
 
@@ -47,7 +47,8 @@ impl RecentSigners {
 }
 
 impl Chain {
-    /// Checks who sealed a block whose header is right otherwise, and counts its vote. Does nothing but under Clique.
+    /// Checks the signer of a block whose header is right otherwise, and counts its vote. Does nothing if the block is
+    /// not one of Clique.
     pub(super) fn follow_signers(
         &mut self,
         rules: &Rules<'_>,
@@ -70,7 +71,7 @@ impl Chain {
     }
 }
 
-/// Whether the signers after the block of this number are stored, unless it is the genesis block.
+/// Whether the signers after the block with this number are stored; those of the genesis block are not.
 const fn is_stored(number: u64) -> bool {
     number.is_multiple_of(INTERVAL)
 }
@@ -83,7 +84,7 @@ pub(super) fn remove_signers(batch: &mut Batch, number: u64) {
 }
 
 impl<R: Read> ChainDb<R> {
-    /// The signers after a known block before the merge, on whatever branch.
+    /// Returns the signers after a known block before the merge, on any branch.
     fn signers_after(&self, clique: Clique, hash: B256) -> Result<Snapshot, ChainError> {
         let mut headers: Vec<Sealed<Header>> = Vec::new();
         let mut next = hash;
@@ -100,7 +101,7 @@ impl<R: Read> ChainDb<R> {
         replay(clique, signers, &headers)
     }
 
-    /// What is stored of the signers after a block, or follows from it alone.
+    /// Returns the signers after a block if they are stored, or follow from the block alone.
     fn stored_signers(&self, header: &Sealed<Header>) -> Result<Option<Snapshot>, ChainError> {
         if header.number == 0 {
             return Ok(Some(Snapshot::genesis(header)));
@@ -112,12 +113,12 @@ impl<R: Read> ChainDb<R> {
             return Ok(None);
         };
         let signers = Snapshot::decode(&row).ok_or_else(|| damaged(header.number))?;
-        // On another branch the row of this number is not that of the block.
+        // If the block is on another branch, the row of its number belongs to another block.
         Ok((signers.hash() == header.hash()).then_some(signers))
     }
 }
 
-/// The signers after the last of these blocks, which are in the store and so have been found right; `signers` are those
+/// Returns the signers after the last of these blocks, which are in the store and so were verified; `signers` are those
 /// before the first.
 fn replay(
     clique: Clique,
@@ -147,7 +148,7 @@ fn damaged(number: u64) -> ChainError {
 }
 
 impl ChainDb {
-    /// Holds each row of signers against the one before it and the headers in between, up to the block `head`.
+    /// Checks each row of signers against the row before it and the headers in between, up to the block `head`.
     pub(super) fn check_signers(
         &self,
         spec: &ChainSpec,
@@ -171,7 +172,7 @@ impl ChainDb {
     fn check_row(&self, clique: Clique, number: u64) -> Result<(), ChainError> {
         let header = self.block_head(number)?.header;
         let row = self.store().get(SIGNERS, &number.to_be_bytes())?;
-        // Past the merge there are no seals.
+        // Blocks after the merge have no seals.
         if header.difficulty.is_zero() {
             return row.map_or(Ok(()), |_| Err(damaged(number)));
         }

@@ -1,14 +1,17 @@
-//! A line of JSON for each block that takes long, in the form that clients agreed on: geth writes it with
-//! `--debug.logslowblock`, under the same names.
+//! A line of JSON for each slow block, in the form that clients agreed on: geth writes it with `--debug.logslowblock`,
+//! under the same names.
 //!
-//! What a name means here is what it means there, but for these things, of which `scripts/compare-slow-blocks` has the figures:
+//! The names mean the same as in geth, with these exceptions, whose figures `scripts/compare-slow-blocks` shows:
 //!
-//! - Hits are reads that the block itself, or for code an earlier block, had answered before; what is asked of the layer is a
-//!   miss, whether or not the layer or the engine has it in memory.
+//! - Hits are reads that the block itself, or for code an earlier block, had done before; a read from the layer is a
+//! miss,
+//! whether or not the layer or the engine has the value in memory.
 //! - Code is counted by its hash, so contracts that share it count once.
-//! - What is asked twice is read once, also where nothing is there; geth reads an account that is not there each time. Slots of
-//!   a contract that the block has made are not read.
-//! - Writes are what differs after the block. geth has what was touched and is as before, and deletes what was not there.
+//! - A repeated read counts once, also if nothing is there; geth reads an account that does not exist each time. Slots
+//! of
+//! a contract that the block has made are not read.
+//! - Writes are the values that differ after the block. geth also counts values that were set and are as before, and
+//! deletions of values that were not there.
 
 use super::{Chain, candidate::BlockStats};
 use alloy_primitives::B256;
@@ -36,16 +39,16 @@ struct Block {
     tx_count: u64,
 }
 
-/// The four parts make up the total.
+/// Times of a block; the four parts add up to the total.
 #[derive(Debug, Serialize)]
 struct Timing {
-    /// The EVM, and the rules.
+    /// Time of the EVM, and of the rules.
     execution_ms: f64,
-    /// Waiting for accounts, slots and code, estimated from a sample.
+    /// Time of waiting for accounts, slots and code, estimated from a sample.
     state_read_ms: f64,
-    /// The commitment. A layer that computes it while later blocks run has the waiting in the line of the block that waited.
+    /// Time of the commitment. If a layer computes it while later blocks run, the block that waits for it has the time.
     state_hash_ms: f64,
-    /// Handing the block to the store.
+    /// Time of passing the block to the store.
     commit_ms: f64,
     total_ms: f64,
 }
@@ -65,10 +68,10 @@ struct Reads {
 
 #[derive(Debug, Serialize)]
 struct Writes {
-    /// Without those that are gone.
+    /// Number of written accounts, without the deleted ones.
     accounts: u64,
     accounts_deleted: u64,
-    /// Without those that were set to zero.
+    /// Number of written slots, without those that became zero.
     storage_slots: u64,
     storage_slots_deleted: u64,
     code: u64,
@@ -86,7 +89,7 @@ struct Caches {
 struct Cache {
     hits: u64,
     misses: u64,
-    /// Per cent.
+    /// Share of hits in per cent.
     hit_rate: f64,
 }
 
@@ -162,7 +165,7 @@ impl Caches {
 }
 
 impl Chain {
-    /// Tells the log of a block that took long, if it is to be told.
+    /// Logs the line of a block if it took at least the time in the options.
     pub(super) fn log_if_slow(&self, block: BlockRef, stats: &BlockStats) {
         if self.options.log_slow_blocks.is_none_or(|least| stats.total() < least) {
             return;
@@ -186,7 +189,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::sync::Arc;
 
-    /// An account with a code, and with these slots.
+    /// Returns the creation of an account with this code and these slots.
     fn contract(code: &Bytes, slots: Vec<(U256, U256)>) -> TxWrites {
         let account = Account { nonce: 1, code_hash: keccak256(code), ..Account::default() };
         let change = AccountChange {
@@ -224,7 +227,7 @@ mod tests {
             let sum: f64 = parts.iter().map(|part| found["timing"][part].as_f64().unwrap()).sum();
             let total = found["timing"]["total_ms"].as_f64().unwrap();
             assert!((sum - total).abs() <= 0.02 * total, "{}: {sum} of {total}", layer.name);
-            // Beside what the block's own system contracts write.
+            // The system contracts of the block write other slots.
             let deleted = &found["state_writes"]["storage_slots_deleted"];
             assert_eq!(*deleted, json!(1), "{}", layer.name);
             assert_eq!(found["state_writes"]["code"], json!(0));

@@ -1,4 +1,4 @@
-//! A chain that begins with the state at some block: blocks before it are not here.
+//! A chain that begins with the state at some block, without the blocks before it.
 //!
 //! ```text
 //! genesis            as in any chain
@@ -22,30 +22,31 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{Batch, Read};
 use std::collections::BTreeMap;
 
-/// Where a chain begins whose blocks before that are not here.
+/// The block that a chain begins with, and what is known of the blocks before it.
 #[derive(Debug)]
 pub struct Start {
-    /// The block that the state is of.
+    /// Block of the state.
     pub head: Head,
-    /// The RLP of that block, if all of it is known.
+    /// RLP of that block, if all of it is known.
     pub block: Option<Bytes>,
-    /// The blocks before it, as far as they are known.
+    /// Known blocks before it, by number.
     pub ancestors: BTreeMap<u64, StartAncestor>,
 }
 
-/// A block before the first one that is here. `BLOCKHASH` asks for hashes, and ommers for whole blocks.
+/// A block before the first one of the chain. `BLOCKHASH` needs its hash, and ommers need the whole block.
 #[derive(Debug)]
 pub struct StartAncestor {
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// Its header.
+    /// Header of the block, if it is known.
     pub header: Option<Sealed<Header>>,
-    /// Its RLP.
+    /// RLP of the block, if it is known.
     pub block: Option<Bytes>,
 }
 
 impl Start {
-    /// Of how many blocks before the head, without a gap, the hashes are known; and how many `BLOCKHASH` may ask for.
+    /// Returns the number of blocks before the head, without a gap, whose hashes are known, and the number of those
+    /// that `BLOCKHASH` may ask for.
     pub fn known_hashes(&self) -> (u64, u64) {
         let head = self.head.number();
         let wanted = head.min(BLOCK_HASHES as u64);
@@ -55,11 +56,11 @@ impl Start {
 }
 
 impl ChainDb {
-    /// Makes the store, whose state layer was filled with the state at `start`, hold a chain that begins there.
+    /// Writes the rows of a chain that begins at `start`; the state layer of the store already holds that state.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn begin_at(&self, spec: &ChainSpec, start: &Start) -> Result<(), ChainError> {
         genesis::clear(self)?;
         let mut batch = Batch::new();
@@ -90,11 +91,12 @@ impl ChainDb {
 }
 
 impl<R: Read> ChainDb<R> {
-    /// The block that the chain begins with, if that is not its genesis block: all blocks after it are here.
+    /// Returns the number of the block that the chain begins with, if that is not its genesis block. All later blocks
+    /// are here.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn start(&self) -> Result<Option<u64>, ChainError> {
         let Some(row) = self.store().get(META, START_KEY)? else { return Ok(None) };
         let number = row.try_into().map_err(|_| {
@@ -116,10 +118,11 @@ mod tests {
     use polytrie_state::{StateLayer, TxWrites};
     use std::sync::Arc;
 
-    /// The block that chains begin with, unless they begin with the genesis block.
+    /// Number of the block that the chains begin with, unless they begin with the genesis block.
     const START: u64 = 10;
 
-    /// Every block calls the contract of EIP-4788, which here asks for the hash of the fifth block before it.
+    /// Returns a chain whose every block calls the contract of EIP-4788, which here asks for the hash of the fifth
+    /// block before it.
     fn spec() -> Arc<ChainSpec> {
         let forks = [
             "homestead",
@@ -149,7 +152,7 @@ mod tests {
         (store, layer)
     }
 
-    /// The chain from its genesis block on: the first headers, and the blocks after the genesis block.
+    /// Builds the chain from its genesis block on. Returns the first headers, and the blocks after the genesis block.
     fn made(spec: &Arc<ChainSpec>) -> (Vec<Head>, Vec<Bytes>) {
         let (from, layer) = store("mpt");
         let mut chain =
@@ -168,7 +171,7 @@ mod tests {
         (headers, blocks)
     }
 
-    /// A chain that begins with block [`START`], of whose ancestors so many are known by their hashes alone.
+    /// Returns a chain that begins with block [`START`] and has the hashes of `known` blocks before it.
     fn begun(
         spec: &Arc<ChainSpec>,
         headers: &[Head],
@@ -203,7 +206,7 @@ mod tests {
             for rlp in &blocks[START as usize..] {
                 let candidate = Candidate::prepare(&spec, rlp.clone()).unwrap();
                 let (number, inserted) = (candidate.number(), chain.insert(candidate));
-                // Block 11 asks for that of block 6, which takes four of those before block 10.
+                // Block 11 asks for the hash of block 6, which needs four blocks before block 10.
                 match known {
                     5 => drop(inserted.unwrap()),
                     _ => {
@@ -220,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Else it would be there without its witness, and not be executed again.
+    /// Otherwise the block would be stored without its witness, and would not be executed again.
     #[test]
     fn a_block_whose_witness_lacks_a_header_is_not_written() {
         let spec = spec();

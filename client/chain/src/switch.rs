@@ -1,12 +1,12 @@
-//! A change of branch that is under way.
+//! A change of branch in progress.
 //!
-//! Going over to another branch, or back to a block of this one, takes many writes: blocks are taken back and executed one
-//! by one. So that a crash in between leaves the chain where it was, a row says what is under way. It is written before the
-//! first of them, together with the block that made the other branch the better one if there is one. It goes with the
-//! write of the block that is to be the head, or with that which takes the last block above it back, or with that block
-//! itself if the branch is invalid. Opening a chain with such a row goes back to the head there was and forgets
-//! the block that was to be the head, if it is on another branch, with what stands on it; that makes its branch the better
-//! one again when it comes again.
+//! A change to another branch, or back to a block of this one, takes many writes: blocks are taken back and executed
+//! one by one. A row records the change, so that a crash in between leaves the chain where it was. The row is written
+//! before the first of these writes, together with the block that made the other branch the better one if there is one.
+//! It is removed by the write of the new head; by the write that takes back the last block above the new head; or, if
+//! the branch is invalid, together with the invalid block. Opening a chain with such a row goes back to the former
+//! head. It also removes the block that was to be the head, if that is on another branch, and its descendants; if that
+//! block is inserted again, its branch becomes the better one again.
 
 use super::{
     Chain, ChainDb, Head,
@@ -17,14 +17,14 @@ use super::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Read};
 
-/// A change of branch, by the heads that it goes between.
+/// A change of branch, from one head to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch {
-    /// The head there was.
+    /// Hash of the former head.
     pub(super) from: B256,
-    /// Its number.
+    /// Number of the former head.
     pub(super) from_number: u64,
-    /// The head there is to be.
+    /// Hash of the new head.
     pub(super) to: B256,
 }
 
@@ -33,7 +33,7 @@ impl Switch {
         Self { from: from.hash(), from_number: from.number(), to }
     }
 
-    /// Adds the row that says so.
+    /// Adds the row of this change to a batch.
     pub(super) fn put(&self, batch: &mut Batch) {
         let number = self.from_number.to_be_bytes();
         let row = [self.from.as_slice(), &number, self.to.as_slice()].concat();
@@ -51,18 +51,18 @@ impl Switch {
     }
 }
 
-/// Removes the row: no change of branch is under way any more.
+/// Removes the row: no change of branch is in progress after this batch.
 pub(super) fn remove_switch(batch: &mut Batch) {
     batch.delete(META, SWITCH_KEY);
 }
 
 impl ChainDb {
     /// Refuses a chain in which a crash interrupted a change of branch, or taking back a block: only opening it as a
-    /// [`Chain`] leads to its head.
+    /// [`Chain`] completes or undoes that.
     ///
     /// # Errors
     ///
-    /// [`ChainError::Interrupted`] or [`ChainError::HalfBack`] if so, or if the store fails or is damaged.
+    /// Fails with [`ChainError::Interrupted`] or [`ChainError::HalfBack`] if so, or if the store fails or is damaged.
     pub fn check_settled(&self) -> Result<(), ChainError> {
         if let Some(switch) = self.switch()? {
             return Err(ChainError::Interrupted { head: switch.from_number });
@@ -75,7 +75,7 @@ impl ChainDb {
         }
     }
 
-    /// The change of branch that a crash interrupted, if one did.
+    /// Returns the change of branch that a crash interrupted, if there is one.
     pub(super) fn switch(&self) -> Result<Option<Switch>, ChainError> {
         let Some(row) = self.store().get(META, SWITCH_KEY)? else { return Ok(None) };
         let damaged = || ChainError::Corrupt("the row of a change of branch is damaged".into());
@@ -84,7 +84,7 @@ impl ChainDb {
 }
 
 impl Chain {
-    /// Goes back to the head there was before a change of branch that a crash interrupted.
+    /// Goes back to the head before a change of branch that a crash interrupted.
     pub(super) fn undo_switch(&mut self) -> Result<(), ChainError> {
         let Some(switch) = self.db.switch()? else { return Ok(()) };
         tracing::warn!(
@@ -96,9 +96,9 @@ impl Chain {
         let restored = self.restore(switch.from);
         self.switch = None;
         restored?;
-        // Blocks may stand on it: it need not have been the end of its branch.
+        // The block may have descendants, because it need not be the end of its branch.
         self.forget_branch(std::iter::once(switch.to))?;
-        // These blocks were not asked for.
+        // The caller did not insert these blocks.
         self.written.clear();
         self.witnesses.clear();
         self.access_lists.clear();

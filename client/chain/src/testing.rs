@@ -1,4 +1,4 @@
-//! Chains for tests of this crate, on every layer.
+//! Chains on every layer, for the tests of this crate.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -9,12 +9,13 @@ use polytrie_layers::{LayerKind, LayerOptions};
 use polytrie_state::StateLayer;
 use std::sync::Arc;
 
-/// The chain of development in what the engine holds. What a chain before it has not flushed is lost, as in a crash.
+/// Opens the chain of development on an engine. Blocks that an earlier chain has not flushed are lost, as in a
+/// crash.
 pub(crate) fn open(kind: &LayerKind, engine: &Arc<MemoryEngine>, options: ChainOptions) -> Chain {
     open_spec(kind, engine, options, ChainSpec::load("dev").unwrap())
 }
 
-/// As [`open`], another chain.
+/// Opens another chain as [`open`] does.
 pub(crate) fn open_spec(
     kind: &LayerKind,
     engine: &Arc<MemoryEngine>,
@@ -27,7 +28,7 @@ pub(crate) fn open_spec(
     Chain::open(spec, store, layer, options).unwrap()
 }
 
-/// A layer in a store that has its tables.
+/// Opens a layer in a store that has its tables.
 pub(crate) fn open_layer(kind: &LayerKind, store: &Store) -> Arc<dyn StateLayer> {
     let mut settings = LayerOptions::for_tests();
     kind.settle_parameters(&mut settings, None).unwrap();

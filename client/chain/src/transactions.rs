@@ -1,4 +1,4 @@
-//! Where a transaction is, by its hash. Only kept when asked for: an import can do without.
+//! The index of transactions by hash. It is kept only on request, because an import does not need it.
 
 use super::{
     Chain, ChainDb,
@@ -10,19 +10,19 @@ use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, Read};
 
-/// Blocks indexed in one write.
+/// Number of blocks that are indexed in one write.
 const STEP: u64 = 256;
 
-/// The place of a transaction: number of the block, and index in it.
+/// Place of a transaction: number of the block, and index in it.
 pub type TransactionPlace = (u64, u32);
 
 impl<R: Read> ChainDb<R> {
-    /// Where the index says that a transaction is. It may be out of date: the caller must look
-    /// whether the transaction is there.
+    /// Returns the place of a transaction in the index. It may be out of date, so the caller must check that the
+    /// transaction is there.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>, ChainError> {
         let Some(row) = self.store().get(TRANSACTIONS, hash.as_slice())? else { return Ok(None) };
         let damaged = || ChainError::Corrupt(format!("the place of transaction {hash} is damaged"));
@@ -31,7 +31,7 @@ impl<R: Read> ChainDb<R> {
         Ok(Some((u64::from_be_bytes(*number), u32::from_be_bytes(index))))
     }
 
-    /// The first block that the index does not have.
+    /// Returns the number of the first block that is not indexed.
     fn first_unindexed(&self) -> Result<u64, ChainError> {
         let row = self.store().get(META, INDEXED_KEY)?;
         let hash = row.and_then(|row| B256::try_from(row.as_slice()).ok());
@@ -39,17 +39,17 @@ impl<R: Read> ChainDb<R> {
         if let Some(indexed) = indexed {
             return Ok(indexed + 1);
         }
-        // Where the chain begins in the middle there are millions of numbers without a block before that.
+        // A chain that begins in the middle has millions of numbers without a block before its start.
         Ok(self.start()?.map_or(0, |start| start.saturating_sub(BLOCK_HASHES as u64)))
     }
 }
 
 impl Chain {
-    /// Brings the index up to the head, writing what is missing.
+    /// Indexes all blocks up to the head that are not indexed yet.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn index_transactions(&mut self) -> Result<(), ChainError> {
         self.options.index_transactions = true;
         let head = self.head.number();
@@ -71,12 +71,12 @@ impl Chain {
         Ok(())
     }
 
-    /// What the index misses, in memory: for a directory that must not be written to. At most `limit` transactions,
-    /// the latest.
+    /// Returns the missing entries of the index, for a directory that must not be written to: the latest
+    /// transactions, at most `limit`.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged.
+    /// Fails if the store fails or is damaged.
     pub fn unindexed_transactions(
         &self,
         limit: usize,
@@ -99,7 +99,7 @@ impl Chain {
     }
 }
 
-/// Adds the transactions of a block to the index, which reaches up to it then.
+/// Adds the transactions of a block to the index, which then reaches up to that block.
 pub(super) fn put_transactions(batch: &mut Batch, block: &Block<TxEnvelope>, hash: &B256) {
     for (tx, index) in block.body.transactions.iter().zip(0u32..) {
         let mut place = [0; 12];

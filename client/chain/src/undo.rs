@@ -1,4 +1,4 @@
-//! How long undo records are kept.
+//! The undo records that are kept, and the blocks that are durable.
 
 use super::{Chain, ChainDb, ChainError, db::remove_undo, tables::UNDO};
 use alloy_primitives::B256;
@@ -6,17 +6,17 @@ use polytrie_kv::{Batch, KeyRange, Progress, Read};
 use polytrie_state::{Horizon, remove_wiped};
 use std::{collections::VecDeque, ops::ControlFlow};
 
-/// The undo records there are, and those that there have to be.
+/// The range of the undo records in the store, and of those that must be kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UndoReach {
-    /// The first block that has one; all after it do.
+    /// Number of the first block with a record; all later blocks have one.
     first: u64,
-    /// A block that a caller may go back to, however far that is.
+    /// Number of a block to which a caller may go back at any time.
     floor: Option<u64>,
 }
 
 impl UndoReach {
-    /// What the store has, if `head` is the number of the head.
+    /// Reads the range from the store; `head` is the number of the head.
     pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self, ChainError> {
         let mut first = head.saturating_add(1);
         db.store().scan(UNDO, KeyRange::ALL, &mut |key, _| {
@@ -29,24 +29,25 @@ impl UndoReach {
         Ok(Self { first, floor: None })
     }
 
-    /// The first block whose record is needed once `number` is the head.
+    /// Returns the first block whose record is needed once `number` is the head.
     fn needed(&self, number: u64, undo_blocks: u64) -> u64 {
         let first = number.saturating_add(1).saturating_sub(undo_blocks);
         self.floor.map_or(first, |floor| first.min(floor.saturating_add(1)))
     }
 }
 
-/// Which block is durable, from what the store says of the batches that made blocks the head.
+/// The durable block, computed from the store's numbers of the batches that made blocks the head.
 #[derive(Debug)]
 pub(super) struct DurableHead {
-    /// The last head that is durable.
+    /// Number of the last durable head.
     number: u64,
-    /// Later ones: the number of the batch, and that of the block.
+    /// Later heads: number of the batch, and number of the block.
     later: VecDeque<(u64, u64)>,
 }
 
 impl DurableHead {
-    /// When a chain is opened; what it found is durable but for batches that were written since the store was opened.
+    /// Returns the state for a chain that is opened: its head is durable unless batches were written since the store
+    /// was opened.
     pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self, ChainError> {
         let Progress { written, durable } = db.store().progress();
         if written == durable {
@@ -57,8 +58,8 @@ impl DurableHead {
         Ok(Self { number, later: VecDeque::from([(written, head)]) })
     }
 
-    /// `head` is the number of the head after what is written so far. A block that was taken back is not durable, whatever a
-    /// crash would lead to.
+    /// Updates the state after a write whose head has the number `head`. Returns the number of the durable block. A
+    /// block that was taken back does not count as durable, even if a crash would bring it back.
     fn after(&mut self, Progress { written, durable }: Progress, head: u64) -> u64 {
         if self.later.back().map_or(self.number, |(_, number)| *number) > head {
             self.number = self.number.min(head);
@@ -75,15 +76,16 @@ impl DurableHead {
 }
 
 impl Chain {
-    /// Keeps the way back to a block, even if that is further than [`ChainOptions::undo_blocks`], until this is called
-    /// again; `None` for none. What is gone already does not come back.
+    /// Keeps the undo records down to a block, even beyond [`ChainOptions::undo_blocks`], until the next call; `None`
+    /// for no such block. Records that are dropped already stay dropped.
     ///
     /// [`ChainOptions::undo_blocks`]: super::ChainOptions::undo_blocks
     pub const fn keep_way_back_to(&mut self, number: Option<u64>) {
         self.undo_reach.floor = number;
     }
 
-    /// Reports to the layer, after a write that made `head` the head, what is durable, and which of its own data for undoing are needed.
+    /// Tells the layer, after a write that made `head` the head, which block is durable, and from which block on its
+    /// undo data are needed.
     pub(super) fn report_horizon(&self, head: u64) {
         let progress = self.db.store().progress();
         let durable = self.durable.lock().after(progress, head);
@@ -97,7 +99,7 @@ impl Chain {
         number: u64,
         hash: &B256,
     ) -> Result<(), ChainError> {
-        // Until a new branch stands, every record may be needed on the way back.
+        // Until the change to a new branch is complete, every record may be needed to go back.
         if self.switch.is_some_and(|switch| switch.to != *hash) {
             return Ok(());
         }
@@ -130,7 +132,7 @@ mod tests {
     use polytrie_testing::{AlterLayer, AlteredLayer};
     use std::sync::Arc;
 
-    /// Remembers what it hears of the chain.
+    /// A layer that records what the chain reports to it.
     #[derive(Debug, Default, Clone)]
     struct Listener(Arc<Mutex<Option<Horizon>>>);
 
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(after(12, 10, 6), 4);
         assert_eq!(after(13, 12, 7), 6);
         assert_eq!(after(13, 13, 7), 7);
-        // Back by two blocks: the store still begins with the first of them after a crash.
+        // Two blocks are taken back. After a crash the store still has the first of them.
         assert_eq!(after(14, 13, 6), 6);
         assert_eq!(after(15, 13, 5), 5);
         assert_eq!(after(16, 14, 6), 5);

@@ -1,8 +1,8 @@
 //! Blocks that were executed and wait for their state root.
 //!
-//! A layer may compute the commitment of a block while the next ones are executed. Such a block is the parent of
-//! what follows, but nothing of it is in the store before its root has been compared with the header. If the two
-//! differ, it and everything on top of it never happened.
+//! A layer may compute the commitment of a block while the next ones are executed. Such a block is the parent of the
+//! next one, but none of its rows is in the store before its root was compared with the header. If the two differ,
+//! the block and all blocks on top of it are dropped.
 
 use super::{
     Chain,
@@ -24,18 +24,18 @@ use std::{sync::Arc, time::Instant};
 /// A block that was executed and is valid but for its root, which is not known yet.
 #[derive(Debug)]
 pub(super) struct WaitingBlock {
-    /// Its parent: the head if it turns out to be wrong.
+    /// Parent of the block: the head if the block is invalid.
     pub(super) parent: Head,
     candidate: Candidate,
     total_difficulty: U256,
     receipts: Vec<ReceiptEnvelope>,
     outcome: Box<dyn PendingOutcome>,
     writes: Arc<WriteSet>,
-    /// The oldest block whose hash it asked for.
+    /// Number of the oldest block whose hash the block asked for.
     oldest_hash: Option<u64>,
 }
 
-/// A block that has been found valid, and is not written yet. Dropped it never happened.
+/// A valid block that is not written yet. If it is dropped, the chain stays as it is.
 #[derive(Debug)]
 pub(super) struct VerifiedBlock {
     pub(super) candidate: Candidate,
@@ -46,14 +46,14 @@ pub(super) struct VerifiedBlock {
     oldest_hash: Option<u64>,
 }
 
-/// What a block left in the state.
+/// Changes of a block.
 #[derive(Debug, Clone)]
 pub struct BlockWrites {
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// Each value that differs from before the block, with what it was then.
+    /// Each value that differs from before the block, with its former value.
     pub writes: Arc<WriteSet>,
 }
 
@@ -72,18 +72,18 @@ impl WaitingBlock {
 }
 
 impl Chain {
-    /// Waits until every block inserted so far is verified and written.
+    /// Waits until every inserted block is verified and written.
     ///
     /// # Errors
     ///
-    /// [`InsertError::Invalid`] names the first block whose state root is not that of its header. It and what
-    /// followed it are forgotten; the head is the block before it. [`InsertError::Broken`] if the layer or the store
+    /// [`InsertError::Invalid`] names the first block whose state root is not that of its header. It and its
+    /// descendants are dropped; the head is the block before it. [`InsertError::Broken`] if the layer or the store
     /// failed.
     pub fn settle(&mut self) -> Result<(), InsertError> {
         self.settle_all(&mut BlockStats::default())
     }
 
-    /// As [`Self::settle`]; adds the time that it took to `stats`.
+    /// Does as [`Self::settle`], and adds the time that it took to `stats`.
     pub(super) fn settle_all(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
         self.close_group(stats)?;
         while !self.waiting.is_empty() {
@@ -92,7 +92,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes blocks whose root is known, and waits for those that are too many to wait on top of.
+    /// Writes blocks whose root is known. Waits for the oldest ones while more blocks wait than the layer's depth.
     pub(super) fn settle_some(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
         let depth = self.layer.depth();
         while self.waiting.len() > depth
@@ -122,7 +122,7 @@ impl Chain {
         Err(error)
     }
 
-    /// Compares the root of a block and writes all of it.
+    /// Compares the root of a block and writes the block.
     fn write(&mut self, block: WaitingBlock, stats: &mut BlockStats) -> Result<(), InsertError> {
         let verified = self.check_root(block, stats)?;
         Ok(self.write_verified(verified, stats)?)
@@ -151,14 +151,14 @@ impl Chain {
             && let Some(root) = outcome.commitment.as_state_root()
             && let Err(wrong) = check_state_root(&candidate.header, root)
         {
-            // If the layer cannot go back, that is what counts.
+            // If the layer cannot discard the block, its error comes first.
             outcome.discard()?;
             return Err(candidate.invalid(wrong));
         }
         Ok(VerifiedBlock { candidate, total_difficulty, receipts, outcome, writes, oldest_hash })
     }
 
-    /// Writes all of a block that has been found valid.
+    /// Writes a valid block.
     pub(super) fn write_verified(
         &mut self,
         block: VerifiedBlock,
@@ -174,7 +174,8 @@ impl Chain {
             oldest_hash,
         } = block;
         let number = candidate.header.number;
-        // Before the block is written: one that is there is not executed again, so it would never get its witness.
+        // The witness is made before the block is written, because a stored block is not executed again and would
+        // never get its witness.
         let witness = outcome.witness.take();
         let witness =
             witness.map(|witness| self.witness_of(&candidate, oldest_hash, witness)).transpose()?;
@@ -190,7 +191,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes a block that has been found valid, with everything that belongs to it, in one batch.
+    /// Writes a valid block with all of its rows in one batch.
     pub(super) fn write_valid(
         &mut self,
         candidate: &Candidate,
@@ -207,7 +208,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Adds what the chain keeps of a block to a batch.
+    /// Adds the rows of a block to a batch.
     pub(super) fn put_valid(
         &self,
         batch: &mut Batch,

@@ -1,25 +1,25 @@
-//! Blocks with what it takes to execute them again without any state.
+//! Witnesses: blocks with everything that their execution needs, so that no state is required.
 
 use super::{Chain, candidate::Candidate, error::ChainError, recent::BLOCK_HASHES};
 use alloy_primitives::{B256, Bytes};
 use polytrie_state::{StateError, StateLayer, Stateless, Witness};
 
-/// A block of the chain with everything that it takes to execute and verify it without state.
+/// A block of the chain with everything that is needed to execute and verify it without state.
 #[derive(Debug, Clone)]
 pub struct BlockWitness {
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// The block's RLP.
+    /// RLP of the block.
     pub rlp: Bytes,
     /// RLP of the headers before it, from the parent back to the oldest one whose hash the block asked for.
     pub ancestors: Vec<Bytes>,
-    /// The part of the state that the block needs.
+    /// Part of the state that the block needs.
     pub witness: Witness,
 }
 
-/// What a layer must be able to do where blocks are to leave witnesses.
+/// Returns the layer's interface for witnesses, or an error if it makes none while blocks run.
 pub(super) fn witness_maker(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError> {
     layer.stateless().ok_or_else(|| StateError::Unsupported {
         layer: layer.name(),
@@ -28,13 +28,14 @@ pub(super) fn witness_maker(layer: &dyn StateLayer) -> Result<&dyn Stateless, St
 }
 
 impl Chain {
-    /// Witnesses of the blocks that were executed since the last call, oldest first; nothing unless
-    /// [`ChainOptions::witness_levels`](super::ChainOptions::witness_levels) says so.
+    /// Returns the witnesses of the blocks that were executed since the last call, oldest first. It is empty without
+    /// [`ChainOptions::witness_levels`](super::ChainOptions::witness_levels).
     pub fn take_witnesses(&mut self) -> Vec<BlockWitness> {
         std::mem::take(&mut self.witnesses)
     }
 
-    /// What the layer made of a block, with what else its witness has. `oldest` is the oldest block whose hash it asked for.
+    /// Returns a block's witness, made from the layer's part and the headers. `oldest` is the oldest block whose hash
+    /// the block asked for.
     pub(super) fn witness_of(
         &self,
         candidate: &Candidate,

@@ -1,34 +1,34 @@
-//! A body against its header.
+//! Checks of a body against its header.
 
 use super::{error::ConsensusError, transactions::check_transaction};
 use alloy_consensus::{Block, Transaction, TxEnvelope, proofs};
 use alloy_hardforks::EthereumHardfork;
 use polytrie_chainspec::Rules;
 
-/// The longest encoding of a block from Osaka on, in bytes: 10 MiB less a margin of 2 MiB for the
-/// beacon block around it (EIP-7934).
+/// Greatest length of a block's encoding from Osaka on, in bytes: 10 MiB less a margin of 2 MiB for the beacon block
+/// around it (EIP-7934).
 pub const MAX_RLP_BLOCK_SIZE: usize = 8 * 1024 * 1024;
 
-/// Checks that the body is the one the header names, and every rule about it that needs no other block:
-/// the roots, the size of the block, each transaction, the blob gas.
+/// Checks that the body is the one that the header names, and every rule about it that needs no other block: the roots,
+/// the size of the block, each transaction, the blob gas.
 ///
 /// `rules` are those of the block. The header must have passed [`check_header`](super::check_header),
 /// and [`check_ommers`](super::check_ommers) does the rest for a body with ommers.
 ///
 /// # Errors
 ///
-/// The first rule that the body breaks.
+/// Fails with the first rule that the body breaks.
 pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     check_form(rules, block)?;
     check_body_roots(block)?;
     check_transactions(rules, block)
 }
 
-/// As [`check_body`], of a block whose header was made of the body: its roots are not computed again.
+/// Checks what [`check_body`] checks but for the roots: for a block whose header was made from the body.
 ///
 /// # Errors
 ///
-/// The first rule that the body breaks.
+/// Fails with the first rule that the body breaks.
 pub fn check_body_rules(
     rules: &Rules<'_>,
     block: &Block<TxEnvelope>,
@@ -37,7 +37,7 @@ pub fn check_body_rules(
     check_transactions(rules, block)
 }
 
-/// The size of the block, and whether it has withdrawals.
+/// Checks the size of the block, and that it has withdrawals exactly if the fork has them.
 fn check_form(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     if rules.is(EthereumHardfork::Osaka) {
         let found = Block::rlp_length_for(&block.header, &block.body);
@@ -48,7 +48,7 @@ fn check_form(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), Consen
     check_withdrawals(rules, block)
 }
 
-/// Each transaction, and the blob gas of all of them.
+/// Checks each transaction, and the blob gas of all transactions together.
 fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let Block { header, body } = block;
     let mut blob_gas = 0u64;
@@ -57,7 +57,7 @@ fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<()
             .map_err(|source| ConsensusError::Transaction { index, source })?;
         blob_gas = blob_gas.saturating_add(tx.blob_gas_used().unwrap_or(0));
     }
-    // The most a block may have was checked against the header's field.
+    // The header's field was compared with the limit of a block already.
     match header.blob_gas_used {
         Some(found) if found != blob_gas => {
             Err(ConsensusError::BlobGasUsed { found, expected: blob_gas })
@@ -66,12 +66,12 @@ fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<()
     }
 }
 
-/// Checks that the body is the one the header names, whether or not it follows the rules: a stored block that is whole is
-/// not damaged.
+/// Checks that the body is the one that the header names, without the other rules: enough to show that a stored block
+/// is not damaged.
 ///
 /// # Errors
 ///
-/// The first part of the body that is another one.
+/// Fails with the first part of the body whose root or hash is not the header's.
 pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let Block { header, body } = block;
     let expected = proofs::calculate_ommers_root(&body.ommers);
@@ -98,7 +98,7 @@ pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError>
     Err(ConsensusError::TransactionsRoot { found: header.transactions_root, expected })
 }
 
-/// Whether the fork has withdrawals.
+/// Checks that a list of withdrawals is there exactly if the fork has withdrawals.
 fn check_withdrawals(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let fork = EthereumHardfork::Shanghai;
     match (&block.body.withdrawals, rules.is(fork)) {

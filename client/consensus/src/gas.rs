@@ -1,4 +1,4 @@
-//! What a block may spend and what it costs: gas limit, base fee, blob gas.
+//! The gas limit, the base fee and the blob gas of a block.
 
 use super::error::ConsensusError;
 use alloy_consensus::Header;
@@ -13,13 +13,13 @@ use alloy_hardforks::{EthereumHardfork, EthereumHardforks};
 use alloy_primitives::U256;
 use polytrie_chainspec::Rules;
 
-/// The least gas limit of a block.
+/// Least gas limit of a block.
 pub const MIN_GAS_LIMIT: u64 = 5000;
 
-/// The highest gas limit of a block (EIP-1985, applied to all of the chain's past).
+/// Highest gas limit of a block (EIP-1985, applied to all of the chain's past).
 pub const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 
-/// The gas limit must differ from the parent's by less than this part of it.
+/// Divisor of the parent's gas limit; the limit must differ from it by less than the quotient.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
 
 /// Whether London is active for this block but was not for its parent.
@@ -28,8 +28,8 @@ fn is_london_transition(rules: &Rules<'_>, parent: &Header) -> bool {
     rules.is(EthereumHardfork::London) && !london.active_at_block(parent.number)
 }
 
-/// Checks the bounds of the gas limit, how far it moved from the parent's, and that the gas used is
-/// not above it.
+/// Checks the bounds of the gas limit, its distance from the parent's, and that the gas used is not
+/// above it.
 pub(super) fn check_gas_limit(
     rules: &Rules<'_>,
     parent: &Header,
@@ -58,10 +58,10 @@ pub(super) fn check_gas_limit(
     Ok(())
 }
 
-/// The base fee of a block on top of `parent`, in wei (EIP-1559); `None` before London.
+/// Returns the base fee of a block on top of `parent`, in wei (EIP-1559); `None` before London.
 ///
-/// `rules` are those of the block, not of its parent. The result is wider than a header's field, which
-/// a chain that starts near 2^64 would overflow.
+/// `rules` are those of the block, not of its parent. The result is wider than a header's field,
+/// because it can overflow the field on a chain that starts near 2^64.
 #[must_use]
 pub fn next_base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
     if !rules.is(EthereumHardfork::London) {
@@ -84,12 +84,12 @@ pub fn next_base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
     Some(if used > target { base_fee + change.max(1) } else { base_fee - change })
 }
 
-/// The excess blob gas of a block on top of `parent` (EIP-4844, with the reserve price of EIP-7918 from
-/// Osaka on); `None` before Cancun.
+/// Returns the excess blob gas of a block on top of `parent` (EIP-4844, with the reserve price of
+/// EIP-7918 from Osaka on); `None` before Cancun.
 ///
-/// `rules` are those of the block: its blob schedule counts, not the one of its parent. A parent from
-/// before Cancun counts as having neither used nor left over blob gas. The result is wider than a
-/// header's field, which a chain that starts near 2^64 would overflow.
+/// `rules` are those of the block: its blob schedule counts, not that of its parent. A parent from
+/// before Cancun counts as one that used no blob gas and left no excess. The result is wider than a
+/// header's field, because it can overflow the field on a chain that starts near 2^64.
 #[must_use]
 pub fn next_excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
     let params = rules.blob_params()?;
@@ -102,13 +102,13 @@ pub fn next_excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u128> 
     if rules.is(EthereumHardfork::Osaka) && is_below_reserve_price(&params, parent) {
         let max = u128::from(params.max_blob_count);
         let room = max.saturating_sub(params.target_blob_count.into());
-        // Both factors are below 2^64. A schedule without blobs leaves nothing to scale.
+        // Both factors are below 2^64. If the schedule has no blobs the quotient is zero.
         return Some(excess + (used * room).checked_div(max).unwrap_or(0));
     }
     Some(excess + used - target)
 }
 
-/// What a unit of blob gas costs in a block on top of `parent`, in wei; `None` before Cancun.
+/// Returns the price of a unit of blob gas in a block on top of `parent`, in wei; `None` before Cancun.
 ///
 /// `rules` are those of the block, as for [`next_excess_blob_gas`].
 #[must_use]
@@ -117,7 +117,7 @@ pub fn next_blob_fee(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
     Some(rules.blob_params()?.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX)))
 }
 
-/// Whether a blob costs less than the execution gas that EIP-7918 sets against it, at the parent's
+/// Whether a blob costs less than the execution gas that EIP-7918 compares it with, at the parent's
 /// prices.
 fn is_below_reserve_price(params: &BlobParams, parent: &Header) -> bool {
     let base_fee = parent.base_fee_per_gas.unwrap_or(0);
@@ -129,9 +129,10 @@ fn is_below_reserve_price(params: &BlobParams, parent: &Header) -> bool {
     blob_price.is_some_and(|price| reserve > price)
 }
 
-/// `factor * e^(numerator / denominator)` as EIP-4844 approximates it; `None` beyond 256 bits.
+/// Returns `factor * e^(numerator / denominator)` as EIP-4844 approximates it; `None` beyond 256 bits.
 ///
-/// The function of this name in `alloy-eips` gives the largest number instead, and does not say so.
+/// The function of this name in `alloy-eips` returns the largest number instead, and the caller cannot
+/// notice.
 fn fake_exponential(factor: u128, numerator: u64, denominator: u128) -> Option<U256> {
     let numerator = U256::from(numerator);
     let denominator = U256::from(denominator);
@@ -146,8 +147,8 @@ fn fake_exponential(factor: u128, numerator: u64, denominator: u128) -> Option<U
     sum.checked_div(denominator)
 }
 
-/// Checks the blob fields of a header: absent before Cancun, from then on both present, the gas used a
-/// multiple of one blob's and within the schedule, the excess as the parent gives it.
+/// Checks the blob fields of a header: absent before Cancun; from Cancun on both present, the gas used
+/// a multiple of one blob's and within the schedule, the excess as it follows from the parent.
 pub(super) fn check_blob_gas(
     rules: &Rules<'_>,
     parent: &Header,

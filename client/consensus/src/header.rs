@@ -1,4 +1,4 @@
-//! A header against its parent.
+//! Checks of a header against its parent.
 
 use super::{
     clique,
@@ -10,25 +10,24 @@ use alloy_consensus::{Header, Sealed, constants::MAXIMUM_EXTRA_DATA_SIZE};
 use alloy_hardforks::EthereumHardfork;
 use polytrie_chainspec::Rules;
 
-/// What the extra data of the first blocks of the DAO fork must be.
+/// Extra data of the first blocks of the DAO fork.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 
-/// For so many blocks from the DAO fork on the extra data is prescribed.
+/// Number of blocks from the DAO fork on whose extra data is prescribed.
 const DAO_EXTRA_DATA_RANGE: u64 = 10;
 
-/// Checks a header against its parent, by every rule that needs nothing but these two.
+/// Checks a header against its parent, by every rule that needs only these two.
 ///
-/// `rules` are those of `header`: its number, its timestamp, and whether its parent's total difficulty
-/// reached the terminal one. So a header with proof of work after the merge and one without before it
-/// are both found here. The parent must itself be valid (or the genesis block, of which nothing is
-/// assumed).
+/// `rules` are those of `header`: its number, its timestamp, and whether its parent's total difficulty reached the
+/// terminal one. So the function finds both a header with proof of work after the merge and one without before it. The
+/// parent must be valid, or the genesis block, which is not checked.
 ///
-/// Not checked: the proof-of-work seal (nonce and mix hash), who sealed a block of Clique, and whether the timestamp lies in the
-/// future.
+/// Not checked: the proof-of-work seal (nonce and mix hash), the signer of a block of Clique, and whether the timestamp
+/// lies in the future.
 ///
 /// # Errors
 ///
-/// The first rule that the header breaks.
+/// Fails with the first rule that the header breaks.
 pub fn check_header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
@@ -40,7 +39,7 @@ pub fn check_header(
             expected: parent.hash(),
         });
     }
-    // A parent at 2^64 - 1 has no child; `expected` then shows the number it cannot have.
+    // A parent at 2^64 - 1 has no child; `expected` in the error is then 0, the wrapped number.
     let expected = parent.number.wrapping_add(1);
     if header.number != expected || expected == 0 {
         return Err(ConsensusError::Number { found: header.number, expected });
@@ -50,7 +49,8 @@ pub fn check_header(
         check_gas_limit(rules, parent, header)?;
     } else {
         check_timestamp(parent, header)?;
-        // A block of before the merge has longer extra data under Clique: what is wrong with it is that it is one.
+        // A block from before the merge has longer extra data under Clique. The error about it should be that it comes
+        // after the merge, so the seal fields are checked first.
         check_seal_fields(rules, parent, header)?;
         check_extra_data(rules, header)?;
         check_gas_limit(rules, parent, header)?;
@@ -73,8 +73,8 @@ fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusE
             max: MAXIMUM_EXTRA_DATA_SIZE,
         });
     }
-    // The mark parts two chains of proof of work. A chain that starts merged may have the fork at block 0, as the genesis files
-    // of test tools do, and no client asks for the mark.
+    // The mark separates two chains of proof of work. A chain that starts merged may have the fork at block 0, as the
+    // genesis files of test tools do, and no client asks for the mark there.
     let Some(dao) = rules.spec.dao_fork().filter(|_| !rules.merged) else {
         return Ok(());
     };
@@ -88,7 +88,7 @@ fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusE
     }
 }
 
-/// The difficulty, and the fields that the merge fixed (EIP-3675).
+/// Checks the difficulty, and the fields that the merge fixed (EIP-3675).
 fn check_seal_fields(
     rules: &Rules<'_>,
     parent: &Header,
@@ -135,7 +135,7 @@ fn check_base_fee(
     }
 }
 
-/// The fields that a fork brings and whose value only the body or the execution can tell.
+/// Checks that the fields are there that the fork brings and whose value depends on the body or the execution.
 fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusError> {
     let fields = [
         ("withdrawals root", EthereumHardfork::Shanghai, header.withdrawals_root.is_some()),

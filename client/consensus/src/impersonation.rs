@@ -1,32 +1,32 @@
-//! Transactions of impersonated accounts, the keys of which are not known.
+//! Transactions of impersonated accounts, whose keys are not known.
 //!
 //! A user of a development node may act as any account. Such a transaction has a signature that no key makes: `r` is
-//! the sender, `s` zero. So the sender can be told from the block alone, also after a restart, and any client that is
-//! given the block refuses it, while libraries that only want a low `s` show it.
+//! the sender, `s` is zero. So the sender follows from the block alone, also after a restart. Any other client
+//! refuses the block, while libraries that only want a low `s` show the transaction.
 
 use super::{TransactionError, recover_sender};
 use alloy_consensus::{TxEnvelope, TypedTransaction};
 use alloy_primitives::{Address, Signature, U256};
 
-/// No signature has this `s`.
+/// The `s` of an impersonated transaction. No valid signature has it.
 const MARK: U256 = U256::ZERO;
 
-/// The transaction as if `sender` had signed it.
+/// Returns the transaction with the mark of impersonation and `sender` in place of a signature.
 pub fn impersonate(tx: TypedTransaction, sender: Address) -> TxEnvelope {
     tx.into_envelope(Signature::new(U256::from_be_bytes(sender.into_word().0), MARK, false))
 }
 
-/// The sender that an unsigned transaction pretends to have; `None` for a signed one.
+/// Returns the sender of an impersonated transaction; `None` for a signed one.
 pub fn impersonated(tx: &TxEnvelope) -> Option<Address> {
     let signature = tx.signature();
     (signature.s() == MARK).then(|| Address::from_word(signature.r().into()))
 }
 
-/// The sender of a transaction of this chain, signed or not.
+/// Returns the sender of a transaction of this chain, impersonated or signed.
 ///
 /// # Errors
 ///
-/// If the signature belongs to no public key.
+/// Fails if the signature belongs to no public key.
 pub fn sender_of(tx: &TxEnvelope) -> Result<Address, TransactionError> {
     impersonated(tx).map_or_else(|| recover_sender(tx), Ok)
 }

@@ -1,5 +1,5 @@
-//! What an Ethereum full node checks of a block besides running it, for every fork from Frontier on; and blocks out of
-//! their bytes, in [`decode`].
+//! The checks of a block that a full node does besides the execution, for every fork from Frontier on; and the decoding
+//! of blocks, in [`decode`].
 //!
 //! The checks come in three groups, in the order an importer needs them:
 //!
@@ -10,8 +10,8 @@
 //! 3. [`check_result`] and [`check_state_root`]: what running the block gave against its header; from Amsterdam on also
 //!    [`access_list`], for the list that comes beside a block.
 //!
-//! Every function here is pure: it reads neither the clock nor a store, so any thread may call it.
-//! Every error means "this block is invalid"; none of them can mean "this program is broken".
+//! Every function here is pure: it reads neither the clock nor a store, so any thread may call it. Every error means
+//! "this block is invalid"; no error means "this program failed".
 //!
 //! # What is not checked
 //!

@@ -1,4 +1,4 @@
-//! Ommers: headers of blocks that lost, which a block may still reward.
+//! Ommers: headers of blocks off the chain that a later block of the chain may reward.
 
 use super::{
     error::{ConsensusError, OmmerError},
@@ -9,24 +9,24 @@ use alloy_primitives::B256;
 use polytrie_chainspec::Rules;
 use std::collections::VecDeque;
 
-/// The most ommers a block may have.
+/// Greatest number of ommers of a block.
 pub const MAX_OMMERS: usize = 2;
 
-/// How many blocks before a block matter for its ommers: the parent of an ommer must be among them,
-/// and the ommer must be neither one of them nor an ommer of one of them.
+/// Number of earlier blocks that matter for a block's ommers: the parent of an ommer must be among them, and the
+/// ommer must be neither one of them nor an ommer of one of them.
 pub const OMMER_GENERATIONS: usize = 7;
 
-/// What a block must leave behind so that the ommers of later blocks can be checked.
+/// The parts of a block that are needed to check the ommers of later blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
-    /// The block's header.
+    /// Header of the block.
     pub header: Sealed<Header>,
-    /// The hashes of the block's ommers.
+    /// Hashes of the block's ommers.
     pub ommers: Vec<B256>,
 }
 
 impl Ancestor {
-    /// The ancestor that a block becomes once it is part of the chain.
+    /// Returns the ancestor for a block that is part of the chain.
     #[must_use]
     pub fn new(header: Sealed<Header>, ommers: &[Header]) -> Self {
         Self { header, ommers: ommers.iter().map(Header::hash_slow).collect() }
@@ -35,23 +35,23 @@ impl Ancestor {
 
 /// The last [`OMMER_GENERATIONS`] blocks of a chain, up to its head.
 ///
-/// An importer pushes each block it accepts. After a reorganisation it collects the blocks of the new
-/// branch from its store instead, oldest first.
+/// An importer pushes each block that it accepts. After a reorganisation it collects the blocks of the new branch
+/// from its store instead, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecentAncestors {
-    /// From the head backwards, each the parent of the one before it.
+    /// Blocks from the head backwards; each is the parent of the one before it.
     blocks: VecDeque<Ancestor>,
 }
 
 impl RecentAncestors {
-    /// The ancestors of a block of which nothing is known yet.
+    /// Returns an empty list, as of a block whose ancestors are not known.
     #[must_use]
     pub const fn new() -> Self {
         Self { blocks: VecDeque::new() }
     }
 
-    /// Adds the block that now is the head. A block that does not follow the former head starts anew:
-    /// everything before it is forgotten.
+    /// Adds the block that is the head from now on. If the block does not follow the former head, all earlier blocks
+    /// are removed.
     pub fn push(&mut self, block: Ancestor) {
         if self.head().is_some_and(|head| head.hash() != block.header.parent_hash) {
             self.blocks.clear();
@@ -60,14 +60,14 @@ impl RecentAncestors {
         self.blocks.push_front(block);
     }
 
-    /// The head: the block pushed last.
+    /// Returns the head: the block pushed last.
     #[must_use]
     pub fn head(&self) -> Option<&Sealed<Header>> {
         self.blocks.front().map(|block| &block.header)
     }
 
-    /// Whether no block is missing: there are [`OMMER_GENERATIONS`] of them, or they reach back to the
-    /// genesis block. While one is missing, a valid ommer may be refused.
+    /// Whether no block is missing: there are [`OMMER_GENERATIONS`] of them, or they reach back to the genesis
+    /// block. While a block is missing, [`check_ommers`] may refuse a valid ommer.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.blocks.len() == OMMER_GENERATIONS
@@ -84,7 +84,7 @@ impl RecentAncestors {
 }
 
 impl FromIterator<Ancestor> for RecentAncestors {
-    /// From blocks in the order of the chain, oldest first.
+    /// Collects blocks in the order of the chain, oldest first.
     fn from_iter<I: IntoIterator<Item = Ancestor>>(blocks: I) -> Self {
         let mut recent = Self::new();
         blocks.into_iter().for_each(|block| recent.push(block));
@@ -92,17 +92,17 @@ impl FromIterator<Ancestor> for RecentAncestors {
     }
 }
 
-/// Checks the ommers of a block: none after the merge or under Clique, at most two before it; each a valid header on
-/// top of one of the blocks before the parent (yellow paper, section 11.1), not itself part of the
-/// chain, and not included before.
+/// Checks the ommers of a block: none after the merge or under Clique, at most two otherwise. Each must be a valid
+/// header on top of one of the blocks before the parent (yellow paper, section 11.1), no block of the chain, and not
+/// included before.
 ///
 /// `rules` and `header` are those of the block, `ancestors` end with its parent and should be
-/// [complete](RecentAncestors::is_complete). Costs nothing for a block without ommers. That the list is
-/// the one whose hash is in the header is [`check_body`](super::check_body)'s.
+/// [complete](RecentAncestors::is_complete). A block without ommers costs nothing. [`check_body`](super::check_body)
+/// checks that the list has the hash in the header.
 ///
 /// # Errors
 ///
-/// The first rule that an ommer breaks, or [`ConsensusError::ParentHash`] if `ancestors` end with
+/// Fails with the first rule that an ommer breaks, or with [`ConsensusError::ParentHash`] if `ancestors` end with
 /// another block than the parent.
 pub fn check_ommers(
     rules: &Rules<'_>,
@@ -129,12 +129,11 @@ pub fn check_ommers(
     Ok(())
 }
 
-/// What [`check_ommers`] checks without any other block: that there are not too many, and none twice. Returns their
-/// hashes.
+/// Checks that there are not too many ommers and none twice, which needs no other block. Returns their hashes.
 ///
 /// # Errors
 ///
-/// The first rule that the list breaks.
+/// Fails with the first rule that the list breaks.
 pub fn check_ommer_list(rules: &Rules<'_>, ommers: &[Header]) -> Result<Vec<B256>, ConsensusError> {
     let max = if rules.merged || rules.clique().is_some() { 0 } else { MAX_OMMERS };
     if ommers.len() > max {
@@ -172,7 +171,7 @@ fn check_ommer(
     let Some(parent) = ancestors.find(parent) else {
         return Err(OmmerError::UnknownParent { parent, generations: OMMER_GENERATIONS });
     };
-    // The parent lies before a block that is not past the merge, so neither is its other child.
+    // The parent is an ancestor of a block from before the merge, so the ommer, its child, is not merged either.
     let ommer_rules = rules.spec.rules(ommer.number, ommer.timestamp, false);
     check_header(&ommer_rules, parent, ommer)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What running a block gave, against its header.
+//! Checks of the result of an execution against the header.
 
 use super::error::ConsensusError;
 use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
@@ -7,14 +7,15 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bloom};
 use polytrie_chainspec::Rules;
 
-/// What running a block gave, as far as its header tells something about it.
+/// The parts of a block's execution that its header commits to.
 #[derive(Clone, Copy, Debug)]
 pub struct ExecutedResult<'a> {
     /// Gas that all transactions used.
     pub gas_used: u64,
     /// Receipts, in the order of the transactions, each with the bloom of its own logs.
     pub receipts: &'a [ReceiptEnvelope],
-    /// Requests to the consensus layer (EIP-7685); `None` stands for none. Not read before Prague.
+    /// Requests to the consensus layer (EIP-7685); `None` stands for an empty list. Not read before
+    /// Prague.
     pub requests: Option<&'a Requests>,
     /// Blob gas that all transactions used. Not read before Cancun.
     pub blob_gas_used: u64,
@@ -23,23 +24,23 @@ pub struct ExecutedResult<'a> {
     pub block_access_list_hash: Option<B256>,
 }
 
-/// Whether the receipts are complete enough for their root to be compared.
+/// Whether the receipts are complete enough to compare their root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptsRoot {
-    /// Compare it with the header's.
+    /// The root is compared with the header's.
     Compare,
-    /// Leave it out. Before Byzantium a receipt holds the state root after its transaction
-    /// ([`Eip658Value::PostState`](alloy_consensus::Eip658Value::PostState)), which a state layer
-    /// without canonical roots cannot give.
+    /// The root is not compared. Before Byzantium a receipt holds the state root after its
+    /// transaction ([`Eip658Value::PostState`](alloy_consensus::Eip658Value::PostState)), which a
+    /// state layer without canonical roots cannot give.
     Skip,
 }
 
-/// Checks what running a block gave against its header: gas used, receipts root, logs bloom, blob gas
-/// used, requests hash, block access list hash. The state root is [`check_state_root`]'s.
+/// Checks the result of a block's execution against its header: gas used, receipts root, logs bloom,
+/// blob gas used, requests hash, block access list hash. [`check_state_root`] checks the state root.
 ///
 /// # Errors
 ///
-/// The first field of the header that differs.
+/// Fails with the first field of the header that differs.
 pub fn check_result(
     rules: &Rules<'_>,
     header: &Header,
@@ -98,12 +99,12 @@ fn check_hashes(
     Ok(())
 }
 
-/// Checks the state root after a block against its header. Only for a state layer whose commitment is
-/// the canonical state root.
+/// Checks the state root after a block against its header. Callers use it only for a state layer
+/// whose commitment is the canonical state root.
 ///
 /// # Errors
 ///
-/// [`ConsensusError::StateRootMismatch`] if the roots differ.
+/// Fails with [`ConsensusError::StateRootMismatch`] if the roots differ.
 pub fn check_state_root(header: &Header, state_root: B256) -> Result<(), ConsensusError> {
     if header.state_root == state_root {
         Ok(())

@@ -1,4 +1,4 @@
-//! A transaction by itself: what is right or wrong about it whatever the state.
+//! Checks of a transaction by itself, which do not depend on the state.
 
 use super::error::TransactionError;
 use alloy_consensus::{
@@ -15,39 +15,40 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Signature, U256, uint};
 use polytrie_chainspec::Rules;
 
-/// The order of the curve secp256k1.
+/// Order of the curve secp256k1.
 const SECP256K1N: U256 =
     uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 
-/// The longest init code from Shanghai on, in bytes (EIP-3860).
+/// Greatest length of init code from Shanghai on, in bytes (EIP-3860).
 const MAX_INIT_CODE_SIZE: usize = 0xc000;
 
-/// The longest init code from Amsterdam on, in bytes (EIP-7954).
+/// Greatest length of init code from Amsterdam on, in bytes (EIP-7954).
 const MAX_INIT_CODE_SIZE_AMSTERDAM: usize = 0x2_0000;
 
-/// Checks a transaction as part of a block under `rules`, by the rules that need neither its sender
-/// nor the state. The table in the [module's documentation](super) says which these are.
+/// Checks a transaction as part of a block under `rules`, by the rules that need neither its sender nor the
+/// state. The table in the [module's documentation](super) lists them.
 ///
 /// # Errors
 ///
-/// The first rule that the transaction breaks.
+/// Fails with the first rule that the transaction breaks.
 pub fn check_transaction(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
     check_network(rules, tx)?;
     check_signature(rules, tx)?;
     check_fields(rules, tx)
 }
 
-/// As [`check_transaction`], for a transaction without a true signature ([`impersonated`](super::impersonated)).
+/// Checks what [`check_transaction`] checks but for the signature: for a transaction without a true one
+/// ([`impersonated`](super::impersonated)).
 ///
 /// # Errors
 ///
-/// The first rule that the transaction breaks.
+/// Fails with the first rule that the transaction breaks.
 pub fn check_unsigned(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
     check_network(rules, tx)?;
     check_fields(rules, tx)
 }
 
-/// Whether the fork and the chain take such a transaction.
+/// Checks that the fork has the transaction's type and that the chain id is this chain's.
 fn check_network(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
     check_type(rules, tx)?;
     check_chain_id(rules, tx)
@@ -65,14 +66,14 @@ fn check_fields(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionErr
     Ok(())
 }
 
-/// The sender of a transaction, from its signature.
+/// Recovers the sender of a transaction from its signature.
 ///
-/// It depends on no fork, so it can be computed ahead of the chain on another core: whether `s` may be
-/// in the upper half of its range depends on the block, and [`check_transaction`] checks that.
+/// The result depends on no fork, so a caller may compute it ahead of the chain on another core. Whether `s` may
+/// be in the upper half of its range does depend on the fork, and [`check_transaction`] checks it.
 ///
 /// # Errors
 ///
-/// [`TransactionError::NoSender`] if the signature belongs to no public key.
+/// Fails with [`TransactionError::NoSender`] if the signature belongs to no public key.
 pub fn recover_sender(tx: &TxEnvelope) -> Result<Address, TransactionError> {
     tx.recover_signer_unchecked().map_err(|_| TransactionError::NoSender)
 }
@@ -90,7 +91,7 @@ fn check_type(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError
 }
 
 fn check_chain_id(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
-    // Only a legacy transaction can be without one, and is then valid on every chain.
+    // Only a legacy transaction can lack a chain id, and it is then valid on every chain.
     let Some(found) = tx.chain_id() else {
         return Ok(());
     };
@@ -116,8 +117,8 @@ fn check_signature(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), Transaction
 
 fn check_sizes(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
     let amsterdam = rules.is(EthereumHardfork::Amsterdam);
-    // From Amsterdam on the cap bounds only one of the two dimensions of gas (EIP-8037), which only
-    // the execution can tell apart.
+    // From Amsterdam on the cap bounds only one of the two dimensions of gas (EIP-8037), and only the execution
+    // can separate them.
     let found = tx.gas_limit();
     if rules.is(EthereumHardfork::Osaka) && !amsterdam && found > MAX_TX_GAS_LIMIT_OSAKA {
         return Err(TransactionError::GasLimitAboveCap { found, max: MAX_TX_GAS_LIMIT_OSAKA });

@@ -1,4 +1,4 @@
-//! Reading a stream in large pieces and handing out slices of them.
+//! Reads a stream in large pieces and hands out slices of them.
 
 use std::{
     fmt,
@@ -9,22 +9,22 @@ use alloy_primitives::bytes::{Bytes, BytesMut};
 
 use super::error::BlockFileErrorKind;
 
-/// How much is asked of the operating system at first; twice as much each time, up to [`CHUNK`], so that a
-/// small file does not cost a large buffer.
+/// Size of the first read, in bytes. Each read doubles it, up to [`CHUNK`], so that a small file does not cost
+/// a large buffer.
 const FIRST_CHUNK: usize = 16 << 10;
-/// The most that is asked of the operating system at once.
+/// Greatest size of a read, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// A stream that is read in pieces of up to [`CHUNK`] bytes; what is taken from it is a slice of such a piece,
-/// not a copy.
+/// A stream that is read in pieces of up to [`CHUNK`] bytes. The bytes that a caller takes are a slice of a
+/// piece, not a copy.
 pub(super) struct ChunkReader {
     input: Box<dyn Read + Send>,
-    /// The first `filled` bytes are data; those behind are only there to be read into.
+    /// Buffer whose first `filled` bytes are data; later bytes are room for the next read.
     buffer: BytesMut,
     filled: usize,
-    /// How much to read next.
+    /// Size of the next read, in bytes.
     chunk: usize,
-    /// The place of `buffer[0]` in the stream.
+    /// Offset of `buffer[0]` in the stream, in bytes.
     offset: u64,
     ended: bool,
     gzip: bool,
@@ -42,7 +42,8 @@ impl fmt::Debug for ChunkReader {
 }
 
 impl ChunkReader {
-    /// `gzip` says that `input` is a decompressor, whose errors are mostly about the data.
+    /// Returns a reader of `input`. `gzip` means that `input` is a decompressor, whose errors are mostly about
+    /// the data.
     pub(super) fn new(input: Box<dyn Read + Send>, gzip: bool) -> Self {
         Self {
             input,
@@ -55,17 +56,17 @@ impl ChunkReader {
         }
     }
 
-    /// What was read and not yet taken.
+    /// Returns the bytes that are read and not yet taken.
     pub(super) fn data(&self) -> &[u8] {
         &self.buffer[..self.filled]
     }
 
-    /// The place of the first byte of [`Self::data`] in the stream.
+    /// Returns the offset of the first byte of [`Self::data`] in the stream.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Reads until [`Self::data`] has at least `want` bytes; `false` if the stream ends before.
+    /// Reads until [`Self::data`] has at least `want` bytes. Returns `false` if the stream ends before.
     pub(super) fn fill(&mut self, want: usize) -> Result<bool, BlockFileErrorKind> {
         while self.filled < want {
             if self.ended {
@@ -98,7 +99,7 @@ impl ChunkReader {
         drop(self.take(count));
     }
 
-    /// What was read and not taken, and the stream behind it.
+    /// Returns the bytes that are read and not taken, and the stream after them.
     pub(super) fn into_parts(mut self) -> (Bytes, Box<dyn Read + Send>) {
         let rest = self.take(self.filled);
         (rest, self.input)
@@ -123,7 +124,7 @@ impl ChunkReader {
 mod tests {
     use super::*;
 
-    /// Gives at most `step` bytes a read, as a pipe does.
+    /// A stream that returns at most `step` bytes for a read, as a pipe does.
     struct Trickle {
         data: Vec<u8>,
         step: usize,

@@ -1,36 +1,37 @@
-//! What a file holds, recognised by its first bytes.
+//! Detection of a file's format by its first bytes.
 
 use super::{e2store::VERSION_MAGIC, error::BlockFileErrorKind};
 
-/// How many bytes are looked at. More than any magic number; enough to skip the blank lines before text.
+/// Number of bytes that are examined: more than any magic number has, and enough to skip blank lines before
+/// text.
 pub(super) const PEEK: usize = 512;
 
 /// The byte order mark of UTF-8.
 pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// How blocks are laid out in a (decompressed) file.
+/// Format of the blocks in a (decompressed) file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Block RLP one after the other, with nothing between.
+    /// RLP of blocks, one after the other without bytes between them.
     Rlp,
     /// One block in hex per line, with or without `0x`.
     Hex,
     /// era1: e2store records with headers, bodies, receipts and total difficulty, block by block.
     Era1,
-    /// ere: e2store records as well, but all headers first, then all bodies; not all of them have receipts.
+    /// ere: also e2store records, but all headers first, then all bodies; some files have no receipts.
     Ere,
 }
 
-/// What the first bytes say.
+/// Content that the first bytes announce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Blocks(Format),
-    /// era1 or ere: that takes more than the first bytes.
+    /// An era1 or ere file; the first bytes do not say which.
     E2Store,
     Gzip,
 }
 
-/// Compression and archive formats people hand over by mistake.
+/// Compression and archive formats that users give by mistake.
 const COMPRESSED: [(&[u8], &str); 6] = [
     (&[0x28, 0xb5, 0x2f, 0xfd], "compressed with zstd"),
     (&[0xfd, b'7', b'z', b'X', b'Z', 0x00], "compressed with xz"),
@@ -40,7 +41,7 @@ const COMPRESSED: [(&[u8], &str); 6] = [
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
 ];
 
-/// Tells what a file with these first bytes (up to [`PEEK`]) holds.
+/// Detects the content of a file by its first bytes (up to [`PEEK`]).
 pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     let Some(&first) = start.first() else {
         return Err(BlockFileErrorKind::Empty);
@@ -54,17 +55,17 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     if let Some((_, format)) = COMPRESSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(BlockFileErrorKind::Compressed { format });
     }
-    // The mark would read as an RLP list of 47 bytes; it is text.
+    // The mark would read as an RLP list of 47 bytes, but it means text.
     let text = start.strip_prefix(MARK).unwrap_or(start);
     match text.trim_ascii_start().first() {
         Some(b'{' | b'[') => return Err(BlockFileErrorKind::Json),
         Some(digit) if digit.is_ascii_hexdigit() => return Ok(Content::Blocks(Format::Hex)),
-        // Blank as far as one can see.
+        // All the bytes are blank, so text is assumed.
         None => return Ok(Content::Blocks(Format::Hex)),
         Some(_) => {}
     }
     match first {
-        // The splitter says how many zeros, or how wrong the list.
+        // The splitter returns the error about zeros or about a wrong list.
         0x00 | 0xc0..=0xff => Ok(Content::Blocks(Format::Rlp)),
         _ => {
             let start = &start[..start.len().min(16)];

@@ -1,4 +1,4 @@
-//! What can be wrong with a block file.
+//! The errors of a block file.
 
 use std::{fmt, io, sync::Arc};
 
@@ -6,14 +6,14 @@ use crate::{MAX_BLOCK_BYTES, e2store::E2StoreError};
 use alloy_primitives::B256;
 use polytrie_consensus::decode::DecodeError;
 
-/// What is wrong with a block file: one sentence with the file, the place, what was found, what was
-/// expected, and what to do.
+/// Error of a block file: one sentence with the file, the place, the found and the expected content,
+/// and what to do next.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {kind}")]
 pub struct BlockFileError {
-    /// The file, as the user named it.
+    /// Name of the file, as the user gave it.
     pub file: Arc<str>,
-    /// What is wrong with it.
+    /// Kind of the error.
     pub kind: Box<BlockFileErrorKind>,
 }
 
@@ -22,7 +22,7 @@ impl BlockFileError {
         Self { file: Arc::clone(file), kind: Box::new(kind) }
     }
 
-    /// Whether the machine failed (the file is not there, or cannot be read) rather than its content
+    /// Whether the machine failed (the file is not there, or cannot be read) rather than the content
     /// being wrong.
     pub fn is_io(&self) -> bool {
         matches!(
@@ -35,14 +35,14 @@ impl BlockFileError {
     }
 }
 
-/// Where a block stands in its file.
+/// Place of a block in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The position among the blocks of the file, counted from 0.
+    /// Position among the blocks of the file, counted from 0.
     pub index: u64,
-    /// Bytes from the start of the (decompressed) file.
+    /// Number of bytes from the start of the (decompressed) file.
     pub offset: u64,
-    /// The block number, where it is known.
+    /// Block number, if it is known.
     pub number: Option<u64>,
 }
 
@@ -58,46 +58,46 @@ impl fmt::Display for Place {
     }
 }
 
-/// The kinds of [`BlockFileError`]. The texts do not name the file; the error around them does.
+/// Kinds of [`BlockFileError`]. The texts do not name the file, because the error around them does.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockFileErrorKind {
-    /// There is no such file.
+    /// A file that does not exist.
     #[error("there is no such file; check the path")]
     NotFound,
-    /// The file is there but cannot be opened.
+    /// A file that exists but cannot be opened.
     #[error("the file cannot be opened ({error}); check its permissions")]
     Open {
-        /// What the operating system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// Reading failed on the way.
+    /// A read that failed.
     #[error(
         "reading failed after {offset} bytes ({error}); check the disk or the program that writes into \
          the pipe, then run the same command again"
     )]
     Read {
-        /// How many bytes had been read.
+        /// Number of bytes that were read before.
         offset: u64,
-        /// What the operating system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// An ere file that comes through a pipe or gzip cannot be kept in a temporary file.
+    /// A temporary file that failed, for ere that comes through a pipe or gzip.
     #[error(
         "ere from a pipe or gzip is kept in a temporary file, which failed ({error}); make room where temporary files go (TMPDIR), \
          or name the file itself, not compressed"
     )]
     Temporary {
-        /// What the operating system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// The file has another checksum than the list says.
+    /// A checksum other than the list has for the file.
     #[error(
         "its SHA-256 is {found}, but checksums.txt beside it says {expected}; copy or download the file again"
     )]
     Checksum {
-        /// The checksum of the file.
+        /// Checksum of the file.
         found: B256,
-        /// The checksum in the list.
+        /// Checksum in the list.
         expected: B256,
     },
     /// A checksum that is not listed.
@@ -106,19 +106,19 @@ pub enum BlockFileErrorKind {
          checksums.txt if it was made for other files"
     )]
     NotListed {
-        /// The checksum of the file.
+        /// Checksum of the file.
         found: B256,
     },
-    /// A list of checksums that is none.
+    /// A line of the list that is no checksum.
     #[error(
         "line {line} is no SHA-256 (64 hex digits, and the name of a file behind them or nothing); get the list again, or \
          remove it if it is about something else"
     )]
     ChecksumLine {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
     },
-    /// A directory that holds no era1 or ere file.
+    /// A directory without an era1 or ere file.
     #[error(
         "this is a directory without .era1 or .ere files, a file of blocks was expected; name the block files \
          themselves"
@@ -130,9 +130,9 @@ pub enum BlockFileErrorKind {
          files of one of them"
     )]
     MixedNetworks {
-        /// One network.
+        /// Name of one network.
         first: String,
-        /// Another network.
+        /// Name of another network.
         second: String,
     },
     /// A directory with two files of one epoch.
@@ -141,85 +141,85 @@ pub enum BlockFileErrorKind {
          remove one of them"
     )]
     DuplicateEpoch {
-        /// The epoch: the number of the first block divided by 8192.
+        /// Epoch: the number of the first block divided by 8192.
         epoch: u64,
-        /// One file name.
+        /// Name of one file.
         first: String,
-        /// The other one.
+        /// Name of the other file.
         second: String,
     },
-    /// A directory with a file that has no place by its name.
+    /// A directory with a file whose name does not contain an epoch.
     #[error(
         "the name of {name} in this directory is not of the form NETWORK-EPOCH-ROOT.era1 or NETWORK-EPOCH-HASH.ere (or \
          -PROFILE.ere), so the order of the files is unknown; name the files one by one in their order"
     )]
     ArchiveName {
-        /// The file name.
+        /// Name of the file.
         name: String,
     },
-    /// No bytes, or nothing but blank lines.
+    /// A file without bytes, or with blank lines only.
     #[error("the file is empty, at least one block was expected; check how it was made")]
     Empty,
-    /// The content looks like JSON.
+    /// Content that looks like JSON.
     #[error(
         "the content looks like JSON, blocks were expected; if this is a genesis file, pass it with \
          --chain and name a file of blocks here"
     )]
     Json,
-    /// A compression or archive format that is not read.
+    /// A compression or archive format that is not supported.
     #[error(
         "the content is {format}, which is not read here; decompress it first (gzip is the only \
          compression that is read directly)"
     )]
     Compressed {
-        /// Which one.
+        /// Name of the format, in words.
         format: &'static str,
     },
-    /// None of the formats.
+    /// Content of an unknown format.
     #[error(
         "the file starts with \"{start}\", which is none of: an RLP stream of blocks, gzip, one block in \
          hex per line, era1, ere; check that this is a file of blocks"
     )]
     UnknownFormat {
-        /// The first bytes, with escapes.
+        /// First bytes of the file, with escapes.
         start: String,
     },
-    /// The gzip stream is damaged or cut off.
+    /// A gzip stream that is damaged or cut off.
     #[error(
         "the gzip data is damaged or cut off after {offset} decompressed bytes ({detail}); copy or \
          download the file again"
     )]
     Gzip {
-        /// How many bytes came out before.
+        /// Number of bytes that were decompressed before.
         offset: u64,
-        /// What the decompressor said.
+        /// Error of the decompressor.
         detail: String,
     },
-    /// The file ends inside a block.
+    /// A file that ends inside a block.
     #[error(
         "the file ends inside {place}: {present} of its {expected} bytes are there, {missing} are \
          missing; copy or download the file again",
         missing = expected - present
     )]
     Truncated {
-        /// The block that is cut off.
+        /// Place of the block that is cut off.
         place: Place,
-        /// Bytes of it that are there.
+        /// Number of its bytes in the file.
         present: u64,
-        /// Bytes it should have.
+        /// Number of bytes that the block should have.
         expected: u64,
     },
-    /// The file ends before it is clear how long a block is.
+    /// A file that ends inside the length of a block.
     #[error(
         "the file ends inside the length of {place}: {present} of the {expected} bytes that state it are \
          there; copy or download the file again"
     )]
     TruncatedLength {
-        /// The block that is cut off.
+        /// Place of the block that is cut off.
         place: Place,
-        /// Bytes that are there.
+        /// Number of its bytes in the file.
         present: u64,
-        /// Bytes it takes to know how long the block is.
+        /// Number of bytes that contain the length.
         expected: u64,
     },
     /// Zero bytes where a block should start.
@@ -228,7 +228,7 @@ pub enum BlockFileErrorKind {
          preallocated or cut off and padded, make it again"
     )]
     Zeros {
-        /// Where.
+        /// Place where a block should start.
         place: Place,
     },
     /// An RLP string where a block should start.
@@ -237,9 +237,9 @@ pub enum BlockFileErrorKind {
          one; the file is damaged or not a file of blocks, get it again"
     )]
     NotAList {
-        /// Where.
+        /// Place where a block should start.
         place: Place,
-        /// The byte.
+        /// First byte there.
         found: u8,
     },
     /// A list whose length is not in its shortest form.
@@ -248,7 +248,7 @@ pub enum BlockFileErrorKind {
          damaged or not a file of blocks, get it again"
     )]
     NonCanonicalLength {
-        /// Where.
+        /// Place of the block.
         place: Place,
     },
     /// A list longer than any block.
@@ -257,9 +257,9 @@ pub enum BlockFileErrorKind {
          damaged or not a file of blocks, get it again"
     )]
     TooLarge {
-        /// Where.
+        /// Place of the block.
         place: Place,
-        /// The claimed length, without the length bytes themselves.
+        /// Length in the prefix, without the prefix itself, in bytes.
         length: u64,
     },
     /// A character that is no hex digit.
@@ -268,11 +268,11 @@ pub enum BlockFileErrorKind {
          per line", found.escape_ascii()
     )]
     HexDigit {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// Counted from 1.
+        /// Number of the column, counted from 1.
         column: u64,
-        /// The byte.
+        /// Byte that is no digit.
         found: u8,
     },
     /// A hex line that ends before its block does.
@@ -281,11 +281,11 @@ pub enum BlockFileErrorKind {
          states; make or copy the file again"
     )]
     HexTooShort {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// Digits that are there.
+        /// Number of digits in the line.
         digits: u64,
-        /// Digits that the length of the block asks for.
+        /// Number of digits that the length of the block requires.
         expected: u64,
     },
     /// A hex line that goes on after its block.
@@ -294,23 +294,23 @@ pub enum BlockFileErrorKind {
          expected; break the line there"
     )]
     HexTooLong {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// Digits of the block.
+        /// Number of digits of the block.
         expected: u64,
     },
-    /// Something is wrong with the structure of an era1 or ere file.
+    /// An error in the structure of an era1 or ere file.
     #[error(transparent)]
     E2Store(Box<E2StoreError>),
-    /// The block was cut out well, but it is not a valid encoding.
+    /// A block that has the right length but no valid encoding.
     #[error(
         "{place} cannot be decoded: {error}; the file is damaged or was made by a faulty program, \
          get it again"
     )]
     Decode {
-        /// Which block.
+        /// Place of the block.
         place: Place,
-        /// What is wrong with it.
+        /// Error in the block.
         error: DecodeError,
     },
 }

@@ -1,4 +1,4 @@
-//! Writing a range of blocks as files of a directory.
+//! Writing of a range of blocks as files of a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::{
 };
 use polytrie_consensus::decode::{encode_receipts, encode_slim_receipts};
 
-/// Writes blocks into a directory, one file per 8192 of them, each named as [`ArchiveSummary::file_name`] says, and
-/// `checksums.txt` with the SHA-256 of all files of their network there.
+/// Writer of blocks into a directory, one file per 8192 blocks, each with the name of [`ArchiveSummary::file_name`],
+/// and `checksums.txt` with the SHA-256 of all files of the network in the directory.
 ///
-/// A file gets its name when it is complete, and the list of checksums is that of the files with names; what is dropped before
-/// leaves nothing behind.
+/// A file gets its name when it is complete, and the list of checksums covers only files with names. If the exporter is
+/// dropped before a file is complete, that file is removed.
 #[derive(Debug)]
 pub struct ArchiveExporter {
     format: ArchiveFormat,
@@ -26,7 +26,7 @@ pub struct ArchiveExporter {
     current: Option<Writer>,
     next: u64,
     finished: Vec<PathBuf>,
-    /// Known from the first file on.
+    /// Checksums of the directory; `None` before the first file.
     checksums: Option<Checksums>,
 }
 
@@ -37,11 +37,11 @@ enum Writer {
 }
 
 impl ArchiveExporter {
-    /// Starts an export whose first block is `start`. The directory must exist when blocks come.
+    /// Starts an export whose first block is `start`. The directory must exist before the first block is pushed.
     ///
     /// # Errors
     ///
-    /// If `start` is no multiple of [`BLOCKS_PER_ERA`].
+    /// Fails if `start` is no multiple of [`BLOCKS_PER_ERA`].
     pub fn new(
         format: ArchiveFormat,
         directory: impl AsRef<Path>,
@@ -66,7 +66,7 @@ impl ArchiveExporter {
     ///
     /// # Errors
     ///
-    /// As [`Era1Writer::push`], or if a file cannot be created.
+    /// Fails as [`Era1Writer::push`] does, and if a file cannot be created.
     pub fn push(
         &mut self,
         block: &[u8],
@@ -96,11 +96,11 @@ impl ArchiveExporter {
         Ok(())
     }
 
-    /// Completes the last file, and gives the paths of all files.
+    /// Completes the last file, and returns the paths of all files.
     ///
     /// # Errors
     ///
-    /// If something cannot be written.
+    /// Fails if a file cannot be written.
     pub fn finish(mut self) -> Result<Vec<PathBuf>, ExportError> {
         if let Some(writer) = self.current.take() {
             self.close(writer)?;
@@ -134,7 +134,7 @@ impl ArchiveExporter {
         let path = self.directory.join(summary.file_name(&self.network));
         self.expect_no_other(&summary)?;
         out.finish_as(&path)?;
-        // After each file: what an export leaves that does not come to its end can be imported, too.
+        // The list is written after each file, so that the files of an export that was stopped can be imported too.
         if let Some(checksums) = &mut self.checksums {
             checksums.add(&path, hash);
             checksums.write(&self.directory, &self.network)?;
@@ -143,7 +143,7 @@ impl ArchiveExporter {
         Ok(())
     }
 
-    /// A directory with two files of one epoch cannot be imported.
+    /// Checks that the directory has no other file of this epoch, because such a directory could not be imported.
     fn expect_no_other(&self, summary: &ArchiveSummary) -> Result<(), ExportError> {
         let name = summary.file_name(&self.network);
         let epoch = summary.start / BLOCKS_PER_ERA;

@@ -1,4 +1,4 @@
-//! Headers out of a file: RLP of headers or blocks, in any form that blocks come in, or JSON as nodes answer with.
+//! Headers from a file: RLP of headers or blocks, in any format of blocks, or JSON as a node returns it.
 
 use crate::{
     BlockFileError, BlockReader, RawBlock,
@@ -13,24 +13,24 @@ use polytrie_consensus::decode::{decode_header, decode_lone_header};
 use serde_json::Value;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
-/// The longest JSON that is read, in bytes once unpacked: far more than the headers take that are of use.
+/// Greatest length of JSON that is read, in decompressed bytes: far more than all useful headers take.
 const MAX_JSON: usize = 256 << 20;
 
-/// A header out of a file, and what else the file has of the block.
+/// A header from a file, and the other parts of the block in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownHeader {
-    /// The header.
+    /// Header of the block.
     pub header: Sealed<Header>,
-    /// The block's RLP, where the file has all of it.
+    /// RLP of the block, if the file has the whole block.
     pub block: Option<Bytes>,
-    /// The total difficulty with the block, where the file has it.
+    /// Total difficulty up to and including the block, if the file has it.
     pub total_difficulty: Option<U256>,
 }
 
-/// Why there are no headers in a file.
+/// Error of a file without usable headers.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
-    /// It cannot be read, or holds neither blocks nor JSON.
+    /// A file that cannot be read, or holds neither blocks nor JSON.
     #[error(transparent)]
     File(#[from] BlockFileError),
     /// JSON that is no header.
@@ -38,29 +38,29 @@ pub enum HeaderError {
         "{file}: {what}; expected is the header of a block, or the block, as RLP or as a node answers to eth_getBlockByNumber"
     )]
     Json {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
-    /// Headers that are not in a row.
+    /// Headers that do not follow each other.
     #[error(
         "{file}: block {number} has the parent {found}, the header before it is that of {expected}; put headers of one chain into it, in their order"
     )]
     Gap {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
         /// Number of the block.
         number: u64,
-        /// Its parent.
+        /// Parent hash of the block.
         found: B256,
-        /// The hash of the header before it.
+        /// Hash of the header before it.
         expected: B256,
     },
 }
 
 impl HeaderError {
-    /// Whether the machine failed, rather than the content being wrong.
+    /// Whether the machine failed rather than the content being wrong.
     pub fn is_io(&self) -> bool {
         match self {
             Self::File(error) => error.is_io(),
@@ -69,11 +69,11 @@ impl HeaderError {
     }
 }
 
-/// The last `most` headers of a file, in their order, each the parent of the next; at least one.
+/// Returns the last `most` headers of a file, in their order, each the parent of the next; at least one.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or holds something else.
+/// Fails if the file cannot be read, or holds something else.
 pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHeader>, HeaderError> {
     let path = path.as_ref();
     let file = input_name(path);
@@ -102,7 +102,7 @@ pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHead
     Ok(last.into())
 }
 
-/// A block, or a header by itself: that begins with a hash, a block with a list.
+/// Decodes a block or a header: the first item of a block is a list, that of a header is a hash.
 fn of_rlp(raw: RawBlock) -> Result<KnownHeader, BlockFileError> {
     let mut rest = &raw.rlp[..];
     let is_block = alloy_rlp::Header::decode(&mut rest).is_ok()
@@ -137,7 +137,7 @@ fn of_json(
     };
     let mut headers = Vec::new();
     for mut answer in answers {
-        // The whole of an answer, or what is in it.
+        // The JSON is a whole answer of JSON-RPC, or its result.
         if let Some(result) = answer.get_mut("result") {
             answer = result.take();
         }
@@ -171,7 +171,7 @@ fn of_answer(answer: Value) -> Result<KnownHeader, String> {
 mod tests {
     use super::*;
 
-    /// As little gzip may unpack to.
+    /// A few bytes of gzip can decompress to as much.
     #[test]
     fn json_without_an_end_is_not_read_to_it() {
         let endless = ChunkReader::new(Box::new(std::io::repeat(b' ')), false);

@@ -1,4 +1,4 @@
-//! Splitting text with one block in hex per line.
+//! Splits a text with one block in hex per line.
 
 use alloy_primitives::{bytes::Bytes, hex};
 
@@ -9,16 +9,16 @@ use super::{
     stream::from_prefix,
 };
 
-/// Where in the text the reader is.
+/// Position of the reader in the text.
 #[derive(Debug)]
 pub(super) struct HexLines {
-    /// Counted from 1.
+    /// Number of the line, counted from 1.
     line: u64,
     /// Offset of the first byte of that line.
     line_start: u64,
 }
 
-/// A block and the offset of its line's first digit (or `0x`).
+/// A block, and the offset of the first digit (or of `0x`) of its line.
 #[derive(Debug)]
 pub(super) struct HexBlock {
     pub(super) rlp: Bytes,
@@ -30,7 +30,7 @@ impl HexLines {
         Self { line: 1, line_start: 0 }
     }
 
-    /// Decodes the next line that is not blank; `None` at the end of the text.
+    /// Decodes the next line that is not blank. Returns `None` at the end of the text.
     pub(super) fn next_block(
         &mut self,
         input: &mut ChunkReader,
@@ -45,8 +45,8 @@ impl HexLines {
             input.skip(2);
         }
 
-        // The first bytes tell how long the line must be, so a line that cannot be a block is refused
-        // before it is read.
+        // The first bytes contain the length of the block, so a line that cannot be a block is
+        // refused before it is read.
         input.fill(2 * MAX_PREFIX)?;
         let digits = &input.data()[..input.data().len().min(2 * MAX_PREFIX)];
         let count = digits.iter().take_while(|digit| digit.is_ascii_hexdigit()).count();
@@ -71,7 +71,7 @@ impl HexLines {
         Ok(Some(HexBlock { rlp: rlp.into(), offset }))
     }
 
-    /// Moves to the next character that is no white space; `false` at the end.
+    /// Moves to the next character that is no white space. Returns `false` at the end of the text.
     fn skip_blank(&mut self, input: &mut ChunkReader) -> Result<bool, BlockFileErrorKind> {
         while input.fill(1)? {
             let mut blank = 0;
@@ -94,7 +94,7 @@ impl HexLines {
         Ok(false)
     }
 
-    /// What follows a block must be white space.
+    /// Checks that white space or the end of the text follows the block.
     fn end_of_line(
         &self,
         input: &mut ChunkReader,
@@ -116,8 +116,8 @@ impl HexLines {
         }
     }
 
-    /// The error for a line that has only `count` digits of at least `expected`: it ends there, or
-    /// something else than a digit follows.
+    /// Returns the error for a line with only `count` digits instead of `expected`: the line ends
+    /// there, or another character follows.
     fn broken_off(&self, input: &ChunkReader, count: usize, expected: usize) -> BlockFileErrorKind {
         match input.data().get(count) {
             Some(&found) if !found.is_ascii_whitespace() => BlockFileErrorKind::HexDigit {

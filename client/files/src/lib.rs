@@ -1,8 +1,7 @@
-//! Block files in and out, and dumps of a state in.
+//! Reading and writing of block files, and reading of dumps of a state.
 //!
-//! A [`BlockReader`] takes a path (or `-`) and yields [`RawBlock`]s: the exact RLP of one block after the
-//! other, cut out of the file but not decoded. What the file holds is recognised by its content, never from
-//! its name alone:
+//! A [`BlockReader`] takes a path (or `-`) and yields [`RawBlock`]s: the exact RLP of one block after the other, cut
+//! out of the file but not decoded. The content shows the format, never the name alone:
 //!
 //! | content | recognised by |
 //! |---|---|
@@ -17,12 +16,12 @@
 //! anything is read for it.
 //!
 //! Decoding is a separate pure function, [`decode_block`](polytrie_consensus::decode::decode_block), so that it can run
-//! on another thread than reading. It accepts exactly the canonical encoding: whatever it returns encodes to the bytes it was
-//! given.
+//! on another thread than the reader. It accepts exactly the canonical encoding: the result encodes to the bytes that
+//! it was decoded from.
 //!
-//! [`read_headers`] reads headers from such files, or from JSON; [`dump`] is about states.
+//! [`read_headers`] reads headers from such files, or from JSON; [`dump`] reads states.
 //!
-//! [`RlpWriter`], [`Era1Writer`] and [`EreWriter`] are the other direction; [`ArchiveExporter`] makes a directory of files.
+//! [`RlpWriter`], [`Era1Writer`] and [`EreWriter`] write files; [`ArchiveExporter`] writes a directory of files.
 
 mod chunk;
 mod detect;
@@ -54,6 +53,6 @@ pub use output::{ExportError, OutputFile, RlpWriter};
 pub use raw::RawBlock;
 pub use reader::{BlockReader, ReadProgress};
 
-/// The longest block, in bytes of RLP, that is read: 64 MiB, several times what any fork allows
-/// (EIP-7934 caps the RLP of a block at 8 MiB).
+/// Greatest length of a block's RLP that is read, in bytes: 64 MiB, several times what any fork allows (EIP-7934 limits
+/// the RLP of a block to 8 MiB).
 pub const MAX_BLOCK_BYTES: u64 = 64 << 20;

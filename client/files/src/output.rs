@@ -1,4 +1,4 @@
-//! Writing files so that an unfinished one never stands under its final name.
+//! Writes files so that an incomplete one never has its final name.
 
 use std::{
     fmt, fs,
@@ -16,86 +16,86 @@ use polytrie_consensus::decode::DecodeError;
 
 const BUFFER: usize = 1 << 20;
 
-/// Why an export did not succeed.
+/// Error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The file cannot be written.
+    /// A file that cannot be written.
     #[error(
         "{file} cannot be written ({error}); check the path, its permissions, and the free space"
     )]
     Io {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
-        /// What the operating system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// What was to be written is not a block, or not its receipts.
+    /// Bytes that are not a block, or not its receipts.
     #[error("what was to be written to {file} as block {number} is not one: {error}")]
     Block {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
-        /// The number it should have.
+        /// Number that the block should have.
         number: u64,
-        /// What is wrong with it.
+        /// Error in the block or the receipts.
         error: DecodeError,
     },
-    /// A file of blocks and receipts that would start in the middle.
+    /// An era1 or ere file that would start at another block than a multiple of 8192.
     #[error(
         "era1 and ere files start at a multiple of {BLOCKS_PER_ERA}, but the export starts at block {start}; \
          start it at block {before}", before = start - start % BLOCKS_PER_ERA
     )]
     Start {
-        /// The first block asked for.
+        /// First block of the export.
         start: u64,
     },
-    /// An era1 file that would go beyond the merge.
+    /// An era1 file that would contain blocks after the merge.
     #[error("block {number} is past the merge, where era1 files end; take --format ere{}", before(*first, *number))]
     Merged {
-        /// The first block asked for.
+        /// First block of the export.
         first: u64,
-        /// The first one past the merge.
+        /// First block after the merge.
         number: u64,
     },
     /// Blocks out of order.
     #[error("block {found} came to be written to {file}, but {expected} was next")]
     Order {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
-        /// The block that came.
+        /// Number of the block.
         found: u64,
-        /// The block that was next.
+        /// Number that the block should have.
         expected: u64,
     },
     /// More than 8192 blocks for one file.
     #[error("{file} already has the {BLOCKS_PER_ERA} blocks that an era1 or ere file can hold")]
     Full {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
     },
-    /// No block at all, which an era1 or ere file cannot express.
+    /// An era1 or ere file without a block, which these formats do not allow.
     #[error("{file} would hold no block, at least one was expected; check the range")]
     Empty {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
     },
-    /// The directory has a file of that epoch already.
+    /// A directory that has another file of the same epoch.
     #[error(
         "{directory} already holds a file of epoch {epoch}, {other}, and {name} would be another one, of which no import \
          could choose; remove that, or name another directory"
     )]
     Epoch {
-        /// The directory.
+        /// Path of the directory.
         directory: String,
-        /// The epoch.
+        /// Number of the epoch.
         epoch: u64,
-        /// The file that was to be written.
+        /// Name of the new file.
         name: String,
-        /// The file that is there.
+        /// Name of the file in the directory.
         other: String,
     },
 }
 
-/// What else can be done where a block is the first that cannot be written.
+/// Returns the end of the message about merged blocks: the last block that the file can have, if there is one.
 fn before(first: u64, number: u64) -> String {
     if number > first { format!(", or --to {}", number - 1) } else { String::new() }
 }
@@ -105,22 +105,21 @@ impl ExportError {
         Self::Io { file: Arc::clone(file), error }
     }
 
-    /// Whether the machine failed, rather than what was asked being wrong.
+    /// Whether the machine failed rather than the request being wrong.
     pub const fn is_io(&self) -> bool {
         matches!(self, Self::Io { .. })
     }
 }
 
-/// A file that is being written: under another name beside it until [`finish`](Self::finish), compressed
-/// if its name ends in `.gz`, standard output if it is `-`.
+/// A file that is being written. It has another name in the same directory until [`finish`](Self::finish). It is
+/// compressed if its name ends in `.gz`; `-` is standard output.
 ///
-/// Dropped without `finish`, it leaves nothing behind, and a file that was there before stays. After `finish` it outlives a
-/// loss of power.
-/// Devices and pipes are written directly.
+/// If it is dropped without `finish`, the new file is removed and an existing file of that name stays. After `finish`
+/// it survives a loss of power. Devices and pipes are written directly.
 pub struct OutputFile {
     name: Arc<str>,
     sink: Sink,
-    /// The name it gets.
+    /// Final path of the file.
     path: PathBuf,
 }
 
@@ -130,9 +129,9 @@ enum Sink {
 }
 
 enum Target {
-    /// A file under another name, which goes unless it gets its own.
+    /// A file under a temporary name, which is removed unless it gets its final name.
     Beside(NamedTempFile<File>),
-    /// What cannot be replaced.
+    /// A device or a pipe, which a rename would replace.
     Device(fs::File),
     Stdout(Stdout),
 }
@@ -144,11 +143,11 @@ impl fmt::Debug for OutputFile {
 }
 
 impl OutputFile {
-    /// Starts writing to `path`.
+    /// Starts a file for `path`.
     ///
     /// # Errors
     ///
-    /// If the file beside it cannot be created.
+    /// Fails if the temporary file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, ExportError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
@@ -161,29 +160,29 @@ impl OutputFile {
         Ok(Self { name, sink: Sink::new(target, gzip), path })
     }
 
-    /// The file as messages name it.
+    /// Returns the name of the file for messages.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Writes out everything and gives the file its name.
+    /// Writes all buffered bytes and gives the file its name.
     ///
     /// # Errors
     ///
-    /// If something could not be written; then the file does not exist, or is what it was before.
+    /// Fails if some bytes cannot be written; then the file does not exist, or is unchanged.
     pub fn finish(self) -> Result<(), ExportError> {
         let path = self.path.clone();
         self.finish_as(&path)
     }
 
-    /// As [`finish`](Self::finish), under another name in the same directory.
+    /// Does as [`finish`](Self::finish), with another name in the same directory.
     pub(super) fn finish_as(self, path: &Path) -> Result<(), ExportError> {
         let written = self.sink.finish().and_then(|target| match target {
             Target::Beside(file) => {
                 file.as_file().sync("output: content")?;
                 let (_, temporary) = file.into_parts();
                 rename(&temporary, path)?;
-                // It has that name now, and there is nothing left to remove.
+                // The file has its final name now, so there is no temporary file to remove.
                 let _ = temporary.keep();
                 sync_dir(parent(path), "output: name")
             }
@@ -219,7 +218,7 @@ impl Sink {
         }
     }
 
-    /// Writes out what is buffered, and gives back where it went.
+    /// Writes all buffered bytes, and returns the target.
     fn finish(self) -> io::Result<Target> {
         let buffered = match self {
             Self::Plain(sink) => sink,
@@ -251,15 +250,15 @@ impl Write for Target {
     }
 }
 
-/// Where to write what is to stand at `path`, and that path without links.
+/// Returns the target for a file at `path`, and that path with its links resolved.
 fn open(path: &Path) -> io::Result<(Target, PathBuf)> {
     match path.metadata() {
         Ok(meta) if meta.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        // Renaming over a device or a pipe would replace it.
+        // A rename would replace a device or a pipe.
         Ok(meta) if !meta.is_file() => {
             Ok((Target::Device(fs::File::options().write(true).open(path)?), path.to_owned()))
         }
-        // Renaming over a link would replace the link.
+        // A rename would replace a link.
         Ok(_) => beside(path.canonicalize()?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path.to_owned()),
         Err(error) => Err(error),
@@ -273,12 +272,12 @@ fn beside(path: PathBuf) -> io::Result<(Target, PathBuf)> {
     let hidden = format!(".{}.partial-", name.to_string_lossy());
     let mut builder = tempfile::Builder::new();
     builder.prefix(&hidden);
-    // As any other file: only what is temporary for good is for its owner alone.
+    // The file gets the usual permissions: `tempfile` would make it readable for its owner only.
     let file = builder.make_in(parent(&path), |path| File::open(path, Access::CreateNew))?;
     Ok((Target::Beside(file), path))
 }
 
-/// Writes blocks as a stream of RLP, one after the other with nothing between.
+/// Writer of blocks as a stream of RLP, one after the other without bytes between them.
 #[derive(Debug)]
 pub struct RlpWriter {
     out: OutputFile,
@@ -286,11 +285,11 @@ pub struct RlpWriter {
 }
 
 impl RlpWriter {
-    /// Starts writing to `path`; see [`OutputFile`] for `-` and `.gz`.
+    /// Starts a file for `path`; see [`OutputFile`] for `-` and `.gz`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be created.
+    /// Fails if the file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, ExportError> {
         Ok(Self { out: OutputFile::create(path)?, blocks: 0 })
     }
@@ -299,18 +298,18 @@ impl RlpWriter {
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if the block cannot be written.
     pub fn push(&mut self, block: &[u8]) -> Result<(), ExportError> {
         self.out.write_all(block).map_err(|error| ExportError::io(&self.out.name, error))?;
         self.blocks += 1;
         Ok(())
     }
 
-    /// Gives the file its name and returns how many blocks it has.
+    /// Gives the file its name and returns the number of blocks.
     ///
     /// # Errors
     ///
-    /// If not everything could be written.
+    /// Fails if some bytes cannot be written.
     pub fn finish(self) -> Result<u64, ExportError> {
         self.out.finish()?;
         Ok(self.blocks)

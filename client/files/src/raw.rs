@@ -1,4 +1,4 @@
-//! One block as it stands in a file.
+//! A block as it stands in a file.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use alloy_primitives::{Bytes, U256};
 use crate::error::{BlockFileError, BlockFileErrorKind, Place};
 use polytrie_consensus::decode::{DecodeError, EncodedReceipts, decode_block, decode_header};
 
-/// One block as it stands in a file: bytes and where they came from, nothing decoded.
+/// A block as it stands in a file: its bytes and their place, not decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBlock {
-    /// The exact RLP of the block: `[header, transactions, ommers, withdrawals?, access list?]`.
+    /// Exact RLP of the block: `[header, transactions, ommers, withdrawals?, access list?]`.
     ///
-    /// In an era1 or ere file header and body are separate records; there this is the block put together from
-    /// them, byte for byte what other clients export.
+    /// In an era1 or ere file header and body are separate records; this is the block joined from them, byte for
+    /// byte what other clients export.
     pub rlp: Bytes,
-    /// The file (or `standard input`), as error messages name it.
+    /// Name of the file for error messages, or `standard input`.
     pub file: Arc<str>,
-    /// Where the block starts, in bytes from the start of the file; of the decompressed file for gzip,
-    /// of the line for hex, of the header record for era1 and ere.
+    /// Offset of the block in the file, in bytes: in the decompressed file for gzip, of the line for hex, of the
+    /// header record for era1 and ere.
     pub offset: u64,
-    /// Its position in this file, counted from 0.
+    /// Position of the block in the file, counted from 0.
     pub index: u64,
-    /// Its receipts, where the file has them (era1, and ere with some profiles).
+    /// Receipts of the block, if the file has them (era1, and ere with some profiles).
     pub receipts: Option<EncodedReceipts>,
-    /// The total difficulty up to and including this block, where the file has it (era1, and ere up to the merge).
+    /// Total difficulty up to and including this block, if the file has it (era1, and ere up to the merge).
     pub total_difficulty: Option<U256>,
 }
 
 impl RawBlock {
-    /// Where the block stands in its file.
+    /// Returns the place of the block in its file.
     ///
-    /// The number is looked up in the header and left out if the header cannot be decoded; meant for
+    /// The number is decoded from the header, and missing if the header is malformed. The function is for
     /// messages, not for the fast path.
     pub fn place(&self) -> Place {
         let number = decode_header(&self.rlp).ok().map(|header| header.number);
         Place { index: self.index, offset: self.offset, number }
     }
 
-    /// Bytes of the block and of its receipts.
+    /// Returns the number of bytes of the block and its receipts.
     pub fn byte_len(&self) -> usize {
         let receipts = match &self.receipts {
             Some(EncodedReceipts::Full(rlp) | EncodedReceipts::Slim(rlp)) => rlp.len(),
@@ -52,16 +52,16 @@ impl RawBlock {
     ///
     /// # Errors
     ///
-    /// As [`decode_block`], with the file and the place in it added.
+    /// Fails as [`decode_block`] does, with the file and the place in it.
     pub fn decode(&self) -> Result<Block<TxEnvelope>, BlockFileError> {
         decode_block(&self.rlp).map_err(|error| self.malformed(error))
     }
 
-    /// Decodes its header and leaves the rest alone.
+    /// Decodes the block's header and no other part.
     ///
     /// # Errors
     ///
-    /// As [`decode_header`], with the file and the place in it added.
+    /// Fails as [`decode_header`] does, with the file and the place in it.
     pub fn decode_header(&self) -> Result<Sealed<Header>, BlockFileError> {
         decode_header(&self.rlp).map_err(|error| self.malformed(error))
     }
@@ -76,7 +76,7 @@ impl RawBlock {
 mod tests {
     use super::*;
 
-    /// A file of few bytes may hold receipts of many.
+    /// A file of few bytes may hold receipts of many, because it is compressed.
     #[test]
     fn receipts_count_as_the_block_does() {
         let (rlp, receipts) = (Bytes::from(vec![0xc0; 30]), Bytes::from(vec![0xc0; 70]));

@@ -1,4 +1,4 @@
-//! Opening files, telling what they hold, and iterating over their blocks.
+//! Opens files, detects their format, and iterates over their blocks.
 
 use std::{
     fmt,
@@ -28,15 +28,15 @@ use super::{
 };
 use polytrie_consensus::decode::EncodedReceipts;
 
-/// How much compressed data is read at once.
+/// Size of a read of compressed data, in bytes.
 const GZIP_BUFFER: usize = 256 << 10;
 
-/// The blocks of one file (or of a directory of era1 and ere files), in their order.
+/// Iterator over the blocks of one file (or of a directory of era1 and ere files), in their order.
 ///
-/// The iterator ends after the first error. See the [module](super) for the formats.
+/// The iterator ends after the first error. The formats are in the [module's documentation](super).
 pub struct BlockReader {
     current: Source,
-    /// The files of a directory that come after the current one.
+    /// Files of a directory after the current one.
     following: vec::IntoIter<DirectoryEntry>,
     progress: ReadProgress,
     failed: bool,
@@ -53,7 +53,7 @@ impl fmt::Debug for BlockReader {
     }
 }
 
-/// How far reading has come; a handle that stays valid in another thread.
+/// Progress of a reader; a handle that any thread may use.
 #[derive(Debug, Clone, Default)]
 pub struct ReadProgress {
     read: Arc<AtomicU64>,
@@ -61,32 +61,33 @@ pub struct ReadProgress {
 }
 
 impl ReadProgress {
-    /// Bytes read so far, as they are on disk (compressed, for gzip).
+    /// Returns the number of bytes read so far, as on disk (compressed, for gzip).
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Bytes there are; `None` for standard input and pipes.
+    /// Returns the total number of bytes; `None` for standard input and pipes.
     pub const fn total(&self) -> Option<u64> {
         self.total
     }
 }
 
 impl BlockReader {
-    /// Opens a file of blocks, a directory of era1 and ere files of one network, or standard input (`-`), and looks
-    /// at the first bytes.
+    /// Opens a file of blocks, a directory of era1 and ere files of one network, or standard input (`-`), and
+    /// examines the first bytes.
     ///
     /// An era1 or ere file is compared with `checksums.txt` beside it, if there is one.
     ///
     /// # Errors
     ///
-    /// If it is not there, cannot be read, is empty, or starts like nothing that is understood here.
+    /// Fails if the file is not there, cannot be read, is empty, or has an unknown format.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BlockFileError> {
         let path = path.as_ref();
         Self::open_any(path)?.blocks(&input_name(path))
     }
 
-    /// As [`Self::open`], of what may hold JSON instead. It is opened once, so that it may come through a pipe.
+    /// Opens a file as [`Self::open`] does, but accepts JSON too. The file is opened once, so that it may be a
+    /// pipe.
     pub(super) fn open_any(path: &Path) -> Result<Opened<Self>, BlockFileError> {
         let file = input_name(path);
         if path.as_os_str() == "-" {
@@ -101,11 +102,11 @@ impl BlockReader {
         Ok(open_file(path, &progress)?.map(|current| Self::of(current, progress)))
     }
 
-    /// Reads blocks from anything; `name` stands in messages where a file name would.
+    /// Reads blocks from `input`; `name` stands in messages in place of a file's name.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Fails as [`Self::open`] does.
     pub fn from_reader(
         name: &str,
         input: impl Read + Send + 'static,
@@ -114,8 +115,7 @@ impl BlockReader {
         Self::of_stream(Arc::clone(&file), input)?.blocks(&file)
     }
 
-    /// As [`Self::from_reader`] for a stream whose format is known: nothing is detected, and gzip is not
-    /// looked for.
+    /// Reads blocks from a stream of a known format: nothing is detected, and gzip is not decompressed.
     pub fn with_format(name: &str, input: impl Read + Send + 'static, format: Format) -> Self {
         let progress = ReadProgress::default();
         let input = Counted { inner: input, read: Arc::clone(&progress.read) };
@@ -137,12 +137,12 @@ impl BlockReader {
         Self { current, following: Vec::new().into_iter(), progress, failed: false }
     }
 
-    /// What the file that is being read holds, after decompression.
+    /// Returns the format of the current file, after decompression.
     pub const fn format(&self) -> Format {
         self.current.format()
     }
 
-    /// A handle that tells how far reading has come.
+    /// Returns a handle to the progress of the reading.
     pub fn progress(&self) -> ReadProgress {
         self.progress.clone()
     }
@@ -184,10 +184,10 @@ impl Iterator for BlockReader {
     }
 }
 
-/// What was opened.
+/// An opened file: blocks or JSON.
 pub(super) enum Opened<B> {
     Blocks(B),
-    /// JSON, unpacked, of which nothing was taken yet.
+    /// JSON, decompressed, of which no byte is taken yet.
     Json(ChunkReader),
 }
 
@@ -199,7 +199,7 @@ impl<B> Opened<B> {
         }
     }
 
-    /// The blocks, where nothing else will do.
+    /// Returns the blocks, or an error for JSON.
     fn blocks(self, file: &Arc<str>) -> Result<B, BlockFileError> {
         match self {
             Self::Blocks(blocks) => Ok(blocks),
@@ -208,12 +208,12 @@ impl<B> Opened<B> {
     }
 }
 
-/// One stream of blocks and its name.
+/// A stream of blocks and its name.
 struct Source {
     file: Arc<str>,
     input: ChunkReader,
     splitter: Splitter,
-    /// Blocks yielded so far.
+    /// Number of blocks that were returned so far.
     index: u64,
 }
 
@@ -225,7 +225,7 @@ enum Splitter {
 }
 
 impl Source {
-    /// Looks at the start of `input`, through gzip if need be, to see what it holds.
+    /// Detects the content of `input` by its first bytes, after decompression if it is gzip.
     fn open(file: Arc<str>, input: Box<dyn Read + Send>) -> Result<Opened<Self>, BlockFileError> {
         let fail = |kind| BlockFileError::new(&file, kind);
         let mut chunks = ChunkReader::new(input, false);
@@ -262,7 +262,7 @@ impl Source {
         Self { file, input, splitter, index: 0 }
     }
 
-    /// The blocks of ere files that are read at their places.
+    /// Returns a source on a file of ere that is read with seeks.
     fn ere(file: Arc<str>, blocks: EreBlocks) -> Self {
         let input = ChunkReader::new(Box::new(io::empty()), false);
         Self { file, input, splitter: Splitter::Ere(Box::new(blocks)), index: 0 }
@@ -282,7 +282,7 @@ impl Source {
         if next.is_some() {
             self.index += 1;
         } else if self.index == 0 {
-            // Nothing but blank lines.
+            // The file has blank lines only.
             return Err(BlockFileError::new(&self.file, BlockFileErrorKind::Empty));
         }
         Ok(next)
@@ -340,7 +340,7 @@ fn open_file(path: &Path, progress: &ReadProgress) -> Result<Opened<Source>, Blo
     Source::open(name, Box::new(Counted { inner, read: Arc::clone(&progress.read) }))
 }
 
-/// Whether a file starts with the version record; it is left at its start.
+/// Whether a file starts with the version record; the file is rewound.
 fn starts_as_e2store(name: &Arc<str>, file: &mut File) -> Result<bool, BlockFileError> {
     let start = head_at(file, 0).map_err(|kind| BlockFileError::new(name, kind))?;
     rewind(name, file)?;
@@ -352,7 +352,7 @@ fn rewind(name: &Arc<str>, file: &mut File) -> Result<(), BlockFileError> {
         .map_err(|error| BlockFileError::new(name, BlockFileErrorKind::Read { offset: 0, error }))
 }
 
-/// The bytes of a head at this place of a file; `None` if there are less.
+/// Reads the bytes of a head at this offset of a file. Returns `None` if the file ends before.
 fn head_at(file: &mut File, offset: u64) -> Result<Option<[u8; HEAD]>, BlockFileErrorKind> {
     let mut head = [0; HEAD];
     let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut head));
@@ -363,7 +363,8 @@ fn head_at(file: &mut File, offset: u64) -> Result<Option<[u8; HEAD]>, BlockFile
     }
 }
 
-/// The bytes of a head at this place of a stream of which nothing was taken yet; `None` if there are less.
+/// Returns the bytes of a head at this offset of a stream of which no byte is taken yet. `None` if the stream ends
+/// before.
 fn head_in(
     chunks: &mut ChunkReader,
     offset: u64,
@@ -374,7 +375,7 @@ fn head_in(
     Ok(head.filter(|_| is_there).copied())
 }
 
-/// Opens a file or standard input (`-`) for reading, with a handle that tells how far that has come.
+/// Opens a file or standard input (`-`) for reading, and returns it with a handle to its progress.
 pub(super) fn open_counted(path: &Path) -> io::Result<(Box<dyn Read + Send>, ReadProgress)> {
     if path.as_os_str() == "-" {
         let progress = ReadProgress::default();
@@ -401,7 +402,7 @@ pub(super) fn display_name(path: &Path) -> Arc<str> {
     path.display().to_string().into()
 }
 
-/// What messages call a file that is read, or standard input (`-`).
+/// Returns the name of a file, or of standard input (`-`), for messages.
 pub(super) fn input_name(path: &Path) -> Arc<str> {
     match path.as_os_str() == "-" {
         true => "standard input".into(),
@@ -418,7 +419,7 @@ pub(super) fn open_error(file: &Arc<str>, error: io::Error) -> BlockFileError {
     BlockFileError::new(file, kind)
 }
 
-/// Counts what is read, for the progress bar.
+/// A reader that counts the bytes that pass through it, for the progress bar.
 struct Counted<R> {
     inner: R,
     read: Arc<AtomicU64>,

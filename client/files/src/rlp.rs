@@ -2,30 +2,30 @@
 
 use super::MAX_BLOCK_BYTES;
 
-/// The most bytes the start of a list can take: one for the kind, eight for the length.
+/// Greatest number of bytes of a list's prefix: one for the kind, eight for the length.
 pub(super) const MAX_PREFIX: usize = 9;
 
-/// What is wrong with the start of a list.
+/// Error in the prefix of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PrefixError {
-    /// The first byte starts a string.
+    /// A first byte that starts a string.
     NotAList(u8),
-    /// The length is not in its shortest form.
+    /// A length that is not in its shortest form.
     NonCanonical,
-    /// The length (of the payload) is beyond [`MAX_BLOCK_BYTES`].
+    /// A length of the payload that is beyond [`MAX_BLOCK_BYTES`].
     TooLarge(u64),
 }
 
-/// How long a list is, as far as its first bytes tell.
+/// Length of a list, as far as its first bytes contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListLength {
-    /// Its length in bytes, prefix included.
+    /// The length in bytes, with the prefix.
     Known(usize),
-    /// The first bytes do not tell: this many bytes from its start do.
+    /// The first bytes do not contain the length: this number of bytes from the start does.
     Needs(usize),
 }
 
-/// The length of the list that starts with `bytes`.
+/// Returns the length of the list that starts with `bytes`.
 pub(super) fn list_length(bytes: &[u8]) -> Result<ListLength, PrefixError> {
     use ListLength::{Known, Needs};
 
@@ -37,7 +37,7 @@ pub(super) fn list_length(bytes: &[u8]) -> Result<ListLength, PrefixError> {
         0xc0..=0xf7 => Ok(Known(1 + usize::from(first - 0xc0))),
         0xf8..=0xff => {
             let width = usize::from(first - 0xf7);
-            // A leading zero is told from the first length byte alone.
+            // The first length byte alone shows a leading zero.
             if rest.first() == Some(&0) {
                 return Err(PrefixError::NonCanonical);
             }

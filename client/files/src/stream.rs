@@ -1,4 +1,4 @@
-//! Splitting a stream of concatenated block RLP.
+//! Splits a stream of concatenated block RLP.
 
 use alloy_primitives::bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::{
     rlp::{ListLength, MAX_PREFIX, PrefixError, list_length},
 };
 
-/// Cuts the next block out of the stream; `None` at its end.
+/// Cuts the next block out of the stream. Returns `None` at the end.
 pub(super) fn next_block(
     input: &mut ChunkReader,
     index: u64,
@@ -25,7 +25,7 @@ pub(super) fn next_block(
             present: input.data().len() as u64,
             expected: length as u64,
         }),
-        // More was asked for, so the stream has ended.
+        // `fill` asked for more bytes, so the stream has ended.
         ListLength::Needs(prefix) => Err(BlockFileErrorKind::TruncatedLength {
             place,
             present: input.data().len() as u64,
@@ -43,7 +43,7 @@ fn prefix_error(error: PrefixError, place: Place, input: &ChunkReader) -> BlockF
     }
 }
 
-/// What a bad list prefix means for a block file.
+/// Returns the error of a block file for a wrong prefix of a list.
 pub(super) fn from_prefix(error: PrefixError, place: Place) -> BlockFileErrorKind {
     match error {
         PrefixError::NotAList(found) => BlockFileErrorKind::NotAList { place, found },

@@ -1,4 +1,4 @@
-//! `binary`.
+//! The layer `binary`: its options and its entry in the list of layers.
 
 use super::{
     kind::{Hooks, LayerKind, Parameters},
@@ -61,7 +61,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     hooks: Hooks { settle: Some(settle), ..Hooks::NONE },
 };
 
-/// The parameter of the stamp: rows of another depth are damage.
+/// Parameter of the stamp with the depth of a row. The layer would take rows of another depth for damage.
 const GROUP_DEPTH: &str = "binary.group-depth";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]

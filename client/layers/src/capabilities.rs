@@ -1,33 +1,34 @@
-//! What only some layers can do, or a sentence that names one that can.
+//! Capabilities that only some layers have. Each is returned, or the error names a layer that has
+//! it.
 
 use super::{DEFAULT_LAYER, LAYERS, LayerKind, stateless};
 use polytrie_state::{Bags, PastWitnesses, Prove, StateError, StateLayer, Stateless};
 
-/// The proofs of a layer.
+/// Returns the interface for the proofs of a layer.
 ///
 /// # Errors
 ///
-/// If it makes none.
+/// Fails if the layer makes no proofs.
 pub fn proofs(layer: &dyn StateLayer) -> Result<&dyn Prove, StateError> {
     let reason = "has no commitment that a proof could lead to";
     layer.proofs().ok_or_else(|| lacking(layer, reason, DEFAULT_LAYER))
 }
 
-/// The witnesses of blocks that are part of the chain.
+/// Returns the interface for witnesses of blocks that are part of the chain.
 ///
 /// # Errors
 ///
-/// If the layer makes none.
+/// Fails if the layer makes no such witnesses.
 pub fn past_witnesses(layer: &dyn StateLayer) -> Result<&dyn PastWitnesses, StateError> {
     let reason = "makes no witnesses of blocks";
     layer.past_witnesses().ok_or_else(|| lacking(layer, reason, DEFAULT_LAYER))
 }
 
-/// What a layer can do with witnesses that leave out what it holds.
+/// Returns the interface for witnesses that leave out what the layer holds.
 ///
 /// # Errors
 ///
-/// If it can do nothing.
+/// Fails if the layer has no such interface.
 pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError> {
     let reason = "does not hold what a witness leaves out";
     let other = || stateless().map_or(DEFAULT_LAYER, |kind| kind.name);

@@ -1,4 +1,4 @@
-//! The engines that the rows of a layer can be kept in.
+//! The engines that can keep the rows of a layer.
 
 use super::UnknownKind;
 use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, StoreOptions, Table};
@@ -8,25 +8,25 @@ use thiserror::Error;
 
 type OpenEngine = fn(&Path, &[Table], EngineOptions) -> Result<Arc<dyn Engine>, KvError>;
 
-/// An engine that `--kv` may name.
+/// Description of an engine that `--kv` may name.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineKind {
-    /// Its name.
+    /// Name for `--kv`.
     pub name: &'static str,
-    /// A description in one line, for `--help`.
+    /// Description in one line, for `--help`.
     pub about: &'static str,
-    /// Opens it in a directory; `None` if it is not part of this build.
+    /// Function that opens the engine in a directory; `None` if this build does not have the engine.
     open: Option<OpenEngine>,
 }
 
 impl EngineKind {
-    /// Whether it is part of this build.
+    /// Whether this build has the engine.
     pub const fn is_compiled_in(&self) -> bool {
         self.open.is_some()
     }
 }
 
-/// Every engine that `--kv` may name in some build.
+/// Engines that `--kv` may name in some build.
 pub const ENGINES: &[EngineKind] = &[
     EngineKind { name: "mdbx", about: "a B+ tree in one mapped file", open: Some(mdbx) },
     EngineKind {
@@ -52,20 +52,20 @@ pub const ENGINES: &[EngineKind] = &[
     },
 ];
 
-/// Whether an engine has other machines keep the rows.
+/// Returns whether the rows of this engine are on other machines.
 #[cfg(feature = "rain")]
 pub(crate) fn is_elsewhere(name: &str) -> bool {
     name == "cassandra"
 }
 
-/// The engine a new data directory gets by default.
+/// Name of the engine that a new data directory gets by default.
 pub const DEFAULT_ENGINE: &str = "mdbx";
 
-/// Fails with a sentence if this build has no engine of this name.
+/// Checks that this build has an engine of this name.
 ///
 /// # Errors
 ///
-/// [`UnknownKind`].
+/// Fails with [`UnknownKind`], whose message lists the engines of this build.
 pub fn expect_engine(name: &str) -> Result<(), UnknownKind> {
     opener(name).map(drop)
 }
@@ -78,7 +78,7 @@ fn opener(name: &str) -> Result<OpenEngine, UnknownKind> {
     kind.open.ok_or_else(missing)
 }
 
-/// The engines of this build, in words, with what would add the others.
+/// Returns the names of this build's engines in words, and the features that would add the others.
 fn available() -> String {
     let (here, missing): (Vec<&EngineKind>, _) =
         ENGINES.iter().partition(|kind| kind.is_compiled_in());
@@ -90,48 +90,49 @@ fn available() -> String {
     words
 }
 
-/// What a user can set about engines.
+/// Settings of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
-    /// Open for reading only.
+    /// Whether the engine is opened for reading only.
     pub read_only: bool,
-    /// Open it even if something is missing that was confirmed: for `polytrie db repair`.
+    /// Whether the engine is opened even if data are missing that it had confirmed: for `polytrie db repair`.
     #[serde(skip)]
     pub repair: bool,
-    /// Look at all that is stored before it is open: for `polytrie db check`. Of MDBX only: others find damage as they read.
+    /// Whether all stored data are read and checked while the engine is opened: for `polytrie db check`. Only MDBX does
+    /// so; other engines find damage as they read.
     #[serde(skip)]
     pub check: bool,
-    /// No write waits until it is on the disk, and a loss of power may take any of them: for benchmarks that repeat what was
-    /// measured so. No option of a command sets it.
+    /// Whether writes return before they are on the disk, so that a loss of power may take any of them: for benchmarks
+    /// that repeat a measurement made in this way. No option of a command sets it.
     #[serde(default)]
     pub unsynced: bool,
-    /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
+    /// `--kv.direct-io`: whether RocksDB bypasses the page cache.
     pub direct_io: bool,
-    /// `--kv.cache`: bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered; `None` for the default.
+    /// `--kv.cache`: bytes of RocksDB's caches, or of the cache for rows from Cassandra; `None` for the default.
     pub cache: Option<usize>,
-    /// `--kv.buffer`: bytes of blocks in memory that make a flush begin; `None` for the store's default.
+    /// `--kv.buffer`: bytes of blocks in memory at which a flush starts; `None` for the store's default.
     pub buffer: Option<usize>,
-    /// `--kv.nodes`: some nodes of the cluster, as `host:port`; none for those that the directory remembers.
+    /// `--kv.nodes`: some nodes of the cluster, as `host:port`; empty for those that the directory remembers.
     pub nodes: Vec<String>,
-    /// `--kv.keyspace`: where in the cluster stores are.
+    /// `--kv.keyspace`: the keyspace of the cluster that holds the stores.
     pub keyspace: Option<String>,
     /// `--kv.patience`: seconds for which a request to the cluster is repeated; `None` for the engine's default.
     pub patience: Option<u64>,
 }
 
 impl EngineOptions {
-    /// What to ask of the store on top of the engine.
+    /// Returns the options of the store on top of the engine.
     pub fn store(&self) -> StoreOptions {
         let default = StoreOptions::default();
         StoreOptions { overlay_bytes: self.buffer.unwrap_or(default.overlay_bytes), ..default }
     }
 }
 
-/// Opens an engine in a directory, creating it where it is not there; `memory` ignores the directory.
+/// Opens an engine in a directory, and creates it if it is not there. `memory` ignores the directory.
 ///
 /// # Errors
 ///
-/// If the name is unknown, or the engine cannot be opened.
+/// Fails if the name is unknown, or the engine cannot be opened.
 pub fn open_engine(
     name: &str,
     dir: &Path,
@@ -186,13 +187,13 @@ fn cassandra(
     Ok(Arc::new(CassandraEngine::open(cassandra)?))
 }
 
-/// An engine could not be opened.
+/// Error of an engine that cannot be opened.
 #[derive(Debug, Clone, Error)]
 pub enum EngineError {
-    /// There is none of that name.
+    /// A name that no engine of this build has.
     #[error(transparent)]
     Unknown(#[from] UnknownKind),
-    /// It failed.
+    /// An error of the engine itself.
     #[error(transparent)]
     Store(#[from] KvError),
 }

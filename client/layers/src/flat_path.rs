@@ -1,6 +1,7 @@
-//! Where the flat state of a data directory is, as its stamp says it.
+//! The directory of the flat state of a data directory, as the stamp names it.
 //!
-//! Only `replica` has one elsewhere, but every build can read this: one without that layer must find what it removes.
+//! Only `replica` can have its flat state in another directory, but every build reads the parameter: a build without
+//! that layer must find the directory when it removes the data.
 
 #[cfg(feature = "replica")]
 use super::kind::Parameters;
@@ -8,44 +9,45 @@ use super::options::LayerOptions;
 use polytrie_state::{Stamp, StampError};
 use std::path::{Path, PathBuf};
 
-/// The name of the setting that says where a `replica` keeps its flat state.
+/// Parameter of the stamp with the directory of a flat state that is not in the data directory.
 const REPLICA_PATH: &str = "replica.path";
 
-/// Where the flat state of a data directory is, if that is elsewhere.
+/// Returns the directory of the flat state if it is not in the data directory.
 pub fn replica_path(stamp: &Stamp) -> Option<PathBuf> {
     stamp.parameters.get(REPLICA_PATH).map(PathBuf::from)
 }
 
-/// A path as it is kept and compared: absolute, as a relative one would mean another directory in another working
-/// directory, and without what changes nothing (`.`, a slash at the end).
+/// Returns a path in the form in which it is stored and compared: absolute, because a relative path would mean
+/// another directory in another working directory, and without components that change nothing (`.`, a slash at the
+/// end).
 pub fn normal(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute.components().collect()
 }
 
-/// A path as the stamp keeps it: [`normal`], as text.
+/// Returns a path as the stamp stores it: [`normal`], as text.
 fn absolute(dir: &Path) -> String {
     normal(dir).display().to_string()
 }
 
-/// What the stamp says of a data directory that is made with these options.
+/// Returns the parameters of the stamp of a new data directory with these options.
 #[cfg(feature = "replica")]
 pub(super) fn parameters(options: &LayerOptions) -> Parameters {
     let dir = options.replica_path.as_deref();
     dir.map(|dir| (REPLICA_PATH.to_owned(), absolute(dir))).into_iter().collect()
 }
 
-/// Whether two paths name the same directory, which need not be there.
+/// Whether two paths name the same directory, which need not exist.
 fn is_same(a: &Path, b: &Path) -> bool {
     let canonical = |path| std::fs::canonicalize(path).ok();
     normal(a) == normal(b) || canonical(a).is_some_and(|a| Some(a) == canonical(b))
 }
 
-/// Takes over where the flat state of a data directory is.
+/// Sets the directory of the flat state in `options` to that of the stamp.
 ///
 /// # Errors
 ///
-/// If another place was asked for.
+/// Fails if the options name another directory than the stamp.
 pub fn adopt_replica_path(
     options: &mut LayerOptions,
     stamp: &Stamp,

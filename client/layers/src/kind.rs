@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Settings that the data of a layer depends on, as the stamp of a data directory keeps them.
+/// Settings that the data of a layer depends on, as the stamp of a data directory stores them.
 pub type Parameters = BTreeMap<String, String>;
 
 type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
@@ -16,54 +16,54 @@ type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateEr
 type JoinProofs = fn(&[Proof]) -> Result<Proof, ProofError>;
 type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
-/// A state layer that is compiled in.
+/// Description of a state layer of this build.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerKind {
-    /// Its name for `--state`.
+    /// Name for `--state`.
     pub name: &'static str,
-    /// A description in one line, for `--help`.
+    /// Description in one line, for `--help`.
     pub about: &'static str,
-    /// Whether its commitment is the state root of the headers.
+    /// Whether the layer's commitment is the state root of the headers.
     pub canonical: bool,
-    /// The tables it needs in its store.
+    /// Tables that the layer needs in its store.
     pub tables: &'static [Table],
-    /// Opens it.
+    /// Function that opens the layer.
     pub open: OpenLayer,
-    /// Checks one of its proofs and returns what it proves; `None` if it makes none.
+    /// Function that checks a proof of the layer and returns what it proves; `None` if the layer makes no proofs.
     pub verify: Option<VerifyProof>,
-    /// What only some layers have.
+    /// Functions that only some layers have.
     pub(super) hooks: Hooks,
 }
 
-/// What only some layers have, and others do without.
+/// Functions and tables that only some layers have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hooks {
-    /// The tables of the flat state that it can keep in a directory of its own, which `--replica.path` names.
+    /// Tables of the flat state if the layer can keep it in another directory, which `--replica.path` names.
     pub(super) flat: Option<&'static [Table]>,
-    /// Settles the options that its data depends on, see [`LayerKind::settle_parameters`].
+    /// Function that settles the options that the layer's data depends on, see [`LayerKind::settle_parameters`].
     pub(super) settle: Option<Settle>,
-    /// The parameters that only say where something is, see [`LayerKind::is_place`].
+    /// Parameters that only name a place, see [`LayerKind::is_place`].
     pub(super) places: &'static [&'static str],
-    /// See [`LayerKind::suit_run`].
+    /// Function of [`LayerKind::suit_run`].
     pub(super) suit_run: Option<SuitRun>,
-    /// See [`LayerKind::put_off`].
+    /// Function of [`LayerKind::put_off`].
     pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
-    /// How it executes blocks from witnesses.
+    /// Functions that execute blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
-    /// Whether it can use nodes that prefetchers read.
+    /// Whether the layer can use nodes that prefetchers read.
     pub(super) bags: bool,
-    /// See [`LayerKind::writes_each_block`].
+    /// Function of [`LayerKind::writes_each_block`].
     pub(super) flushes_each_block: fn(&LayerOptions) -> bool,
-    /// See [`LayerKind::provision`].
+    /// Function of [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
-    /// See [`LayerKind::join`].
+    /// Function of [`LayerKind::join`].
     pub(super) join: Option<JoinProofs>,
 }
 
 type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
 
 impl Hooks {
-    /// The hooks of a layer that has none of these things.
+    /// Hooks of a layer that has none of them.
     pub(super) const NONE: Self = Self {
         flat: None,
         settle: None,
@@ -78,27 +78,27 @@ impl Hooks {
     };
 }
 
-/// How a layer executes blocks from witnesses, without their state.
+/// Functions of a layer that executes blocks from witnesses, without their state.
 #[derive(Debug, Clone, Copy)]
 pub struct Stateless {
-    /// The layer's name.
+    /// Name of the layer.
     pub name: &'static str,
-    /// A layer in memory that knows nothing but what the witness holds, which leaves out nothing.
+    /// Function that makes a layer in memory whose whole state is that of a complete witness.
     pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>, StateError>,
 }
 
-/// Something that a layer cannot be opened without and that may be made up where it is not relied on: for benchmarks, and
-/// for chains in memory.
+/// Files that a layer needs to be opened, and that may be generated if no one relies on its proofs: for
+/// benchmarks, and for chains in memory.
 pub struct Provision {
-    /// Name of the directory for it.
+    /// Name of the directory for the files.
     pub name: &'static str,
-    /// All that it depends on.
+    /// Parameters that the files depend on.
     pub parameters: serde_json::Value,
-    /// Makes it in a directory of its own.
+    /// Function that makes the files in an empty directory.
     pub make: MakeProvision,
-    /// Has the layer use what is in the directory.
+    /// Function that sets the options of the layer to the files in a directory.
     pub take: fn(&mut LayerOptions, &Path),
-    /// What readers of the figures should know of it.
+    /// Note for the readers of a benchmark's figures.
     pub note: &'static str,
 }
 
@@ -109,17 +109,18 @@ impl fmt::Debug for Provision {
 }
 
 impl LayerKind {
-    /// The tables of the flat state that it can keep in a directory of its own.
+    /// Returns the tables of the flat state if the layer can keep it in another directory.
     pub const fn flat_tables(&self) -> Option<&'static [Table]> {
         self.hooks.flat
     }
 
-    /// Settles the settings of a layer that its data depends on, and returns them for the stamp. A directory that
-    /// has a stamp already (`stamped`) gets the settings it was made with, where they can be found.
+    /// Settles the settings that the layer's data depends on, and returns them for the stamp. If the directory has a
+    /// stamp already (`stamped`), the settings that it was made with are kept wherever the stamp has them.
     ///
     /// # Errors
     ///
-    /// If what the layer needs is not there, or it has nothing to put where another one has.
+    /// Fails if files that the layer needs are missing, or if `--replica.path` is given for a layer that has no flat
+    /// state to put there.
     pub fn settle_parameters(
         &self,
         options: &mut LayerOptions,
@@ -132,13 +133,14 @@ impl LayerKind {
         self.hooks.settle.map_or_else(|| Ok(Parameters::new()), |settle| settle(options, stamped))
     }
 
-    /// Whether a parameter says where something is, which may be moved: the stamp remembers it and does not insist.
+    /// Whether a parameter names a place, which a user may move: the stamp stores it, and another value is no error.
     pub fn is_place(&self, parameter: &str) -> bool {
         self.hooks.places.contains(&parameter)
     }
 
-    /// Has the layer do in a measured run, of so many blocks after a warm-up of so many, what it does in a node that has
-    /// run for days, unless the user said otherwise. Returns what readers of the figures should know of it.
+    /// Sets the options for a run that measures `measured` blocks after a warm-up of `warmup` blocks, so that the layer
+    /// does the same work as in a node that has run for days; options that the user set stay. Returns a note for the
+    /// readers of the figures.
     pub fn suit_run(
         &self,
         options: &mut LayerOptions,
@@ -148,19 +150,20 @@ impl LayerKind {
         self.hooks.suit_run?(options, warmup, measured)
     }
 
-    /// Which of its work the layer had put off when a run ended with this block, if that is a good part of it.
+    /// Returns a note about the work that the layer had put off when a run ended with this block, if it is a good part
+    /// of the work.
     pub fn put_off(&self, options: &LayerOptions, last_block: u64) -> Option<String> {
         self.hooks.put_off?(options, last_block)
     }
 
-    /// Whether each block that is executed is a write of the engine by itself, because an engine should see all that the
-    /// layer does. What is done to stored blocks stays one write, so that a command which fails on the way has changed
-    /// nothing.
+    /// Whether each executed block is a write of its own to the engine, because the engine must see every row that the
+    /// layer puts and deletes. Changes to blocks that are stored already stay one write, so that a command that fails
+    /// halfway has changed nothing.
     pub fn writes_each_block(&self, settings: &LayerOptions) -> bool {
         (self.hooks.flushes_each_block)(settings) && settings.executes
     }
 
-    /// The options of a store for this layer, opened with these settings.
+    /// Returns the options of a store for this layer with these settings.
     #[must_use]
     pub fn suit_store(&self, mut options: StoreOptions, settings: &LayerOptions) -> StoreOptions {
         if self.writes_each_block(settings) {
@@ -169,7 +172,7 @@ impl LayerKind {
         options
     }
 
-    /// Why it makes no difference in how large groups blocks become durable (`--flush-every`), if it does not.
+    /// Returns the reason why the number of blocks per flush (`--flush-every`) has no effect, if it has none.
     pub fn ignores_groups(&self, engine: &str, settings: &LayerOptions) -> Option<String> {
         let name = self.name;
         if self.writes_each_block(settings) {
@@ -179,26 +182,26 @@ impl LayerKind {
             .then(|| format!("the engine `{engine}` keeps nothing on disk"))
     }
 
-    /// How it executes blocks from witnesses, if it does.
+    /// Returns the functions that execute blocks from witnesses; `None` if the layer has none.
     pub fn stateless(&self) -> Option<Stateless> {
         self.hooks.stateless
     }
 
-    /// Whether it can use nodes that prefetchers read ([`bags`](crate::bags)).
+    /// Returns whether the layer can use nodes that prefetchers read ([`bags`](crate::bags)).
     pub const fn takes_bags(&self) -> bool {
         self.hooks.bags
     }
 
-    /// What the layer lacks, if it cannot be opened and that may be made up.
+    /// Returns the files that the layer lacks, if it cannot be opened without them and they may be generated.
     pub fn provision(&self, options: &LayerOptions) -> Option<Provision> {
         self.hooks.provision?(options)
     }
 
-    /// Puts together what several nodes proved of one account, each the keys that it answers for.
+    /// Joins the proofs of several nodes about one account into one; each node proves the keys of its shard.
     ///
     /// # Errors
     ///
-    /// If they do not belong together, or every node of this layer answers for all keys.
+    /// Fails if the proofs do not belong together, or if a node of this layer proves all keys.
     pub fn join(&self, proofs: &[Proof]) -> Result<Proof, ProofError> {
         let join = self.hooks.join.ok_or_else(|| {
             let name = self.name;
@@ -207,23 +210,23 @@ impl LayerKind {
         join(proofs)
     }
 
-    /// What a proof proves, in the form in which [`Self::verify`] gives it.
+    /// Returns the content of a proof in the form in which [`Self::verify`] returns it.
     ///
     /// # Errors
     ///
-    /// If JSON has no words for it.
+    /// Fails if the content cannot be written as JSON.
     pub fn proven(what: impl Serialize) -> Result<serde_json::Value, VerifyError> {
         Ok(serde_json::to_value(what).map_err(|e| ProofError::Malformed(e.to_string()))?)
     }
 }
 
-/// A proof could not be verified, or does not hold.
+/// Error of the verification of a proof.
 #[derive(Debug, Clone, Error)]
 pub enum VerifyError {
-    /// It does not hold.
+    /// A proof that does not hold.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// What is needed to verify it is not there.
+    /// A verification that lacks a file or a setting.
     #[error(transparent)]
     Unable(#[from] StateError),
 }

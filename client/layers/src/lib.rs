@@ -1,6 +1,6 @@
-//! The one place that names every state layer and every engine. A new layer is a file here with its entry and its options,
-//! a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in `Cargo.toml` and a crate;
-//! a new engine is an entry in [`ENGINES`].
+//! The list of every state layer and every engine; no other crate names them. A new layer is a file here with its entry
+//! and its options, a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in
+//! `Cargo.toml` and a crate; a new engine is an entry in [`ENGINES`].
 
 #[cfg(feature = "binary")]
 pub mod binary;
@@ -46,11 +46,11 @@ pub use options::{LayerNeeds, LayerOptions};
 pub use place::Place;
 pub use unknown::UnknownKind;
 
-/// Every name that `--state` may have in some build, with its Cargo feature.
+/// Names that `--state` may have in some build. Each is also the name of a Cargo feature.
 const NAMES: &[&str] =
     &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary", "nomt", "qmdb"];
 
-/// The layers of this build.
+/// Layers of this build.
 pub const LAYERS: &[LayerKind] = &[
     #[cfg(feature = "lmpt")]
     lmpt::KIND,
@@ -74,14 +74,14 @@ pub const LAYERS: &[LayerKind] = &[
     qmdb::KIND,
 ];
 
-/// The layer a new data directory gets by default.
+/// Name of the layer that a new data directory gets by default.
 pub const DEFAULT_LAYER: &str = "mpt";
 
-/// The layer of this name.
+/// Returns the layer of this name.
 ///
 /// # Errors
 ///
-/// If there is none in this build.
+/// Fails if this build has no layer of this name.
 pub fn layer(name: &str) -> Result<&'static LayerKind, UnknownKind> {
     if let Some(kind) = LAYERS.iter().find(|kind| kind.name == name) {
         return Ok(kind);
@@ -94,11 +94,11 @@ pub fn layer(name: &str) -> Result<&'static LayerKind, UnknownKind> {
     Err(UnknownKind::Layer { name, available: available.join(", ") })
 }
 
-/// The layer that executes blocks from witnesses.
+/// Returns the functions of the layer that executes blocks from witnesses.
 ///
 /// # Errors
 ///
-/// If it is not in this build.
+/// Fails if this build does not have that layer.
 pub fn stateless() -> Result<Stateless, UnknownKind> {
     LAYERS.iter().find_map(LayerKind::stateless).ok_or_else(|| UnknownKind::NotCompiledIn {
         what: "the state layer",

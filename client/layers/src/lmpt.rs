@@ -1,4 +1,4 @@
-//! `lmpt`.
+//! The layer `lmpt`: its options and its entry in the list of layers.
 
 use super::{
     kind::{Hooks, LayerKind, Parameters},
@@ -11,10 +11,10 @@ use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Display, str::FromStr};
 
-/// Blocks between two rotations by default, as in the paper.
+/// Default number of blocks between two rotations, as in the paper.
 pub const DEFAULT_INTERVAL: u64 = 1_000;
 
-/// Slots of dead storage that one slice of a merge removes by default.
+/// Default number of slots of destroyed contracts that one slice of a merge removes.
 const DEFAULT_SWEEP: u64 = 4_096;
 
 /// What a user can set about `lmpt`.
@@ -75,7 +75,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
 };
 
-/// The parameters of the stamp: what the commitment depends on beside the blocks.
+/// Parameters of the stamp: settings that the commitment depends on beside the blocks.
 const INTERVAL: &str = "lmpt.interval";
 const SWEEP: &str = "lmpt.sweep";
 const BOUNDARY: &str = "lmpt.boundary";
@@ -96,7 +96,8 @@ fn settle(
     Ok(Parameters::from(settled))
 }
 
-/// What was asked for, else what the data was made with, else the default.
+/// Sets `asked`, if it is not set, to the value that the data was made with or else to the default. Returns the value
+/// as text.
 fn settle_one<T: FromStr + Display>(
     asked: &mut Option<T>,
     made_with: Option<&String>,
@@ -106,10 +107,10 @@ fn settle_one<T: FromStr + Display>(
     asked.get_or_insert_with(|| made_with().unwrap_or(default)).to_string()
 }
 
-/// The interval for a run that measures so many blocks after its warm-up.
+/// Returns the interval for a run that measures `measured` blocks after a warm-up of `warmup` blocks.
 ///
-/// A merge is half of the layer's work and begins when the first interval has ended, while a node that has run for days is
-/// always merging. So that interval is the warm-up, and what is measured has two intervals at least.
+/// A merge is half of the layer's work and starts only when the first interval has ended, while a node that has run for
+/// days is always merging. So the first interval is the warm-up, and the measured blocks have two intervals at least.
 pub fn interval_of_run(warmup: u64, measured: u64) -> u64 {
     warmup.min(measured / 2).clamp(1, DEFAULT_INTERVAL)
 }
@@ -125,7 +126,7 @@ fn suit_run(options: &mut LayerOptions, warmup: u64, measured: u64) -> Option<St
     ))
 }
 
-/// A note for the reader of a report if the run ended before the first merge.
+/// Returns a note for the reader of a report if the run ended before the first merge.
 fn put_off(options: &LayerOptions, last: u64) -> Option<String> {
     let interval = options.lmpt.interval?;
     (last <= interval.saturating_add(interval / 4)).then(|| {

@@ -1,4 +1,4 @@
-//! `mpt`.
+//! The layer `mpt`: its entry in the list of layers.
 
 use super::kind::{Hooks, LayerKind};
 use polytrie_mpt::{MptLayer, MptOptions, verify};

@@ -1,4 +1,4 @@
-//! `mpt-hash`.
+//! The layer `mpt-hash`: its options and its entry in the list of layers.
 
 use super::{
     kind::{Hooks, LayerKind, Parameters},
@@ -62,7 +62,7 @@ pub enum WhichGo {
 }
 
 impl WhichGo {
-    /// As the command line and the stamp have it.
+    /// Returns the name on the command line and in the stamp.
     const fn name(self) -> &'static str {
         match self {
             Self::Replaced => "replaced",
@@ -102,11 +102,11 @@ pub(super) const KIND: LayerKind = LayerKind {
         Ok(MptHashLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
-    // A row that one block puts and a later one deletes would not be seen by an engine that gets both at once.
+    // If an engine got two blocks at once it would not see a row that one block puts and the next deletes.
     hooks: Hooks { settle: Some(settle), flushes_each_block: |_| true, ..Hooks::NONE },
 };
 
-/// The parameter of the stamp: a layer that drops nodes takes those that were kept for damage.
+/// Parameter of the stamp. A layer that drops replaced nodes would take kept ones for damage.
 const PRUNING: &str = "mpt-hash.pruning";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]

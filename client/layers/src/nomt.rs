@@ -1,4 +1,4 @@
-//! `nomt`.
+//! The layer `nomt`: its options and its entry in the list of layers.
 
 use super::kind::{Hooks, LayerKind};
 use crate::values::{parse_bytes, some_at_most};

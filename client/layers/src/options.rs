@@ -1,4 +1,4 @@
-//! What a user can set about layers: the options of the command line, and what the processes of a benchmark get.
+//! The settings of the layers: options of the command line, which the processes of a benchmark get too.
 
 #[cfg(feature = "binary")]
 use super::binary::BinarySettings;
@@ -21,7 +21,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Bytes of trie nodes kept in memory by default: suits 8 GiB.
+/// Default number of bytes of trie nodes kept in memory, for a machine of 8 GiB.
 const TRIE_CACHE: usize = 1 << 30;
 
 /// Settings of the layers; each reads its own, which its file here describes.
@@ -31,42 +31,42 @@ pub struct LayerOptions {
     /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
     #[arg(id = "trie.cache", long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     pub trie_cache: usize,
-    /// Of `binary`.
+    /// Settings of `binary`.
     #[cfg(feature = "binary")]
     #[command(flatten)]
     pub binary: BinarySettings,
-    /// Of `lmpt`.
+    /// Settings of `lmpt`.
     #[cfg(feature = "lmpt")]
     #[command(flatten)]
     pub lmpt: LmptSettings,
-    /// Of `mpt-hash`.
+    /// Settings of `mpt-hash`.
     #[cfg(feature = "mpt-hash")]
     #[command(flatten)]
     pub mpt_hash: MptHashSettings,
-    /// Of `nomt`.
+    /// Settings of `nomt`.
     #[cfg(feature = "nomt")]
     #[command(flatten)]
     pub nomt: NomtSettings,
-    /// Of `qmdb`.
+    /// Settings of `qmdb`.
     #[cfg(feature = "qmdb")]
     #[command(flatten)]
     pub qmdb: QmdbSettings,
-    /// Of `rain`.
+    /// Settings of `rain`.
     #[cfg(feature = "rain")]
     #[command(flatten)]
     pub rain: RainSettings,
-    /// Of `replica`.
+    /// Settings of `replica`.
     #[cfg(feature = "replica")]
     #[command(flatten)]
     pub replica: ReplicaSettings,
-    /// Of `lvmt`.
+    /// Settings of `lvmt`.
     #[cfg(feature = "lvmt")]
     #[command(flatten)]
     pub lvmt: LvmtSettings,
-    /// `--replica.path`: a directory of its own for the flat state. Every build knows where it is.
+    /// `--replica.path`: another directory for the flat state. Builds without `replica` have the field too.
     #[arg(skip)]
     pub replica_path: Option<PathBuf>,
-    /// Whether blocks are to be executed. What only a commitment takes need not be there otherwise.
+    /// Whether blocks will be executed. If not, files that only a commitment needs may be missing.
     #[arg(skip = true)]
     pub executes: bool,
 }
@@ -101,14 +101,14 @@ impl Default for LayerOptions {
 /// verify a proof.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LayerNeeds {
-    /// Of `lvmt`.
+    /// Needs of `lvmt`.
     #[cfg(feature = "lvmt")]
     #[command(flatten)]
     pub lvmt: LvmtNeeds,
 }
 
 impl From<LayerNeeds> for LayerOptions {
-    /// For what is stored, where no block will be executed.
+    /// Returns options to open stored data, of which no block will be executed.
     #[cfg_attr(not(feature = "lvmt"), expect(unused_variables, reason = "nothing is needed"))]
     fn from(needs: LayerNeeds) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl From<LayerNeeds> for LayerOptions {
 }
 
 impl LayerOptions {
-    /// Only what no layer can do without.
+    /// Returns the settings that a layer cannot do without.
     pub fn needs(&self) -> LayerNeeds {
         LayerNeeds {
             #[cfg(feature = "lvmt")]
@@ -129,8 +129,8 @@ impl LayerOptions {
         }
     }
 
-    /// These options with caches that fit into `bytes` of memory beside everything else: none is larger than a quarter
-    /// of them.
+    /// Returns these options with caches that fit into `bytes` of memory beside everything else: no cache is larger
+    /// than a quarter of `bytes`.
     #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
         let quarter = bytes / 4;
@@ -154,7 +154,7 @@ impl LayerOptions {
         self
     }
 
-    /// These options for a layer that can prove everything.
+    /// Returns these options for a layer that can prove every key.
     #[must_use]
     #[cfg_attr(not(feature = "lvmt"), expect(unused_mut, reason = "every layer can"))]
     pub fn proving(mut self) -> Self {
@@ -165,8 +165,8 @@ impl LayerOptions {
         self
     }
 
-    /// These options for a layer that runs beside another one, block by block: without what only one data directory can
-    /// have.
+    /// Returns these options for a second layer that executes the same blocks as the first, without settings that only
+    /// one data directory can have.
     #[must_use]
     pub fn beside(mut self) -> Self {
         self.replica_path = None;
@@ -177,7 +177,7 @@ impl LayerOptions {
         self
     }
 
-    /// These options for a store that holds no block: nothing in it depends on how blocks are counted.
+    /// Returns these options for a store without blocks, whose rows do not depend on how blocks are counted.
     #[must_use]
     #[cfg_attr(not(feature = "lmpt"), expect(unused_mut, reason = "no layer counts blocks"))]
     pub fn before_blocks(mut self) -> Self {
@@ -192,7 +192,7 @@ impl LayerOptions {
 
 #[cfg(any(test, feature = "testing"))]
 impl LayerOptions {
-    /// The defaults, with what a layer needs that no test should take from the user's directories, and intervals that
+    /// Returns the defaults for tests: files that a layer needs do not come from the user's directories, and intervals
     /// end within short chains.
     pub fn for_tests() -> Self {
         Self {
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use clap::{Command, FromArgMatches};
 
-    /// What the help promises is what those get who set nothing.
+    /// The defaults in the help are those that a caller gets without options.
     #[test]
     fn defaults_are_those_of_the_command_line() {
         let command = LayerOptions::augment_args(Command::new("test"));

@@ -1,47 +1,48 @@
-//! Where a layer keeps its data.
+//! The place of a layer's data.
 
 use super::engines::{EngineError, EngineOptions, open_engine};
 use polytrie_kv::{Durability, MemoryEngine, Store, StoreOptions, Table};
 use polytrie_state::StateError;
 use std::path::{Path, PathBuf};
 
-/// Where a layer keeps its data. It is given this, and what a user can set about it.
+/// Place of a layer's data: the store and the directories that the layer is opened with.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The store that it shares with the chain: what it adds to the batch of a block is written with the block.
+    /// Store that the layer shares with the chain: rows that the layer adds to the batch of a block are written
+    /// together with the block.
     pub store: Store,
-    /// A directory of its own elsewhere, if it was given one (`--replica.path`). Only the layer writes there.
+    /// Another directory for the layer's flat state (`--replica.path`), if there is one. Only the layer writes there.
     pub dir: Option<PathBuf>,
-    /// Where files of its own can be that go with those of the engine; `None` where nothing is kept on disk. Nothing is
-    /// there unless the layer makes it, and only the layer writes there.
+    /// Directory for files of the layer beside those of the engine; `None` if the engine keeps nothing on disk. The
+    /// layer creates it if it needs it, and only the layer writes there.
     pub files: Option<PathBuf>,
-    /// Whether nothing may be changed.
+    /// Whether the layer is opened for reading only.
     pub read_only: bool,
-    /// Whether all that is stored is looked at before it is open ([`EngineOptions::check`]).
+    /// Whether all stored data are checked while they are opened ([`EngineOptions::check`]).
     pub check: bool,
 }
 
 impl From<Store> for Place {
-    /// A store, and nothing beside it.
+    /// Returns the place of a layer with a store and no directory.
     fn from(store: Store) -> Self {
         Self { store, dir: None, files: None, read_only: false, check: false }
     }
 }
 
 impl Place {
-    /// A store whose engine's files are in this directory.
+    /// Returns the place of a layer whose engine's files are in `engine_dir`.
     pub fn on_disk(store: Store, engine_dir: &Path, layer: &str) -> Self {
-        // An engine in memory has no directory to be in.
+        // An engine in memory has no directory.
         let files = (store.engine_name() != MemoryEngine::NAME).then(|| engine_dir.join(layer));
         Self { files, ..Self::from(store) }
     }
 
-    /// A second store, in the directory of its own, under the engine of the first; `None` if there is no directory. The
-    /// layer says when it is flushed.
+    /// Opens a second store in the other directory, with the same engine as the first; `None` if there is no other
+    /// directory. The layer decides when the store is flushed.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Fails if the store cannot be opened.
     pub fn own_store(&self, tables: &[Table]) -> Result<Option<Store>, StateError> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let (read_only, check) = (self.read_only, self.check);

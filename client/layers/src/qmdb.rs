@@ -1,4 +1,4 @@
-//! `qmdb`.
+//! The layer `qmdb`: its options and its entry in the list of layers.
 
 use super::kind::{Hooks, LayerKind};
 use crate::values::{parse_bytes, some_at_most};

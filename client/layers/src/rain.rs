@@ -1,4 +1,4 @@
-//! `rain`.
+//! The layer `rain`: its options and its entry in the list of layers.
 
 use super::{
     engines::is_elsewhere,

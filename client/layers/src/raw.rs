@@ -1,4 +1,4 @@
-//! `raw`.
+//! The layer `raw`: its entry in the list of layers.
 
 use super::kind::{Hooks, LayerKind};
 use polytrie_raw::RawLayer;

@@ -1,4 +1,4 @@
-//! `replica`.
+//! The layer `replica`: its options and its entry in the list of layers.
 
 use super::{
     flat_path,
@@ -50,7 +50,7 @@ pub enum Mode {
     Paper,
 }
 
-/// The parameter of the stamp.
+/// Parameter of the stamp with the mode.
 const MODE: &str = "replica.mode";
 
 pub(super) const KIND: LayerKind = LayerKind {
@@ -63,7 +63,8 @@ pub(super) const KIND: LayerKind = LayerKind {
     hooks: Hooks {
         flat: Some(ReplicaLayer::FLAT_TABLES),
         settle: Some(settle),
-        // As the client of the paper, and as `mpt-hash`, with which it is compared.
+        // The client of the paper writes each block by itself, and so does `mpt-hash`, with which this mode is
+        // compared.
         flushes_each_block: |options| options.replica.mode == Some(Mode::Paper),
         ..Hooks::NONE
     },
@@ -74,7 +75,7 @@ fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
 ) -> Result<Parameters, StateError> {
-    // Which path was asked for is compared where the directory is opened.
+    // The path is compared with that of the stamp where the directory is opened.
     let mut parameters = stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone);
     let stamped = parameters.get(MODE);
     let made_with = stamped.and_then(|mode| Mode::from_str(mode, false).ok());
@@ -84,7 +85,7 @@ fn settle(
     Ok(parameters)
 }
 
-/// Opens it; its flat state may have a store of its own.
+/// Opens the layer; its flat state may have another store.
 fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError> {
     let flat = place.own_store(ReplicaLayer::FLAT_TABLES)?.map(FlatStore);
     let default = ReplicaOptions::default();
@@ -109,7 +110,8 @@ fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, Sta
     Ok(ReplicaLayer::open(place.store, options)?)
 }
 
-/// The trie of the paper's mode has the cache of `mpt-hash`, with which it is compared.
+/// Returns the options of the trie in the paper's mode: it has the cache of `mpt-hash`, with which this mode is
+/// compared.
 #[cfg_attr(not(feature = "mpt-hash"), expect(unused_variables, reason = "the cache has no option"))]
 fn trie_of_paper(options: &LayerOptions) -> TrieOptions {
     TrieOptions {

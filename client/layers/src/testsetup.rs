@@ -5,7 +5,7 @@ use std::{env, fs, path::PathBuf, process, sync::LazyLock};
 
 const HEIGHT: u8 = 6;
 
-/// The setup's directory; made once, and left for the next run.
+/// Returns the setup's directory. The setup is made once, and left for the next run.
 pub fn dir() -> PathBuf {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let dir = env::temp_dir().join("polytrie-test-setup-1");
@@ -14,7 +14,7 @@ pub fn dir() -> PathBuf {
             let mine = env::temp_dir().join(format!("polytrie-test-setup-1.{}", process::id()));
             Setup::derive(&powers, true, &mut |_| {}).write(&mine).expect("it can be written");
             if fs::rename(&mine, &dir).is_err() {
-                // Another process was faster.
+                // Another process made the setup first.
                 let _ = fs::remove_dir_all(&mine);
             }
         }

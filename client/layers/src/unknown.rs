@@ -1,34 +1,34 @@
-//! Names that name nothing.
+//! The errors of unknown names.
 
 use thiserror::Error;
 
-/// A layer or an engine that cannot be used.
+/// Error of a layer or an engine that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnknownKind {
-    /// No such layer.
+    /// A name that no layer of any build has.
     #[error("there is no state layer `{name}`; this build has {available}")]
     Layer {
-        /// Asked for.
+        /// Name that the caller gave.
         name: String,
-        /// What there is.
+        /// Names of this build's layers, in words.
         available: String,
     },
-    /// No such engine.
+    /// A name that no engine of any build has.
     #[error("there is no engine `{name}`; this build has {available}")]
     Engine {
-        /// Asked for.
+        /// Name that the caller gave.
         name: String,
-        /// What there is.
+        /// Names of this build's engines, in words.
         available: String,
     },
-    /// Left out of this build.
+    /// A layer or an engine that this build leaves out.
     #[error(
         "{what} `{name}` is not compiled in; build with `cargo build --release --features {name}`"
     )]
     NotCompiledIn {
-        /// `the state layer` or `the engine`.
+        /// Kind of the missing part: `the state layer` or `the engine`.
         what: &'static str,
-        /// Its name.
+        /// Name of the layer or engine.
         name: String,
     },
 }

@@ -1,26 +1,27 @@
-//! Values of options: numbers with bounds, numbers of bytes.
+//! Values of options: numbers with bounds, and numbers of bytes.
 
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 
-/// Most threads that may be asked for.
+/// Greatest number of threads that an option may have.
 pub const MOST_THREADS: u64 = 1024;
 
-/// A number with an upper bound: more takes the machine's memory or its threads, and gains nothing.
+/// Returns a parser of a number with an upper bound. A greater number would take the machine's
+/// memory or threads, and gain nothing.
 #[cfg(feature = "replica")]
 pub fn at_most(most: u64) -> impl TypedValueParser<Value = usize> {
     RangedU64ValueParser::<usize>::new().range(..=most)
 }
 
-/// A number of at least 1 with an upper bound.
+/// Returns a parser of a number of at least 1 with an upper bound.
 pub fn some_at_most(most: u64) -> impl TypedValueParser<Value = usize> {
     RangedU64ValueParser::<usize>::new().range(1..=most)
 }
 
-/// As [`parse_bytes`], but at least one byte.
+/// Parses a number of bytes as [`parse_bytes`] does, but refuses 0.
 ///
 /// # Errors
 ///
-/// A sentence, if it is no number of bytes, or 0.
+/// Fails with a sentence if the text is no number of bytes, or 0.
 pub fn parse_some_bytes(text: &str) -> Result<usize, String> {
     match parse_bytes(text)? {
         0 => Err("nothing fits into 0 bytes; choose more".to_owned()),
@@ -28,11 +29,11 @@ pub fn parse_some_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A number of bytes: digits, then k, M or G (powers of 1024) if wanted.
+/// Parses a number of bytes: digits, then k, M or G (powers of 1024) if wanted.
 ///
 /// # Errors
 ///
-/// A sentence, if it is anything else.
+/// Fails with a sentence if the text is anything else.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let wrong = || format!("`{text}` is not a number of bytes; write for example 512M or 2G");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());

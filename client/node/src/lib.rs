@@ -1,6 +1,5 @@
-//! What a node does with blocks and state, on any layer: data directories, import, states in and out as dumps, conversion of
-//! one layer's state into another's, witnesses, access lists,
-//! payloads of the Engine API, prefetchers, and the official tests.
+//! The functions of a node on any layer: data directories, import, prefetchers, dumps of a state in and out, conversion of
+//! one layer's state into another's, witnesses, access lists, payloads of the Engine API, and the official tests.
 
 pub mod access_lists;
 pub mod conformance;

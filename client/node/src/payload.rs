@@ -1,4 +1,4 @@
-//! The block that a payload of the Engine API stands for, and what is wrong with the call.
+//! Conversion of a payload of the Engine API into a block, and the checks of the call.
 
 use alloy_consensus::{Block, BlockBody, TxEnvelope};
 use alloy_eips::eip7685::Requests;
@@ -15,7 +15,7 @@ use polytrie_consensus::decode::{BlockPart, DecodeError, decode_block, list_payl
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The fields that came with later structures of a payload, and which.
+/// Fields that came with later structures of a payload, each with the number of its structure.
 const LATER_FIELDS: [(&str, u8); 5] = [
     ("withdrawals", 2),
     ("blobGasUsed", 3),
@@ -24,22 +24,22 @@ const LATER_FIELDS: [(&str, u8); 5] = [
     ("slotNumber", 4),
 ];
 
-/// The call has parameters of another shape than its method takes.
+/// Error code of a call whose parameters have another shape than its method takes.
 pub const INVALID_PARAMS: i32 = -32602;
-/// The method is not for the fork of the payload.
+/// Error code of a method that is not for the fork of the payload.
 pub const UNSUPPORTED_FORK: i32 = -38005;
 
-/// Why a payload makes no block.
+/// Reason why a payload makes no block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PayloadError {
-    /// The call is refused.
+    /// A call that is refused.
     Call {
-        /// The code of the error.
+        /// Code of the error.
         code: i32,
-        /// What is wrong with the call.
+        /// Description of the problem.
         reason: String,
     },
-    /// The payload is invalid, for this reason.
+    /// An invalid payload, with the reason.
     Invalid(String),
 }
 
@@ -54,21 +54,21 @@ impl PayloadError {
     }
 }
 
-/// The block that a payload stands for.
+/// Block of a payload.
 #[derive(Debug, Clone)]
 pub struct PayloadBlock {
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// The block. The roots in its header were made of its body.
+    /// The block. The roots in its header were computed from its body.
     pub block: Block<TxEnvelope>,
-    /// Its RLP.
+    /// RLP of the block.
     pub rlp: Bytes,
-    /// The RLP of its access list, if the payload has one.
+    /// RLP of the access list, if the payload has one.
     pub access_list: Option<Bytes>,
 }
 
 impl PayloadBlock {
-    /// The block with everything that can be found out without the chain, on all cores.
+    /// Returns the block as a candidate, with its senders recovered on all cores.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
         let Self { hash, block, rlp, access_list } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);
@@ -77,13 +77,13 @@ impl PayloadBlock {
     }
 }
 
-/// The block of a call of `engine_newPayload` in this version. Everything that the Engine API wants checked besides
-/// the block is: the shape of the call, whether its version is that of the block's fork, the block's hash and the hashes of
-/// its blobs.
+/// Returns the block of a call of `engine_newPayload` in this version. Makes all checks of the Engine API beside those
+/// of the block: the shape of the call, whether its version is that of the block's fork, the block's hash and the
+/// hashes of its blobs.
 ///
 /// # Errors
 ///
-/// If the call is not one, or the payload does not make the block whose hash it names.
+/// Fails if the call is malformed, or the payload does not make the block whose hash it contains.
 pub fn block(
     spec: &ChainSpec,
     version: i64,
@@ -145,11 +145,11 @@ pub fn block(
     Ok(PayloadBlock { hash, block, rlp, access_list })
 }
 
-/// The RLP of a block whose transactions are as payloads have them (EIP-2718). What they are is seen where it is decoded; here
-/// each of them stays one.
+/// Encodes a block whose transactions are in the form of payloads (EIP-2718). They are not decoded here; only the RLP
+/// of each is checked to be one item.
 fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
     let BlockBody { transactions, withdrawals, .. } = &block.body;
-    // One without a type is a list in the block too, and others are strings in it.
+    // A transaction without a type is a list in the block too; any other becomes a string.
     let is_list = |tx: &Bytes| tx.first().is_some_and(|first| *first >= EMPTY_LIST_CODE);
     for (index, tx) in transactions.iter().enumerate().filter(|(_, tx)| is_list(tx)) {
         list_payload(tx, BlockPart::Transaction(index))?;
@@ -178,7 +178,7 @@ fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
     Ok(rlp.into())
 }
 
-/// The parameters after the payload.
+/// Parses the parameters after the payload.
 fn sidecar(version: i64, params: &[Value]) -> Result<ExecutionPayloadSidecar, PayloadError> {
     let expected = match version {
         1 | 2 => 0,
@@ -239,7 +239,7 @@ mod tests {
         ChainSpec::with_forks("test", 1, forks, alloy_consensus::Header::default(), [])
     }
 
-    /// What comes of a payload with these transactions, whose hash is that of the block that it makes.
+    /// Returns the result of a payload with these transactions, whose hash is that of its block.
     fn made(transactions: &[Vec<u8>]) -> Result<PayloadBlock, PayloadError> {
         let spec = spec();
         let (word, address) = (B256::ZERO, Address::ZERO);
@@ -291,7 +291,7 @@ mod tests {
         let two = [legacy(), legacy()].concat();
         let mut longer = typed();
         longer.push(0);
-        // A list of 56 bytes or more whose length takes a byte more than it needs.
+        // The list has 56 bytes or more, and its length takes a byte more than it needs.
         let typed = typed();
         let long_form = [&[typed[0], 0xf9, 0][..], &typed[2..]].concat();
         assert_eq!(typed[1], 0xf8);

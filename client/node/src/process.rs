@@ -1,20 +1,20 @@
-//! What the operating system knows about this process. Linux tells; elsewhere there is nothing to report.
+//! Figures of the operating system about this process. Only Linux has them.
 
 use serde::{Deserialize, Serialize};
 use std::{fs, ops::Sub};
 
-/// Bytes that this process caused to be read from and written to storage devices, by system calls or through memory
-/// maps, past the page cache.
+/// Bytes that this process caused to be read from and written to storage devices, by system calls or memory maps,
+/// without those from the page cache.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceIo {
-    /// Read from devices.
+    /// Bytes read from devices.
     pub read_bytes: u64,
-    /// Written, or to be written, to devices.
+    /// Bytes written, or queued to be written, to devices.
     pub write_bytes: u64,
 }
 
 impl DeviceIo {
-    /// So far; `None` where the system does not tell.
+    /// Returns the figures so far; `None` if the system has none.
     pub fn now() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/io").ok()?;
         let field = |name: &str| {
@@ -39,16 +39,16 @@ impl Sub for DeviceIo {
 /// Processor time since the machine started, in the system's ticks.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessorTime {
-    /// Of all cores, idle or not.
+    /// Time of all cores, idle or not.
     all: u64,
-    /// Of all cores, busy for whomever, other virtual machines included where the system knows.
+    /// Time in which cores were busy for any process, and for other virtual machines if the system knows it.
     busy: u64,
-    /// Busy for this process and those processes it started that have ended.
+    /// Time in which cores were busy for this process and for ended processes that it had started.
     own: u64,
 }
 
 impl ProcessorTime {
-    /// Until now; `None` where the system does not tell.
+    /// Returns the times so far; `None` if the system has none.
     pub fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let own = fs::read_to_string("/proc/self/stat").ok()?;
@@ -61,16 +61,16 @@ impl ProcessorTime {
             let numbers: Option<Vec<u64>> = numbers.map(|number| number.parse().ok()).collect();
             numbers.filter(|numbers| numbers.len() == count)
         };
-        // user nice system idle iowait irq softirq steal; what follows is part of these.
+        // user nice system idle iowait irq softirq steal; later fields are part of these.
         let stat = numbers(stat.lines().next()?.strip_prefix("cpu ")?, 0, 8)?;
         let all: u64 = stat.iter().sum();
-        // The name in parentheses may hold anything. Behind it, after eleven other fields, stand user and system time of
-        // this process, then of its children.
+        // The name in parentheses may hold anything. Eleven fields after it come user and system time of this process,
+        // then those of its children.
         let own = numbers(own.rsplit_once(')')?.1, 11, 4)?.iter().sum();
         Some(Self { all, busy: all - stat[3] - stat[4], own })
     }
 
-    /// The part of all processor time since `earlier` that others took.
+    /// Returns the part of all processor time since `earlier` that other processes took, from 0 to 1.
     pub fn of_others(&self, earlier: &Self) -> f64 {
         let busy = self.busy.saturating_sub(earlier.busy);
         let others = busy.saturating_sub(self.own.saturating_sub(earlier.own));
@@ -78,23 +78,23 @@ impl ProcessorTime {
     }
 }
 
-/// The most memory this process ever held, in bytes; 0 where the system does not tell.
+/// Returns the greatest memory of this process so far, in bytes; 0 if the system has no figure.
 pub fn peak_rss_bytes() -> u64 {
     status("VmHWM:")
 }
 
-/// The memory this process holds now, in bytes; 0 where the system does not tell.
+/// Returns the memory of this process now, in bytes; 0 if the system has no figure.
 pub fn rss_bytes() -> u64 {
     status("VmRSS:")
 }
 
-/// The memory this process holds now that belongs to it alone, in bytes: not the pages of files it has mapped, which
-/// the system takes back when it needs them. 0 where the system does not tell.
+/// Returns the memory that belongs to this process alone, in bytes: without pages of mapped files, which the system
+/// takes back when it needs them. 0 if the system has no figure.
 pub fn own_rss_bytes() -> u64 {
     status("RssAnon:")
 }
 
-/// The memory that processes could still take without driving others out, in bytes; 0 where the system does not tell.
+/// Returns the memory that processes can still allocate without swapping, in bytes; 0 if the system has no figure.
 pub fn available_bytes() -> u64 {
     field("/proc/meminfo", "MemAvailable:")
 }
@@ -126,7 +126,7 @@ mod tests {
             "cpu  160 0 70 1100 30 0 0 10 0 0\n",
             "7 (a ) b) S 1 1 1 0 -1 4 9 0 0 0 12 6 57 15 20",
         );
-        // 200 passed, 90 of them busy, 50 for this process and its children.
+        // 200 ticks passed, 90 of them busy, 50 for this process and its children.
         assert!((after.of_others(&before) - 0.2).abs() < 1e-12);
         assert!(ProcessorTime::parse("intr 5", "7 (a) S").is_none());
         assert!(ProcessorTime::now().is_some());

@@ -1,10 +1,11 @@
-//! The state root of accounts and slots that come one after the other.
+//! The state root of accounts and slots that come in order.
 
 use alloy_primitives::{B256, U256};
 use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles, TrieAccount};
 use polytrie_state::{Account, StateError};
 
-/// Takes the slots of each account, in order of their hashes, and then the account, these in order of theirs.
+/// Builder of a state root. The caller adds the slots of an account in the order of their hashes, then the account;
+/// accounts come in the order of their hashes too.
 #[derive(Debug, Default)]
 pub(crate) struct RootBuilder {
     accounts: Ordered,
@@ -16,7 +17,7 @@ impl RootBuilder {
         Ordered::add_slot(&mut self.slots, hash, value)
     }
 
-    /// Returns the root of the account's storage.
+    /// Adds an account after its slots. Returns the root of its storage.
     pub(crate) fn account(&mut self, hash: B256, account: &Account) -> Result<B256, StateError> {
         let storage_root = Ordered::root(self.slots.take());
         let Account { nonce, balance, code_hash } = *account;
@@ -30,21 +31,22 @@ impl RootBuilder {
     }
 }
 
-/// A trie of leaves that come in order. The builder panics where they do not, which is what a damaged store may bring.
+/// A trie whose leaves must come in order. The order is checked, because the builder panics if it is wrong, and a
+/// damaged store may have a wrong order.
 #[derive(Debug, Default)]
 struct Ordered {
     builder: HashBuilder,
     last: Option<B256>,
 }
 
-/// Receives slots, in order of their hashes.
+/// Callback that gets slots, in the order of their hashes.
 type SlotVisit<'a> = dyn FnMut(B256, &U256) -> Result<(), StateError> + 'a;
 
-/// The storage root of the slots that `visit` hands over, in order of their hashes.
+/// Returns the storage root of the slots that `visit` passes, in the order of their hashes.
 ///
 /// # Errors
 ///
-/// If a slot comes out of order, or as `visit`.
+/// Fails if a slot comes out of order, and with the errors of `visit`.
 pub fn storage_root(
     visit: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
 ) -> Result<B256, StateError> {
@@ -58,7 +60,7 @@ impl Ordered {
         slots.get_or_insert_default().add(hash, &alloy_rlp::encode_fixed_size(value))
     }
 
-    /// The root of what may be nothing.
+    /// Returns the root of these leaves, of which there may be none.
     fn root(leaves: Option<Self>) -> B256 {
         leaves.map_or(EMPTY_ROOT_HASH, |mut leaves| leaves.builder.root())
     }

@@ -1,4 +1,5 @@
-//! `import --bal-build` and `--bal`: lists that one import makes are there for another, and change nothing.
+//! Tests of `import --bal-build` and `--bal`: the access lists that one import writes are hints for another
+//! import, and change no result.
 
 use crate::{
     run::{Run, polytrie},
@@ -8,7 +9,7 @@ use std::{fs, path::Path};
 
 for_each_layer!(lists_change_nothing);
 
-/// Blocks of the sample that are imported: the last of them are of Cancun.
+/// The number of blocks of the sample that are imported. The last of them are of Cancun.
 const BLOCKS: u64 = 500;
 
 fn build(data: &Data, file: &Path, layer: &str) -> Run {
@@ -68,14 +69,14 @@ fn lists_change_nothing(layer: &str) {
     }
 }
 
-/// A list that is wrong, or of another block, is a hint all the same.
+/// A list that is wrong, or that belongs to another block, does not change the result.
 #[test]
 fn wrong_lists_do_no_harm() {
     let plain = Data::new();
     let file = plain.file("lists");
     build(&plain, &file, "mpt").ok();
     let mut bytes = fs::read(&file).unwrap();
-    // Here and there, beyond the hash and length of the first list.
+    // Change bytes in many places, beyond the hash and the length of the first list.
     for byte in bytes.iter_mut().skip(24 + 36 + 8).step_by(211).take(40) {
         *byte ^= 0x10;
     }
@@ -113,7 +114,8 @@ fn what_is_no_file_of_lists_is_named() {
     assert_fails(&run, 2, &["name their file with --bal-file"]);
 }
 
-/// Beside the chain, when no file is named: an import that goes on adds the lists of its blocks.
+/// Lists are kept beside the chain if no file is named. An import that goes on adds the lists of its
+/// blocks.
 #[test]
 fn lists_are_kept_beside_the_chain() {
     let data = Data::new();
@@ -136,7 +138,7 @@ fn lists_are_kept_beside_the_chain() {
     assert_eq!(written("60"), Some(20));
     let file = fs::read(data.path().join("access-lists")).unwrap();
     polytrie!["db", "unwind", "--to", "50", "--datadir", data.path()].ok();
-    // They are there already, and are hints now.
+    // The lists exist already, so this import uses them as hints and writes none.
     let again = imported("60", "--bal=hints").ok().json();
     assert_eq!((&again["lists_written"], &again["listed"]), (&0.into(), &10.into()));
     assert_eq!(fs::read(data.path().join("access-lists")).unwrap(), file);

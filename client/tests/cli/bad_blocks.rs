@@ -1,5 +1,5 @@
-//! Blocks that break a rule, with everything around them right: they are found, named, and cost nothing that
-//! was imported before.
+//! Tests of blocks that break one rule: the error names the rule and the block, and the blocks imported
+//! before stay.
 
 use crate::{
     rewrite::rewritten,
@@ -24,7 +24,8 @@ for_each_layer!(
     the_seal_is_not_checked,
 );
 
-/// The first block of a chain that has Prague from genesis on, and not the contract of this address.
+/// Returns the genesis and the first block of a chain that has Prague from genesis on, but lacks the
+/// contract at `address`.
 fn without_contract(genesis: &Value, address: &Address) -> (String, Block<TxEnvelope>) {
     let mut genesis = genesis.clone();
     let alloc = genesis["alloc"].as_object_mut().unwrap();
@@ -66,7 +67,8 @@ fn prague_without_the_contracts_of_requests() {
     }
 }
 
-/// Imports the chain's blocks with another last one; returns the message.
+/// Imports the blocks of `chain` with `last` in place of the last one, and checks that this fails with
+/// `words`.
 fn fails(data: &Data, chain: &Chain, last: &Bytes, words: &[&str]) {
     let mut blocks = chain.blocks();
     let before = blocks.len() - 1;
@@ -116,7 +118,7 @@ fn a_wrong_last_block(layer: &str) {
         (|b| b.header.number = 53, &["number", "53", "54"]),
     ];
     for (change, words) in cases {
-        // A header of another number names that number.
+        // If the number in the header was changed, the error names that number.
         let wrong = rewritten(&last, *change);
         if decode_block(&wrong).unwrap().header.number == chain.head {
             fails(&data, &chain, &wrong, words);
@@ -137,7 +139,7 @@ fn a_wrong_state_root(layer: &str) {
         fails(&data, &chain, &wrong, &words);
         return;
     }
-    // A layer of another commitment cannot see it, and says so.
+    // A layer with another commitment cannot check the state root, and its output says so.
     let file = data.write("wrong.rlp", wrong);
     let run = polytrie!["import", file, "--datadir", data.path()].ok();
     assert!(run.text().contains("(state root not comparable)"), "{}", run.text());
@@ -183,11 +185,11 @@ fn stopping_at_an_invalid_block(layer: &str) {
         let file = data.write("again.rlp", content);
         polytrie!["import", file, "--datadir", data.path(), "--on-invalid", "stop"]
     };
-    // Neither is a file that breaks off, or one that holds no blocks.
+    // A cut file, and a file without blocks, are errors under `--on-invalid stop`, too.
     let right = chain.bytes();
     assert_fails(&again(&right[..stream(&chain.blocks()[..20]).len() - 1]), 1, &["ends inside"]);
     assert_fails(&again(&[0xc3, 0x80, 0x80, 0x80]), 1, &["the header is an RLP string"]);
-    // A block that cannot be decoded is invalid, wherever it stands.
+    // A block that does not decode is an invalid block, as the first of a file and after others.
     let header = decode_block(&chain.blocks()[39]).unwrap().header;
     let items = [&alloy_rlp::encode(header)[..], &[0x80, 0xc0, 0xc0]].concat();
     let mut block = Vec::new();
@@ -198,13 +200,13 @@ fn stopping_at_an_invalid_block(layer: &str) {
     let after = [&stream(&chain.blocks()[..39]), &[0xc3_u8, 0x80, 0x80, 0x80][..]].concat();
     again(&after).ok();
     assert_eq!(data.head().0, 39);
-    // A machine that fails is no invalid block.
+    // An error of the machine does not count as an invalid block.
     let missing =
         polytrie!["import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"];
     assert_fails(&missing, 3, &["there is no such file"]);
 }
 
-/// The blocks of this file are those of mainnet but for a nonce that seals nothing.
+/// A file with the blocks of mainnet is imported although the nonce of one of them is not a valid seal.
 fn the_seal_is_not_checked(layer: &str) {
     let Some(chain) = FRONTIER.open() else { return };
     let Some(file) = crate::fixtures::fixture("chains/frontier-1000/badpow.blocks") else { return };

@@ -1,5 +1,5 @@
-//! Files that are not what they should be: each is refused with one sentence that says what it is and what
-//! to do, and what was imported before stays.
+//! Tests of damaged and wrong files: each is refused with one sentence that says what was found and what to do,
+//! and the blocks imported before stay.
 
 use crate::{
     fixtures::fixture,
@@ -37,10 +37,10 @@ for_each_layer!(
     receipts_of_another_chain,
 );
 
-/// Blocks imported before each case.
+/// The number of blocks that are imported before each case.
 const BEFORE: usize = 20;
 
-/// A directory with the first blocks of a chain that every case leaves as it is.
+/// A data directory with the first blocks of a chain. No case changes it for the next one.
 struct Case {
     chain: Chain,
     blocks: Vec<Bytes>,
@@ -54,8 +54,8 @@ impl Case {
         Some(Self { blocks: chain.blocks(), chain, data })
     }
 
-    /// The file is refused with this code and these words, the head is `head` afterwards, and the store is
-    /// sound.
+    /// Checks that the import of `file` fails with this code and these words, that the head is `head` afterwards,
+    /// and that the store passes its check.
     #[track_caller]
     fn refused(&self, file: &Path, code: i32, head: u64, words: &[&str]) {
         let run = polytrie!["import", file, "--datadir", self.data.path()];
@@ -69,7 +69,7 @@ impl Case {
         self.data.write("file", content)
     }
 
-    /// Nothing was lost: the real file goes on where it stopped.
+    /// Checks that an import of the right file goes on at the head and reaches the end.
     fn goes_on(&self) {
         polytrie!["import", self.chain.file, "--datadir", self.data.path()].ok();
         assert_eq!(self.data.head(), (self.chain.head, self.chain.hash.to_owned()));
@@ -101,7 +101,7 @@ fn no_blocks_at_all(layer: &str) {
     let words = ["zip", "decompress it first"];
     case.refused(&case.write(b"PK\x03\x04 and so on"), 1, before, &words);
 
-    // A length of 2^60, at the start and after blocks.
+    // A length of 2^60, at the start of a file and after blocks.
     let bomb = [0xff, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf9];
     let words = ["claims to be 1152921504606846976 bytes long", "at most", "get it again"];
     case.refused(&case.write(bomb), 1, before, &words);
@@ -109,7 +109,7 @@ fn no_blocks_at_all(layer: &str) {
     after.extend_from_slice(&bomb);
     case.refused(&case.write(after), 1, before, &["index 20", "claims to be"]);
 
-    // 100 MB of zeros: sparse, so it costs nothing.
+    // A file of 100 MB of zeros. It is sparse, so it takes no space.
     let zeros = case.data.file("zeros");
     File::create(&zeros).unwrap().set_len(100 << 20).unwrap();
     let words = ["found zero bytes", "the start of a block was expected", "make it again"];
@@ -118,7 +118,7 @@ fn no_blocks_at_all(layer: &str) {
     File::options().write(true).open(&padded).unwrap().set_len(100 << 20).unwrap();
     case.refused(&padded, 1, before + 2, &["index 22", "found zero bytes"]);
 
-    // Through a pipe.
+    // The same bytes through a pipe.
     let datadir = case.data.path();
     let args = ["import", "-", "--datadir", datadir.to_str().unwrap()];
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
@@ -126,7 +126,7 @@ fn no_blocks_at_all(layer: &str) {
     assert_fails(&run(&args, &bomb), 1, &["standard input", "claims to be"]);
     assert_fails(&run(&args, &[0; 4096]), 1, &["standard input", "found zero bytes"]);
 
-    // Of several files none is touched if one of them is not there.
+    // If one of several files is missing, none of them is imported.
     let run = polytrie!["import", case.chain.file, missing, "--datadir", datadir];
     assert_fails(&run, 3, &["missing.rlp", "there is no such file"]);
     assert_eq!(case.data.head().0, before + 2);
@@ -136,7 +136,7 @@ fn no_blocks_at_all(layer: &str) {
 fn blocks_of_another_chain(layer: &str) {
     let Some(case) = Case::new(layer) else { return };
     let before = BEFORE as u64;
-    // One file begins with block 1, the other with block 0.
+    // One of the files begins with block 1, the other with block 0.
     let Some(london) = fixture("chains/london/testLondonBlockchain.blocks") else { return };
     let (Some(condense), Some(ethtest)) = (CONDENSE.open(), fixture("chains/ethtest/chain.rlp"))
     else {
@@ -159,7 +159,7 @@ fn blocks_of_another_chain(layer: &str) {
     case.goes_on();
 }
 
-/// A pipe cannot be read again: its first block says what it is before there is a directory for it.
+/// A pipe can be read only once, so its first block is checked before a data directory is created.
 #[test]
 fn a_pipe_of_another_chain_leaves_no_directory() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -182,7 +182,7 @@ fn a_pipe_of_another_chain_leaves_no_directory() {
         assert_fails(&import(&genesis, bytes), 1, &["standard input"]);
         assert!(!path.exists());
     }
-    // What was read of the right one counts.
+    // The bytes of the right chain that were read for the check are not lost.
     import(&chain.chain, &chain.bytes()).ok();
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
 }
@@ -210,14 +210,14 @@ fn damage_in_the_middle(layer: &str) {
     let Some(case) = Case::new(layer) else { return };
     let bytes = case.chain.bytes();
     let at = |block: usize| stream(&case.blocks[..block]).len();
-    // In the middle of a block.
+    // The file is cut in the middle of a block.
     let words =
         ["the file ends inside", "index 24", "are missing", "copy or download the file again"];
     case.refused(&case.write(&bytes[..at(25) - 100]), 1, 24, &words);
-    // In the length of a block.
+    // The file is cut in the length of a block.
     let words = ["the file ends inside the length of", "index 26"];
     case.refused(&case.write(&bytes[..at(26) + 1]), 1, 26, &words);
-    // Compressed, and cut off or damaged.
+    // A compressed file that is cut or damaged.
     let Some(condense) = CONDENSE.open() else { return };
     let packed = std::fs::read(&condense.file).unwrap();
     let cut = case.write(&packed[..packed.len() / 2]);
@@ -251,7 +251,7 @@ fn one_byte_wrong(layer: &str) {
         bytes[position] ^= 1;
         case.write(bytes)
     };
-    // Block 25 stands at index 24.
+    // Block 25 has index 24 in the file.
     let block = decode_block(&case.blocks[24]).unwrap();
     let header = &block.header;
     let parent = flipped(find(24, header.parent_hash.as_slice()) + 5);
@@ -260,7 +260,7 @@ fn one_byte_wrong(layer: &str) {
     let root = flipped(find(24, header.transactions_root.as_slice()) + 31);
     let words = ["block 25 ", "the header's transactions root is 0x", "have the root 0x"];
     case.refused(&root, 1, 24, &words);
-    // In a transaction: of the 64 bytes of its signature, and of the input.
+    // A byte of a transaction: one of the 64 bytes of its signature, and one of its input.
     let with_txs = (26..case.blocks.len())
         .find(|index| !decode_block(&case.blocks[*index]).unwrap().body.transactions.is_empty());
     let index = with_txs.unwrap();
@@ -273,7 +273,7 @@ fn one_byte_wrong(layer: &str) {
     case.goes_on();
 }
 
-/// What only the hash of a header covers: the next block does not stand on it any more.
+/// A change that alters only the hash of the header is found at the next block, whose parent hash does not match.
 fn one_byte_wrong_in_a_seal(layer: &str) {
     let Some(chain) = FRONTIER.open() else { return };
     let data = chain.imported(layer, 10);
@@ -292,13 +292,13 @@ fn one_byte_wrong_in_a_seal(layer: &str) {
     );
     assert_eq!(data.head().0, 25);
     data.check();
-    // The block with the wrong seal stays until the right ones, which are more, come.
+    // The block with the wrong seal is the head until the right branch, which is longer, arrives.
     polytrie!["import", chain.file, "--datadir", data.path()].ok();
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
     data.check();
 }
 
-/// Wherever a byte of a block is flipped, it is found there or at the next block.
+/// A flipped byte is found in the same block or in the next one, wherever it is.
 fn one_byte_wrong_anywhere(layer: &str) {
     let Some(case) = Case::new(layer) else { return };
     let seed = 0x0bad_b10c;
@@ -324,7 +324,7 @@ fn one_byte_wrong_anywhere(layer: &str) {
 }
 
 fn one_byte_wrong_in_an_era1_file(layer: &str) {
-    // Within the first records, so that it does not take long to get there.
+    // The changed byte is within the first records, so that the test is fast.
     let file = "era1/mainnet-00000-5ec1ffb8.era1";
     one_byte_wrong_in_an_archive(
         layer,
@@ -335,7 +335,7 @@ fn one_byte_wrong_in_an_era1_file(layer: &str) {
 }
 
 fn one_byte_wrong_in_an_ere_file(layer: &str) {
-    // A header, a body or receipts of the first blocks, a total difficulty, the index.
+    // A byte of a header, body or receipts of the first blocks, of a total difficulty, or of the index.
     let file = "ere/sepolia-00000-8e3e7dc9-noproofs.ere";
     let places = [
         100..60_000,
@@ -365,14 +365,14 @@ fn one_byte_wrong_in_an_archive(
         let run = import![data.path(), wrong, chain, layer, "--to", "200"];
         assert_eq!(run.code, Some(1), "seed {seed}, byte {position}: {}", run.stderr);
         assert_fails(&run, 1, &[&wrong.display().to_string()]);
-        // What is wrong at the start of the file is found before there is a data directory.
+        // An error at the start of the file is found before a data directory is created.
         if !data.path().exists() {
             continue;
         }
         data.check();
         let head = data.head().0;
         if head > 0 {
-            // What is there is the chain: the right file knows it.
+            // The blocks that were imported belong to the right chain, so the right file goes on from them.
             let run = polytrie![
                 "import",
                 file,
@@ -389,12 +389,13 @@ fn one_byte_wrong_in_an_archive(
     }
 }
 
-/// A file may be whole and still not what the execution gives: the error names file, block, transaction and field.
+/// If a file is intact but its receipts differ from the execution, the error names file, block, transaction and
+/// field.
 fn receipts_of_another_chain(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, 1);
     let mut out = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
-    // Each block has the receipts that the file gives it, but for one.
+    // Export each block with its receipts, but change one of them.
     let Some(canonical) = LAYERS.iter().find(|layer| layer.canonical) else { return };
     let made = chain.imported(canonical.name, chain.head);
     let directory = made.file("ere");
@@ -403,7 +404,7 @@ fn receipts_of_another_chain(layer: &str) {
     for block in BlockReader::open(&directory).unwrap().map(Result::unwrap) {
         let Some(EncodedReceipts::Slim(rlp)) = &block.receipts else { panic!("{block:?}") };
         let mut receipts = decode_slim_receipts(rlp).unwrap();
-        // A receipt of Byzantium or later has one status under every layer.
+        // Receipts since Byzantium have a status, which is the same under every layer.
         let is_one = receipts.len() > 1 && receipts[1].status.as_post_state().is_none();
         if changed.is_none() && is_one {
             receipts[1].cumulative_gas_used += 1;

@@ -1,11 +1,12 @@
-//! `binary`: what its settings do to a data directory.
+//! Tests of the layer `binary` and the effect of its settings on a data directory.
 
 use crate::{
     run::polytrie,
     support::{Data, RPC_COMPAT, assert_fails, check, import},
 };
 
-/// The group depth belongs to the data and changes rows, not results; what reads go through changes neither.
+/// The group depth is stored with the data. It changes the rows but no result, and the settings of the reads
+/// change neither.
 #[test]
 fn the_group_depth_is_remembered() {
     let Some(chain) = RPC_COMPAT.open() else { return };

@@ -1,5 +1,5 @@
-//! Real chains through the whole program, under every layer: imported, checked, exported byte for byte as
-//! they came, and with the same state whatever keeps it.
+//! Tests of the whole program with real chains under every layer. Each chain is imported, checked, and exported byte
+//! for byte, and the final state is the same under all layers.
 
 use crate::{
     fixtures::{fixture, read},
@@ -38,11 +38,11 @@ const SEPOLIA_ERA: ChainFixture = ChainFixture {
 const SEPOLIA_ERE: ChainFixture =
     ChainFixture { file: "ere/sepolia-00000-8e3e7dc9-noproofs.ere", ..SEPOLIA_ERA };
 const SEPOLIA_8191: &str = "0x8e3e7dc9ef199c05683417b4aa572f0b7a8bcfafca7edb6045baabc01aa4fb0c";
-/// The blocks of [`ETHTEST`], and the one before them.
+/// The blocks of [`ETHTEST`] and the genesis block, in an ere file.
 const ETHTEST_ERE: ChainFixture =
     ChainFixture { file: "ere/ethtest-00000-44e3809c-noproofs.ere", ..ETHTEST };
 
-/// Imports a chain under every layer; returns the state at its head, which is the same for all.
+/// Imports a chain under every layer. Returns the state at its head, which must be the same for all layers.
 fn through_every_layer(chain: ChainFixture) -> Option<String> {
     let chain = chain.open()?;
     let original = chain.bytes();
@@ -68,7 +68,7 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
         let extension = chain.file.extension().and_then(OsStr::to_str).unwrap_or_default();
         let is_archive = ["era1", "ere"].contains(&extension);
         if is_archive && layer.canonical {
-            // The receipts before Byzantium hold state roots, which only a canonical layer brings.
+            // The receipts before Byzantium hold state roots, which only a canonical layer computes.
             let directory = data.file("archive");
             polytrie!["export", directory, "--datadir", data.path(), "--format", extension].ok();
             same_archive(&chain.file, &directory);
@@ -87,8 +87,9 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
     state
 }
 
-/// The directory holds an era1 or ere file with the name of the original, but for the network, and its records. (Its bytes
-/// may differ: there are many ways to compress the same thing.) The name ends in a hash of all blocks.
+/// Checks that the directory holds an archive file with the records of the original, and with its name except for the
+/// network. The bytes may differ, because the same content can be compressed in several ways. The name ends in a hash
+/// of all blocks.
 fn same_archive(original: &Path, directory: &Path) {
     let name = original.file_name().unwrap().to_str().unwrap();
     let (_, ending) = name.split_once('-').unwrap();
@@ -130,7 +131,7 @@ fn mainnet_era() {
     through_every_layer(MAINNET_ERA);
 }
 
-/// era1 and ere files of the same blocks give the same state.
+/// The era1 and ere files of the same blocks give the same state.
 #[test]
 fn sepolia_era_in_both_formats() {
     let (era1, ere) = (through_every_layer(SEPOLIA_ERA), through_every_layer(SEPOLIA_ERE));
@@ -147,7 +148,7 @@ fn ethtest_era() {
     }
 }
 
-/// From Frontier over the merge to Osaka, out as ere and in again.
+/// A chain from Frontier over the merge to Osaka is exported as ere files and imported again.
 #[test]
 fn ere_files_go_across_the_merge() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -189,7 +190,7 @@ fn ere_files_go_across_the_merge() {
             ];
             run(&args, input).ok().json()
         };
-        // The file, then through a pipe what is left of it, then the directory.
+        // Import a part from the file, more through a pipe, and the rest from the directory.
         assert_eq!(import(&file, "20", b"")["blocks"], 20);
         assert_eq!(import(Path::new("-"), "54", &bytes)["blocks"], 34);
         assert_eq!(data.head(), expected, "{}", layer.name);
@@ -198,7 +199,7 @@ fn ere_files_go_across_the_merge() {
     }
 }
 
-/// This one comes with the state at its head, as another client dumped it.
+/// The state at the head equals a dump that another client made.
 #[test]
 fn ethtest() {
     let Some(dump) = through_every_layer(ETHTEST) else { return };
@@ -222,7 +223,8 @@ fn ethtest() {
         let found = found.get("storage").map_or(&none, |slots| slots.as_object().unwrap());
         let expected = expected.get("storage").map_or(&none, |slots| slots.as_object().unwrap());
         assert_eq!(found.len(), expected.len(), "{hash}");
-        // Other clients name a slot by its key, or by its hash where they do not know that.
+        // The dump of another client names a slot by its key, or by the hash of the key where the client does not know
+        // the key.
         for (slot, value) in expected {
             let key: B256 = slot.parse().unwrap();
             let hash = if found.contains_key(slot) { key } else { keccak256(key) };
@@ -267,7 +269,7 @@ fn several_era1_files_and_their_directory() {
         assert_eq!(report["head"]["number"], 16383);
         assert_eq!(report["head"]["hash"], head);
         data.check();
-        // Out again, and in from the directory they are in.
+        // Export the files again, and import them from their directory.
         let directory = data.file("era1");
         if layer.canonical {
             polytrie!["export", directory, "--datadir", data.path(), "--format", "era1"].ok();

@@ -1,5 +1,5 @@
-//! The reader of the results or of the log goes away, or they cannot be written: what was found still decides how a command
-//! ends.
+//! Tests of commands whose results or log cannot be written, for example because the reader closed the pipe. The exit
+//! code still reports what the command found.
 
 use crate::{
     database::store,
@@ -17,7 +17,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs the program with the other end of its standard output closed.
+/// Runs the program with a standard output whose reader has closed.
 fn unread(args: &[&OsStr]) -> Run {
     let mut command = Command::new(binary());
     command.args(args).env_remove("RUST_LOG").env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir());
@@ -35,7 +35,7 @@ macro_rules! unread {
     };
 }
 
-/// Ten blocks of the sample, the ninth of which is wrong.
+/// Writes a file with ten blocks of the sample, of which the ninth is invalid.
 fn wrong_blocks(data: &Data) -> PathBuf {
     let file = data.write("blocks", read(&sample("chain.rlp.gz")));
     let mut blocks: Vec<_> =
@@ -78,14 +78,14 @@ fn an_invalid_block_is_told_although_its_result_cannot_be_written() {
             json,
         ]
     };
-    // What cannot be written at all is noticed before anything is done.
+    // A report that can never be written is an error before any work is done.
     let run = import(&data.file("nowhere").join("report.json"));
     assert_fails(&run, 3, &["report.json", "cannot be written", "check the path"]);
     assert!(!data.path().exists());
     let run = import(Path::new("/dev/full"));
     assert_fails(&run, 1, &["block 9 ", "gas used"]);
     assert!(run.stderr.contains("/dev/full cannot be written"), "{}", run.stderr);
-    // A report is there when it is complete.
+    // The report is written when the import ends.
     let report = data.file("report.json");
     assert_fails(&import(&report), 1, &["block 9 "]);
     assert!(fs::read_to_string(report).unwrap().contains("\"number\": 8"));
@@ -108,7 +108,7 @@ fn damage_is_told_although_nobody_reads() {
     }
 }
 
-/// The log on a disk that is full, or with a reader that has gone.
+/// An import continues if its log cannot be written because the disk is full or the reader has closed.
 #[test]
 fn an_import_goes_on_without_its_log() {
     for full in [true, false] {

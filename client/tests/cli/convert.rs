@@ -1,4 +1,4 @@
-//! `db convert`: any layer's state into any other's, and on from there.
+//! Tests of `db convert`, from each layer to each other layer, with an import that continues afterwards.
 
 use crate::{
     database::store,
@@ -10,8 +10,8 @@ use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
 use std::fs;
 
-/// From every layer into every layer; the rest of the chain follows, blocks are taken back and run again, and it ends
-/// like a straight import.
+/// Converts every layer into every other one. Afterwards the rest of the chain is imported, blocks are taken back and
+/// run again, and the result equals that of a direct import.
 #[test]
 fn every_layer_becomes_every_other() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -19,7 +19,7 @@ fn every_layer_becomes_every_other() {
     let straight = chain.imported("mpt", chain.head).dump();
     for from in LAYERS {
         let (data, to) = (Data::new(), half.to_string());
-        // What some layers cannot do without.
+        // The preimages are stored because some layers need them.
         import![data.path(), chain.file, chain.chain, from.name, "--to", to, "--preimages"].ok();
         let (dump, at) = (data.dump(), data.head());
         for to in LAYERS {
@@ -53,7 +53,7 @@ fn every_layer_becomes_every_other() {
             check(&out);
             let run = polytrie!["db", "dump", "--datadir", out].ok();
             assert!(run.text() == straight, "{context}: another state at the head");
-            // What came before the conversion cannot be taken back.
+            // Blocks before the conversion cannot be taken back.
             let back = (half - 1).to_string();
             let run = polytrie!["db", "unwind", "--to", back, "--datadir", out];
             assert_eq!(run.code, Some(2), "{context}: {}", run.stderr);
@@ -61,7 +61,7 @@ fn every_layer_becomes_every_other() {
     }
 }
 
-/// What a layer without state roots is given is held against the head's all the same.
+/// The state is checked against the head's root even if the target layer has no state roots.
 #[test]
 fn a_damaged_state_does_not_become_another() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -111,7 +111,7 @@ fn a_damaged_state_does_not_become_another() {
     }
 }
 
-/// A layer whose keys are not hashes needs addresses and slots, and says so.
+/// A layer whose keys are not hashes needs addresses and slots, and the error says so.
 #[cfg(feature = "binary")]
 #[test]
 fn a_state_known_by_hashes_only_is_refused() {
@@ -122,7 +122,7 @@ fn a_state_known_by_hashes_only_is_refused() {
     assert_fails(&run, 2, &["`binary`", "known by its hash only", "--preimages"]);
 }
 
-/// What cannot be converted is refused in a sentence, and nothing is touched.
+/// A conversion that is not possible is refused with a sentence, and changes nothing.
 #[test]
 fn mistakes_are_refused() {
     let Some(chain) = RPC_COMPAT.open() else { return };

@@ -1,5 +1,5 @@
-//! Data directories that are not what a command asks for: of another layer, another network, another format,
-//! a stranger's, in use.
+//! Tests of commands on a data directory that does not fit: one of another layer, network or format, one that is not
+//! of this program, and one in use.
 
 use crate::{
     fixtures::fixture,
@@ -37,7 +37,7 @@ fn prepared(layer: &str) -> Option<(Chain, Data)> {
     Some((chain, data))
 }
 
-/// The directory is as it was.
+/// Checks that the directory still holds the first ten blocks and passes its check.
 fn untouched(data: &Data) {
     assert_eq!(data.head().0, 10);
     data.check();
@@ -47,7 +47,7 @@ fn another_layer_or_engine(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let name = data.path().display().to_string();
     let other = if layer == "raw" { "mpt" } else { "raw" };
-    // Which layers there are depends on the build.
+    // The layers depend on the build.
     if polytrie::layers::layer(other).is_ok() {
         let words = [&*name, &format!("`{layer}`"), &format!("`{other}`"), "another --datadir"];
         for command in [
@@ -64,7 +64,7 @@ fn another_layer_or_engine(layer: &str) {
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "leveldb"];
     assert_fails(&engine, 2, &["`mdbx`", "`leveldb`"]);
-    // Not even where nothing would be kept.
+    // The engine must fit even for a run in memory, which would not write to the directory.
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "memory"];
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`memory`"]);
     let engine = import![data.path(), chain.file, chain.chain, other, "--kv", "memory"];
@@ -97,12 +97,13 @@ fn another_network(layer: &str) {
     let broken = data.write("broken.json", "{\"config\":");
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", broken];
     assert_fails(&run, 1, &["broken.json", "not valid JSON", "make or copy it again"]);
-    // A genesis file under another name is still the same chain.
+    // A copy of the genesis file under another name gives the same chain.
     let copy = data.file("copy.json");
     fs::copy(&chain.chain, &copy).unwrap();
     polytrie!["import", chain.file, "--datadir", data.path(), "--chain", copy, "--to", "10"].ok();
     untouched(&data);
-    // The file that the directory was made with may be gone by now: the directory remembers what it needs.
+    // The genesis file that the directory was created with may be missing later, because the directory keeps what it
+    // needs.
     let own = Data::new();
     polytrie!["init", "--datadir", own.path(), "--chain", copy, "--state", layer].ok();
     fs::remove_file(&copy).unwrap();
@@ -112,7 +113,7 @@ fn another_network(layer: &str) {
     polytrie!["db", "check", "--datadir", own.path(), "--chain", chain.chain].ok();
 }
 
-/// A genesis block with another schedule of forks: the forks up to the head cannot change any more.
+/// A genesis file with a different fork up to the head is refused. Later forks may change.
 fn other_forks(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let name = data.path().display().to_string();
@@ -136,7 +137,7 @@ fn other_forks(layer: &str) {
     }
     let other = changed("other.json", "\"chainId\": 3503995874084926", "\"chainId\": 5");
     assert_fails(&import(&other, "20"), 2, &["the chain id 3503995874084926", "says 5"]);
-    // None of these is remembered; a fork that is still to come is, and may change again.
+    // No refused genesis is stored. A change of a fork after the head is stored, and may be reverted later.
     let ahead = changed("ahead.json", "\"osakaTime\": 480", "\"osakaTime\": 481");
     let remembers =
         |time: &str| fs::read_to_string(data.path().join("chain.json")).unwrap().contains(time);
@@ -151,7 +152,7 @@ fn other_forks(layer: &str) {
     data.check();
 }
 
-/// A chain is known by its name, whatever lies where the command is given.
+/// A built-in chain is found by its name, even if a file with that name lies in the working directory.
 #[test]
 fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
     let data = Data::new();
@@ -163,14 +164,15 @@ fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
     let chain = |dir: &Path| Stamp::read(dir).unwrap().unwrap().chain;
     assert_eq!(chain(&data.path()), "dev");
     data.check();
-    // Nor is a genesis that somebody has put beside it.
+    // A genesis file that was put into the data directory is ignored, too.
     fs::copy(sample("genesis.json"), data.path().join("genesis.json")).unwrap();
     let out = data.file("out");
     polytrie!["db", "convert", "--to", "raw", "--datadir", data.path(), "--out", out].ok();
     assert_eq!(chain(&out), "dev");
 }
 
-/// One digit of the deposit contract's address makes blocks with deposits invalid.
+/// A rule that was changed in `chain.json` is not used. The changed rule, a digit of the address of the deposit
+/// contract, would make blocks with deposits invalid.
 #[test]
 fn rules_that_were_changed_in_the_directory_are_not_believed() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -195,7 +197,7 @@ fn rules_that_were_changed_in_the_directory_are_not_believed() {
         fs::write(file, bytes).unwrap();
     };
     change(&outline, at);
-    // The genesis is there, and read again.
+    // The genesis file still exists, and the rules are read from it again.
     for more in [&["--to", "20"][..], &["--to", "21", "--chain", genesis.to_str().unwrap()]] {
         let run = import(more).ok();
         assert!(run.stderr.contains("chain.json is of no use (it was changed"), "{}", run.stderr);
@@ -203,7 +205,7 @@ fn rules_that_were_changed_in_the_directory_are_not_believed() {
     assert_eq!(fs::read_to_string(&outline).unwrap(), text);
     let name = data.path().display().to_string();
     let words = [&*name, "chain.json", "is missing or damaged", "put back a copy of either file"];
-    // Neither of the two is as it was.
+    // Now both files are changed.
     change(&outline, at);
     let original = fs::read_to_string(&genesis).unwrap();
     change(&genesis, original.find("depositContractAddress").unwrap() + 30);
@@ -213,7 +215,7 @@ fn rules_that_were_changed_in_the_directory_are_not_believed() {
     assert_fails(&polytrie!["db", "check", "--datadir", data.path()], 3, &words);
     fs::remove_file(&genesis).unwrap();
     assert_fails(&import(&[]), 3, &[&words[..], &["No such file"]].concat());
-    // The rules are what counts, wherever they come from.
+    // Any file with the right rules is accepted.
     import(&["--chain", chain.chain.to_str().unwrap()]).ok();
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
     data.check();
@@ -264,8 +266,8 @@ fn not_ours(layer: &str) {
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
     assert_fails(&run, 2, &[&name, "is not a data directory", "nothing was removed"]);
     assert_eq!(fs::read_to_string(data.path().join("letter.txt")).unwrap(), "dear");
-    // What an import leaves that was killed before it came to anything is no obstacle; a chain whose stamp is
-    // gone is.
+    // The remains of an import that was killed at its start are no obstacle. A directory with blocks but without a
+    // stamp is one.
     let begun = data.file("begun");
     fs::create_dir_all(begun.join("db")).unwrap();
     fs::write(begun.join("LOCK"), "1234\n").unwrap();
@@ -362,7 +364,8 @@ fn nothing_there(layer: &str) {
     assert!(!data.path().exists());
 }
 
-/// One import holds the directory, waiting for blocks; nothing else may write to it, anything may read.
+/// While an import holds the directory and waits for blocks, other commands may read the directory but not write to
+/// it.
 fn in_use(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let blocks = chain.blocks();
@@ -380,7 +383,7 @@ fn in_use(layer: &str) {
         .unwrap();
     let mut stdin = first.stdin.take().unwrap();
     stdin.write_all(&stream(&blocks[..10])).unwrap();
-    // It is open when the stamp is there, and holds a block when there is a head.
+    // The directory has been opened when it has a stamp, and holds a block when it has a head.
     let is_open = || {
         let run = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"];
         run.code == Some(0) && run.json()["head"].is_object()
@@ -418,11 +421,11 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert_eq!((left(&data.path()), letter.exists()), (1, true));
 
     let Some((_, data)) = prepared(layer) else { return };
-    // What `import --bal-build` and `engine` keep there.
+    // Files that `import --bal-build` and `engine` keep in the directory.
     for file in ["access-lists", "jwt.hex"] {
         fs::write(data.path().join(file), "").unwrap();
     }
-    // A shadow that was killed before it came to anything.
+    // The remains of a shadow whose import was killed at its start.
     fs::create_dir_all(data.path().join("shadow-raw/db")).unwrap();
     fs::write(data.path().join("shadow-raw/LOCK"), "1234\n").unwrap();
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
@@ -430,8 +433,8 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert!(!data.path().exists());
 }
 
-/// A directory that was made for an import that could not be carried out would be of the wrong layer or chain for the
-/// next one.
+/// A command that fails before its work creates no directory, because that would have the wrong layer or chain for
+/// the next command.
 #[test]
 fn nothing_is_made_for_what_cannot_be_carried_out() {
     let data = Data::new();
@@ -459,17 +462,17 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
     let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", nowhere];
     assert_fails(&init, 3, &["nowhere"]);
     assert!(!data.path().exists());
-    // Asked to stop at an invalid block, it leaves the genesis block even if that is the first one.
+    // With `--on-invalid stop` the genesis block is kept even if the first block is invalid.
     let stopped = data.file("stopped");
     let (chain, how) = (Path::new("mainnet"), "stop");
     polytrie!["import", file, "--datadir", stopped, "--chain", chain, "--on-invalid", how].ok();
     assert_eq!(head(&stopped).0, 0);
-    // Block 0 says of which chain it is as well.
+    // Block 0 of a file is compared with the genesis of the chain.
     if let (Some(condense), Some(rpc)) = (CONDENSE.open(), RPC_COMPAT.open()) {
         assert_fails(&to(&condense.file, &rpc.chain), 1, &["genesis block 0x", "--chain"]);
         assert!(!data.path().exists());
     }
-    // The figures of an import are not lost to a mistake about another one.
+    // A failed import keeps the figures that an earlier one wrote.
     let csv = data.file("blocks.csv");
     option("--csv", &csv).ok();
     let figures = fs::read_to_string(&csv).unwrap();

@@ -1,4 +1,4 @@
-//! `db stats`, `check`, `dump` and `unwind`.
+//! Tests of `db stats`, `check`, `dump` and `unwind`.
 
 use crate::{
     run::polytrie,
@@ -26,13 +26,14 @@ for_each_layer!(
     what_is_lost_is_told_and_repaired,
 );
 
-/// What a bad sector in the wrong place does, and what a power failure does that takes nothing.
+/// A database file that lost its latest commit, for example by a bad sector, is reported and can be
+/// repaired. A lost part that was unused changes nothing.
 fn what_is_lost_is_told_and_repaired(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, chain.head);
     let (file, dump) = (data.path().join("db/mdbx.dat"), data.dump());
     let original = fs::read(&file).unwrap();
-    // The end of the file is not in use.
+    // The end of the file is not used.
     fs::write(&file, &original[..original.len() - 8192]).unwrap();
     data.check();
     assert!(data.dump() == dump);
@@ -64,7 +65,8 @@ fn what_is_lost_is_told_and_repaired(layer: &str) {
     polytrie!["db", "check", "--datadir", data.path()].ok();
 }
 
-/// As a crash leaves it: what only reads must not take the head for that of the chain.
+/// A command that only reads must not take the head of an interrupted change of branch for the head
+/// of the chain.
 fn an_interrupted_change_of_branch_is_told(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, chain.head);
@@ -141,7 +143,7 @@ fn stats_say_what_is_there(layer: &str) {
     }
 }
 
-/// The store of a data directory, to be tampered with.
+/// Opens the store of a data directory, so that a test can change its rows.
 pub(crate) fn store(data: &Data, tables: &[Table]) -> Store {
     let options = EngineOptions::default();
     let engine = layers::open_engine("mdbx", &data.path().join("db"), tables, options).unwrap();
@@ -150,7 +152,7 @@ pub(crate) fn store(data: &Data, tables: &[Table]) -> Store {
     Store::open(engine, tables, options).unwrap()
 }
 
-/// One row of each table in turn is changed, then removed, and `check` says so each time.
+/// `db check` reports a row of each table that was changed, and one that was removed.
 fn check_finds_damage(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, chain.head);
@@ -159,15 +161,15 @@ fn check_finds_damage(layer: &str) {
     let mut found = 0;
     for table in &tables {
         let rows = entries(&store(&data, &tables), *table, KeyRange::ALL);
-        // A state that nothing authenticates may be any.
+        // A layer without hashes cannot notice a changed state.
         let is_flat = table.name.starts_with("Raw");
         if rows.is_empty() || is_flat {
             continue;
         }
         let (key, value) = match table.name {
-            // Of these only the head's is tried out.
+            // Only the undo record of the head is changed.
             "UndoRecords" => rows.last().unwrap(),
-            // Before Byzantium they may not be comparable.
+            // Receipts from before Byzantium may not be comparable.
             "Receipts" => &rows[rows.len() - 3],
             _ => &rows[rows.len() / 2],
         };
@@ -182,7 +184,7 @@ fn check_finds_damage(layer: &str) {
             if table.name == "UndoRecords" && what == "changed" && !kind.canonical {
                 continue;
             }
-            // They are never deleted: that of a slot that is gone is not missed.
+            // Preimages are never deleted, so a missing one may belong to a slot that is gone.
             if table.name == "Preimages" && what == "gone" {
                 continue;
             }
@@ -205,7 +207,7 @@ fn check_finds_damage(layer: &str) {
     assert!(found >= 13, "{found}");
     data.check();
 
-    // A row that is one too many.
+    // Superfluous rows are reported.
     for (name, key) in [("Blocks", 77_u64), ("Receipts", 55), ("UndoRecords", 1000)] {
         let table = *tables.iter().find(|table| table.name == name).unwrap();
         let mut batch = Batch::new();
@@ -221,7 +223,7 @@ fn check_finds_damage(layer: &str) {
     data.check();
 }
 
-/// Not even a file that is no database any more makes it crash.
+/// `db check` reports a file that is no database, and does not crash.
 fn check_survives_a_ruined_file(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, 5);
@@ -244,7 +246,7 @@ fn check_survives_a_ruined_file(layer: &str) {
     assert_eq!(data.head().0, 5);
 }
 
-/// Nor do lengths that lead beyond the file's end.
+/// `db check` does not crash on lengths that lead beyond the end of the file.
 fn check_survives_damaged_lengths(layer: &str) {
     const PAGE: usize = 4096;
     let data = Data::new();
@@ -254,10 +256,10 @@ fn check_survives_damaged_lengths(layer: &str) {
     let file = data.path().join("db/mdbx.dat");
     let mut bytes = fs::read(&file).unwrap();
     let number = |bytes: &[u8]| usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
-    // The first three are about the file.
+    // The first three pages describe the file.
     for page in bytes.chunks_exact_mut(PAGE).skip(3) {
         let (flags, ends) = (number(&page[10..]), number(&page[12..]));
-        // A leaf: its first row begins with its length.
+        // On a leaf page the first row begins with its length.
         if flags == 2 && (2..800).contains(&ends) {
             let row = 20 + number(&page[20..]);
             page[row..row + 4].copy_from_slice(&[0xff, 0xff, 0xff, 0]);
@@ -290,7 +292,7 @@ fn unwinding_and_importing_again(layer: &str) {
     assert_eq!((data.head(), data.dump()), after);
     data.check();
 
-    // As far back as there are records, and no further.
+    // An unwind reaches as far back as the undo records, and no further.
     polytrie!["import", chain.file, "--datadir", data.path()].ok();
     let run = polytrie!["db", "unwind", "--to", "100", "--datadir", data.path()];
     assert_fails(&run, 2, &["cannot go back to block 100", "reach back to block 286 only"]);

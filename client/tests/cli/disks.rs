@@ -1,4 +1,5 @@
-//! Disks that take no more, or nothing at all. Needs the right to mount file systems; skipped without.
+//! Tests of full and of read-only disks. They mount file systems and are skipped without the right to
+//! do so.
 
 pub(crate) use crate::mount::Mount;
 use crate::{
@@ -25,18 +26,19 @@ fn a_full_disk(layer: &str) {
     ];
     let full = import("50");
     assert_fails(&full, 3, &words);
-    // Even reading needs room for a table of readers.
+    // Even a reading command needs room for the table of readers.
     disk.remount("size=11m");
     let (reached, hash) = head(&dir);
     assert!(reached > 50 && reached < chain.head, "{reached}");
-    // What is said to be there is there. A layer that writes each block by itself may have lost none.
+    // The message names the block that is stored. A layer that writes each block by itself may have
+    // lost none.
     let said = full.text();
     assert!(said.starts_with(&format!("head {reached} {hash} state root 0x")), "{said}");
     let is_lost = said.contains("are lost)");
     assert!(is_lost || layer == "mpt-hash", "{said}");
     assert!(!is_lost || !said.contains("verified"), "{said}");
     check(&dir);
-    // Again, and it is still full, and nothing is lost.
+    // A second attempt on the full disk loses nothing, either.
     let again = import("50");
     assert_fails(&again, 3, &words);
     disk.remount("size=200m");
@@ -49,7 +51,7 @@ fn a_full_disk(layer: &str) {
     check(&dir);
     drop(disk);
 
-    // So full that there is no room to begin.
+    // A disk without the room to create the database.
     let tiny = Mount::new(data.file("tiny"), "16k").unwrap();
     fs::write(tiny.0.join("filler"), [7; 12 << 10]).unwrap();
     let dir = tiny.0.join("data");
@@ -76,7 +78,7 @@ fn a_read_only_disk(layer: &str) {
     let new = disk.0.join("new");
     let run = polytrie!["init", "--datadir", new, "--chain", "dev", "--state", layer];
     assert_fails(&run, 3, &["new", "Read-only file system", "check the path"]);
-    // Reading needs no right to write.
+    // Reading works without the right to write.
     assert_eq!(head(&dir).0, 20);
     check(&dir);
     assert!(polytrie!["db", "dump", "--datadir", dir].ok().stdout == dump);

@@ -1,4 +1,4 @@
-//! Where an import writes its figures: what is there already stays.
+//! Tests of the files to which an import writes its figures. Existing content of other kinds is kept.
 
 use crate::{
     branches::{Branch, branch, empty_chain},
@@ -27,7 +27,7 @@ use std::{
     },
 };
 
-/// The arguments of an import of the sample.
+/// Returns the arguments of an import of the sample.
 fn import(data: &Data, more: &[&dyn AsRef<OsStr>]) -> Vec<PathBuf> {
     let mut args = vec![PathBuf::from("import"), sample("chain.rlp.gz")];
     args.extend(["--chain".into(), sample("genesis.json")]);
@@ -41,7 +41,7 @@ fn imported(data: &Data, more: &[&dyn AsRef<OsStr>]) -> crate::run::Run {
     run(&args.iter().map(|arg| arg.as_os_str()).collect::<Vec<_>>(), &[])
 }
 
-/// The blocks of the lines of a file of figures, which begins as it should.
+/// Checks the heading of a file of figures and returns the block numbers of its lines.
 fn blocks(csv: &Path) -> Vec<u64> {
     let text = fs::read_to_string(csv).unwrap();
     let mut lines = text.lines();
@@ -58,11 +58,12 @@ fn an_import_that_goes_on_appends_to_its_lines() {
     assert!(blocks(&csv).into_iter().eq(1..=40));
     up_to("60").ok();
     assert!(blocks(&csv).into_iter().eq(1..=60));
-    // Nothing to do, nothing to say.
+    // An import without new blocks adds no lines.
     up_to("60").ok();
     assert!(blocks(&csv).into_iter().eq(1..=60));
 
-    // Killed within a line, and with lines of blocks that were not durable.
+    // An import was killed in the middle of a line, and the file has lines of blocks that were not
+    // durable.
     polytrie!["db", "unwind", "--to", "50", "--datadir", data.path()].ok();
     let mut text = fs::read_to_string(&csv).unwrap();
     text.push_str("61,1,,7");
@@ -70,7 +71,7 @@ fn an_import_that_goes_on_appends_to_its_lines() {
     up_to("70").ok();
     assert!(blocks(&csv).into_iter().eq(1..=70));
 
-    // Another data directory begins again.
+    // An import into another data directory starts the file again.
     let other = Data::new();
     imported(&other, &[&"--csv", &csv, &"--to", &"5"]).ok();
     assert!(blocks(&csv).into_iter().eq(1..=5));
@@ -79,7 +80,8 @@ fn an_import_that_goes_on_appends_to_its_lines() {
     let run = imported(&data, &[&"--csv", &notes, &"--to", &"80"]);
     assert_fails(&run, 2, &["notes.csv", "holds something else", "name another file"]);
     assert_eq!(fs::read_to_string(&notes).unwrap(), "what I know of blocks\n");
-    // A loss of power leaves zeros in place of a heading, and nothing after it.
+    // After a power failure a file may hold a few zeros in the place of the heading. A longer file of
+    // zeros is something else, and is not overwritten.
     let image = data.write("disk.img", [0; 4096]);
     for option in ["--csv", "--trace", "--bal-file"] {
         let more: [&dyn AsRef<OsStr>; 3] = [&option, &image, &"--bal-build"];
@@ -99,7 +101,7 @@ fn figures_do_not_replace_what_is_read() {
     let genesis = data.file("genesis.json");
     fs::copy(sample("chain.rlp.gz"), &chain).unwrap();
     fs::copy(sample("genesis.json"), &genesis).unwrap();
-    // By another name, too.
+    // The same file under another path.
     let within = data.file("within");
     fs::create_dir(&within).unwrap();
     let roundabout = within.join("../chain.rlp.gz");
@@ -126,7 +128,7 @@ fn figures_do_not_replace_what_is_read() {
     assert_fails(&run, 2, &["--json", "chain.rlp.gz"]);
 }
 
-/// The blocks are what was asked for, whoever reads the figures.
+/// An import whose reader of the figures has closed goes on to its end.
 #[test]
 fn an_import_goes_on_without_a_reader_of_its_figures() {
     let data = Data::new();
@@ -141,13 +143,13 @@ fn an_import_goes_on_without_a_reader_of_its_figures() {
     assert_eq!(data.head().0, 1000);
 }
 
-/// A layer that makes durable what was written before it goes on after a way back, as `qmdb` does.
+/// A layer that flushes the store when the next block begins after an undo, as `qmdb` does.
 #[derive(Debug)]
 struct Settles {
     store: Store,
     csv: PathBuf,
     went_back: AtomicBool,
-    /// The blocks of which there were lines each time.
+    /// The block numbers in the file of figures before each of these flushes.
     told: Arc<Mutex<Vec<Vec<u64>>>>,
 }
 
@@ -170,7 +172,8 @@ impl AlterLayer for Settles {
     }
 }
 
-/// Blocks that a change of branch makes durable are not executed again: their lines are there before.
+/// A change of branch may make blocks durable, so that they are not executed again. Their figures are
+/// written before.
 #[test]
 fn lines_come_before_a_change_of_branch() {
     let (genesis, empty) = empty_chain(12);

@@ -1,4 +1,5 @@
-//! Import and export in every form a user may have: compressed, in hex, through pipes, in parts, again.
+//! Tests of import and export in all forms: compressed, in hexadecimal, through pipes, in parts, and
+//! repeated.
 
 use crate::{
     database::store,
@@ -35,7 +36,7 @@ fn every_format_gives_the_same_chain(layer: &str) {
     let lines: String =
         chain.blocks().iter().map(|block| format!("{}\n", hex::encode_prefixed(block))).collect();
     let mixed = lines.replace("0x", "").replace('\n', "\r\n\r\n");
-    // Names do not matter, content does.
+    // The content of a file decides its format, not its name.
     let files = [
         data.write("blocks", &bytes),
         data.write("blocks.bin", gz.finish().unwrap()),
@@ -78,7 +79,7 @@ fn parts_known_blocks_and_the_last_block(layer: &str) {
         ["blocks", "skipped"].map(|name| report[name].as_u64().unwrap())
     };
     data.write("a", stream(&blocks[..20]));
-    // Overlaps with both of its neighbours.
+    // This part overlaps with both of its neighbours.
     data.write("b", stream(&blocks[15..40]));
     data.write("c", stream(&blocks[38..]));
     assert_eq!(import(&["a", "b"], Some("30")), [30, 5]);
@@ -86,7 +87,7 @@ fn parts_known_blocks_and_the_last_block(layer: &str) {
     assert_eq!(import(&["a", "b", "c"], None), [24, 20 + 15 + 2]);
     assert_eq!(data.head(), (54, chain.hash.to_owned()));
     assert_eq!(import(&["c", "b", "a"], None), [0, 16 + 25 + 20]);
-    // The directory knows its chain and its layer.
+    // No options are needed, because the directory knows its chain and its layer.
     polytrie!["import", data.file("a"), "--datadir", data.path()].ok();
     data.check();
 }
@@ -100,7 +101,7 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     };
     assert!(export("7", "7").ok().stdout == blocks[6].to_vec());
     assert!(export("10", "20").ok().stdout == stream(&blocks[9..20]));
-    // With the genesis block, which no file held, it is still a file that can be imported.
+    // The export begins with the genesis block, which was in no imported file, and can be imported.
     let whole = data.file("whole.rlp");
     polytrie!["export", whole, "--datadir", data.path()].ok();
     let again = data.file("again");
@@ -184,7 +185,8 @@ fn init_makes_the_genesis_block(layer: &str) {
     polytrie!["init", "--datadir", data.path()].ok();
 }
 
-/// Receipts from before Byzantium hold state roots, and an era1 or ere file is valid with them only.
+/// Receipts from before Byzantium hold state roots, without which an era1 or ere file would be invalid.
+/// So a layer without state roots exports no archive.
 fn receipts_without_state_roots_make_no_archive(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     for verify in ["full", "none"] {
@@ -227,7 +229,8 @@ fn receipts_without_state_roots_make_no_archive(layer: &str) {
     }
 }
 
-/// Neither of a header nor of a body, in any format; what comes before it can be exported.
+/// A block with a damaged header or body is not exported in any format. The blocks before it can be
+/// exported.
 fn a_damaged_block_is_not_exported(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, chain.head);
@@ -248,14 +251,14 @@ fn a_damaged_block_is_not_exported(layer: &str) {
             let run = polytrie!["export", out, "--datadir", data.path(), "--format", format];
             let name = data.path().display().to_string();
             let words = ["is damaged", &*name, &format!("block {number} ")];
-            // Where receipts lack their roots, that comes first.
+            // A layer whose receipts lack their roots reports that first.
             if format == "rlp" || layers::layer(layer).unwrap().canonical {
                 assert_fails(&run, 3, &words);
             }
             assert_ne!(run.code, Some(0));
             assert!(!out.is_file());
         }
-        // Nothing is in it.
+        // The directory is empty.
         fs::remove_dir(&out).unwrap();
         let before = (number - 1).to_string();
         polytrie!["export", "-", "--datadir", data.path(), "--to", before].ok();

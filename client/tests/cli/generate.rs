@@ -1,4 +1,4 @@
-//! `bench generate`, and the sample chain of the repository.
+//! Tests of `bench generate` and of the sample chain in the repository.
 
 use crate::{
     run::polytrie,
@@ -20,7 +20,7 @@ fn the_sample_imports(layer: &str) {
     let blocks = sample.join("chain.rlp.gz");
     let run =
         polytrie!["import", blocks, "--chain", chain, "--datadir", dir, "--state", layer].ok();
-    // The hash that geth 1.17.8 comes to.
+    // The hash that geth 1.17.8 computes.
     let head = "head 1000 0x87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e ";
     assert!(run.text().starts_with(head), "{}", run.text());
 }
@@ -93,7 +93,8 @@ fn what_cannot_be_generated() {
     }
 }
 
-/// Every canonical layer comes to the root of the genesis that was written, and without the file to the same.
+/// Every canonical layer computes the root of the written genesis, and the same root if it is filled without
+/// the file.
 fn a_state_of_mainnets_shape_is_taken_in(layer: &str) {
     let data = Data::new();
     let (out, dir) = (data.file("shape"), data.file("data"));
@@ -134,12 +135,13 @@ fn a_state_of_mainnets_shape_is_taken_in(layer: &str) {
         assert_eq!(filled[same], begun[same], "{same}");
     }
     assert_eq!(filled["slots"], made["slots"]);
-    // Beside the contracts that blocks call by themselves.
+    // The four contracts that blocks call are added to the accounts of the shape.
     assert_eq!(filled["accounts"].as_u64(), made["accounts"].as_u64().map(|made| made + 4));
     assert_fails(&shape("5"), 2, &["holds data of polytrie already"]);
     let dump = |dir: &Path| polytrie!["db", "dump", "--datadir", dir].ok().stdout;
     assert!(dump(&dir) == dump(&straight), "{layer}: another state");
-    // It knows its chain, also by the genesis that it keeps, and that of the file is the same one.
+    // The chain is found by the genesis that the directory keeps, and the genesis of the file gives the same
+    // chain.
     fs::remove_file(straight.join("chain.json")).unwrap();
     assert_eq!(polytrie!["db", "check", "--datadir", straight].ok().code, Some(0));
     let again = polytrie!["init", "--datadir", straight, "--json", "-"].ok().json();
@@ -172,6 +174,6 @@ fn a_shape_that_cannot_be_taken_in_leaves_nothing() {
     let nowhere = polytrie!["init", "--shape", "mainnet", "--size", "100k"];
     assert_fails(&nowhere, 2, &["--datadir"]);
     assert!(!dir.exists());
-    // In memory it is made, and gone.
+    // With the engine in memory the state is computed and nothing is kept.
     polytrie!["init", "--shape", "mainnet", "--size", "100k", "--kv", "memory"].ok();
 }

@@ -1,5 +1,5 @@
-//! `--verify every=N`: what is stored is the same, a wrong block is found in the middle of a group, and whatever ends a
-//! group early ends it well.
+//! Tests of `--verify every=N`. It stores the same rows, a wrong block in the middle of a group is found, and every
+//! early end of a group is handled.
 
 use crate::{
     branches::{Branch, branch, empty_chain},
@@ -46,7 +46,7 @@ fn import(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
 /// The name of a table and its rows.
 type Rows = (&'static str, Vec<(Vec<u8>, Vec<u8>)>);
 
-/// Everything in the data directory: each table with its rows.
+/// Returns all rows of the data directory, by table.
 fn rows(data: &Data, layer: &str) -> Vec<Rows> {
     let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
     let dir = data.path().join("db");
@@ -57,7 +57,7 @@ fn rows(data: &Data, layer: &str) -> Vec<Rows> {
 }
 
 fn assert_same_rows(a: &Data, b: &Data, layer: &str, context: &str) {
-    // Where the logs and checkpoints of `rain` stand depends on what was written together.
+    // The positions of the logs and checkpoints of `rain` depend on which blocks were written together.
     let own = if layer == "rain" { layers::layer(layer).unwrap().tables } else { &[] };
     assert!(own.is_empty() || a.dump() == b.dump(), "{context}: another state");
     for ((table, a), (_, b)) in rows(a, layer).iter().zip(rows(b, layer)) {
@@ -88,21 +88,21 @@ fn groups_change_nothing(layer: &str) {
             assert_eq!(data.head(), full.head(), "{context}");
             assert_same_rows(&data, &full, layer, &context);
             data.check();
-            // Blocks are taken back one by one, in the middle of what was a group.
+            // Take back blocks one by one, in the middle of a former group.
             let back = (head - 12).to_string();
             for data in [&data, &full] {
                 polytrie!["db", "unwind", "--to", back, "--datadir", data.path()].ok();
             }
             assert_same_rows(&data, &full, layer, &format!("{context}, unwound"));
             data.check();
-            // On to the end, with a group that ends where --to says.
+            // Import the rest, with a group that ends at the block of `--to`.
             let part = (head - 5).to_string();
             import(&data, &file, &chain, &["--verify", every, "--to", &part]).ok();
             assert_eq!(data.head().0, head - 5, "{context}");
             import(&data, &file, &chain, &["--verify", every]).ok();
             import(&full, &file, &chain, &[]).ok();
             assert_same_rows(&data, &full, layer, &format!("{context}, imported again"));
-            // The figures are those of every block.
+            // The figures have a line for every block.
             let data = Data::new();
             let settings = ["--state", layer, "--verify", every, "--json", "-"];
             let found = import(&data, &file, &chain, &settings).ok().json();
@@ -113,7 +113,7 @@ fn groups_change_nothing(layer: &str) {
     }
 }
 
-/// The sample's blocks, one of them changed, those after it on top of it.
+/// Returns the blocks of the sample, one of them changed and the later ones rebuilt on top of it.
 fn with_wrong(count: usize, wrong: usize, change: impl Fn(&Bytes) -> Bytes) -> Vec<Bytes> {
     let mut blocks = sample_blocks(count);
     blocks[wrong] = change(&blocks[wrong]);
@@ -124,7 +124,8 @@ fn with_wrong(count: usize, wrong: usize, change: impl Fn(&Bytes) -> Bytes) -> V
     blocks
 }
 
-/// The import under `layer` ends at the block at `wrong`, which is named, and right blocks go on from there.
+/// Checks that an import under `layer` ends at the block at `wrong`, that the error names it, and that the right blocks
+/// can be imported afterwards.
 fn ends_at(layer: &str, blocks: &[Bytes], wrong: usize, every: &str, words: &[&str]) {
     let number = decode_block(&blocks[wrong]).unwrap().header.number;
     let place = format!("(index {wrong}, offset {})", stream(&blocks[..wrong]).len());
@@ -144,16 +145,16 @@ fn a_wrong_root_in_a_group_is_named(layer: &str) {
     if !layers::layer(layer).unwrap().canonical {
         return;
     }
-    // Another account is paid, so the state is another one from here on, and no root is right any more.
+    // The change pays another account, so that from this block on the state differs and all state roots are wrong.
     let wrong = 40;
     let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.beneficiary = Address::repeat_byte(7));
     let blocks = with_wrong(60, wrong, change);
-    // In the middle of a group, its last, its first; and in one that never fills up.
+    // The block is in the middle of a group, its last, its first, and in a group that never fills up.
     for every in ["every=16", "every=41", "every=20", "every=1000"] {
         let words = ["the header's state root is 0x", "led to the state root 0x"];
         ends_at(layer, &blocks, wrong, every, &words);
     }
-    // Only the root is another one, and nothing follows; or what follows the right block.
+    // Only the state root of the block is wrong. It is the last block, or the right blocks follow it.
     let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.state_root = B256::repeat_byte(7));
     let mut blocks = sample_blocks(60);
     blocks[wrong] = change(&blocks[wrong]);
@@ -168,7 +169,7 @@ fn an_invalid_block_ends_a_group(layer: &str) {
     for every in ["every=16", "every=20", "every=1000"] {
         ends_at(layer, &blocks, wrong, every, &["gas used"]);
     }
-    // A wrong root before it counts first.
+    // A wrong root in an earlier block of the group is reported first.
     if layers::layer(layer).unwrap().canonical {
         let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.state_root = B256::repeat_byte(7));
         let mut both = with_wrong(60, 35, change);
@@ -178,7 +179,7 @@ fn an_invalid_block_ends_a_group(layer: &str) {
     }
 }
 
-/// Going over to another branch, and back, in the middle of a group.
+/// A change of branch in the middle of a group, and a change back.
 fn branches_end_a_group(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let beneficiary = Address::repeat_byte(0xbe);
@@ -207,12 +208,13 @@ fn branches_end_a_group(layer: &str) {
     }
 }
 
-/// One root stands for those before it: a wrong one among them is found when blocks are taken back to it.
+/// A root is checked only for the last block of a group. A wrong root of another block is found when blocks are taken
+/// back to it.
 fn a_wrong_root_within_a_group_is_no_damage(layer: &str) {
     if !layers::layer(layer).unwrap().canonical {
         return;
     }
-    // Nothing in the state of this chain is of the hashes of its blocks.
+    // The state of this chain does not depend on the hashes of its blocks.
     let (genesis, empty) = empty_chain(24);
     let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
     let beneficiary = Address::repeat_byte(7);
@@ -238,7 +240,7 @@ fn a_wrong_root_within_a_group_is_no_damage(layer: &str) {
     data.check();
 }
 
-/// A shadow compares every block, so there are no groups.
+/// A shadow compares the layers after every block, so there are no groups.
 fn a_shadow_ends_every_group(layer: &str) {
     let shadow = if layer == "mpt" { "raw" } else { "mpt" };
     if layers::layer(shadow).is_err() {
@@ -261,7 +263,7 @@ fn what_cannot_be_a_group_is_refused() {
     }
 }
 
-/// An import speaks of the roots that it compared itself.
+/// The output calls only those roots verified that this import has compared itself.
 #[test]
 fn only_what_was_verified_is_said_to_be() {
     let data = Data::new();

@@ -1,4 +1,4 @@
-//! `mpt-hash`: what its settings do to a data directory.
+//! Tests of the layer `mpt-hash` and the effect of its settings on a data directory.
 
 use crate::{
     run::polytrie,
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Rows of nodes that are stored.
+/// Returns the number of stored nodes.
 fn nodes(data: &Data) -> u64 {
     let stats = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"].ok().json();
     let tables = stats["tables"].as_array().unwrap();
@@ -14,7 +14,7 @@ fn nodes(data: &Data) -> u64 {
     table.and_then(|table| table["entries"].as_u64()).unwrap()
 }
 
-/// What blocks replaced goes with them, or all of it stays; a directory keeps what it was made with.
+/// Replaced nodes are deleted, or all nodes are kept. A directory keeps the setting that it was created with.
 #[test]
 fn old_nodes_go_or_stay() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -40,10 +40,10 @@ fn old_nodes_go_or_stay() {
     assert!(figure(&of_kept, "node_cache_hits") > 0);
     let (added, replaced) = (figure(&of_gone, "nodes_added"), figure(&of_gone, "nodes_replaced"));
     assert_eq!(figure(&of_kept, "nodes_added"), added);
-    // Some nodes of old come again, and have one row.
+    // A node that appears again after it was replaced has one row.
     assert!(nodes(&kept) > nodes(&gone) && nodes(&kept) <= nodes(&gone) + replaced);
-    // Every block reached the engine by itself: nothing that was put and then deleted is missing there. The store
-    // adds a row of its own to each write.
+    // Every block was written to the engine by itself, so no put was cancelled by a later delete. The store adds
+    // a row of its own to each write.
     let counters = &of_gone["counters"];
     let count = |name: &str| counters[name].as_u64().unwrap();
     assert!(count("engine_puts") >= count("puts"), "{counters}");

@@ -1,4 +1,4 @@
-//! Ctrl-C: the block under way is finished, everything is kept, and the same command goes on.
+//! Tests of Ctrl-C: the current block is finished, all blocks are kept, and the same command continues later.
 
 use crate::{
     run::{binary, polytrie},
@@ -35,7 +35,8 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The heading is there at once, the figures of a few hundred blocks then come together: it is in the midst of it.
+        // The heading is written at once, and the figures of a few hundred blocks later. When they appear, the import
+        // is still running.
         while !fs::metadata(&csv).is_ok_and(|meta| meta.len() > 100) {
             assert!(import.try_wait().unwrap().is_none(), "it has ended before it was interrupted");
             thread::sleep(Duration::from_millis(1));
@@ -68,19 +69,19 @@ fn kill(child: &Child, signal: &str) {
     assert!(kill.success());
 }
 
-/// Whether a program that is started from here hears a signal: whoever started the tests with `nohup`, as some services
-/// do, had hang-ups ignored, and that is inherited.
+/// Whether a child process receives the signal. `nohup` and some services start the tests with SIGHUP ignored, and a
+/// child process inherits that.
 fn is_heard(signal: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // The first signal is SIGHUP.
+    // SIGHUP is signal 1.
     signal != "-HUP" || ignored.is_none_or(|mask| mask & 1 == 0)
 }
 
 const PIPED: u64 = 133;
 
-/// An import from a pipe whose writer has written some blocks and holds it open.
+/// Starts an import from a pipe, writes some blocks to the pipe and leaves it open.
 fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStdin) {
     let mut import = command
         .args(["import", "-"])
@@ -103,7 +104,7 @@ fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStd
     (import, pipe)
 }
 
-/// An import from a pipe, with its first blocks executed: they are durable soon.
+/// Starts an import from a pipe and waits until its first blocks are executed, so that they will soon be durable.
 fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
     let (mut import, pipe) = begin(data, command, &["--verify", verify]);
     let mut head = 0;
@@ -143,7 +144,7 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
     }
 }
 
-/// What is in memory is gone with the process: there is nothing to go on from.
+/// The message of an interrupted import in memory does not say that it can be continued, because nothing is kept.
 #[test]
 fn an_interrupted_import_does_not_promise_what_is_not_kept() {
     let data = Data::new();
@@ -164,7 +165,7 @@ fn an_interrupted_import_does_not_promise_what_is_not_kept() {
     drop(pipe);
 }
 
-/// A user who asked for a block need not wait for the one after it; nor where it is there already.
+/// An import up to a given block does not wait for the next block of the pipe, also if it has the given block already.
 #[test]
 fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
     for verify in ["full", "every=50"] {
@@ -192,7 +193,7 @@ fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
     }
 }
 
-/// What `nohup` starts goes on when its terminal goes away.
+/// A process started with `nohup` continues when its terminal is closed.
 #[test]
 fn a_hangup_that_is_ignored_stays_so() {
     let data = Data::new();
@@ -203,14 +204,14 @@ fn a_hangup_that_is_ignored_stays_so() {
     assert_eq!(data.head().0, PIPED);
 }
 
-/// What only reads has nothing to finish; the exit code is the same.
+/// A command that only reads has nothing to finish and ends at once, with the same exit code.
 #[test]
 fn what_only_reads_ends_at_once() {
     let data = Data::new();
     let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
     polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
     for signal in ["-INT", "-TERM", "-HUP"].into_iter().filter(|signal| is_heard(signal)) {
-        // More than a pipe holds, and it is not read.
+        // The export is larger than the buffer of the pipe, which nobody reads.
         let mut export = Command::new(binary())
             .args(["export", "-", "--datadir"].map(OsStr::new))
             .arg(data.path())
@@ -224,7 +225,7 @@ fn what_only_reads_ends_at_once() {
     }
 }
 
-/// What is not whole does not stay, not even under another name.
+/// An interrupted export leaves no incomplete file, under any name.
 #[test]
 fn an_interrupted_export_leaves_nothing() {
     let data = Data::new();
@@ -250,7 +251,7 @@ fn an_interrupted_export_leaves_nothing() {
             kill(&export, "-INT");
         }
         let output = export.wait_with_output().unwrap();
-        // It may come to its end before it hears of it.
+        // The export may end before it receives the signal.
         let is_done = output.status.success();
         if is_done {
             fs::remove_file(out).unwrap();

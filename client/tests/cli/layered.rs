@@ -1,4 +1,4 @@
-//! `lmpt` with unusual settings: what it commits to depends on the blocks, and on what is stamped.
+//! Tests of `lmpt` with unusual settings. Its commitment depends on the blocks and on the stamped settings alone.
 
 use crate::{
     run::run,
@@ -13,10 +13,10 @@ use std::{
     path::Path,
 };
 
-/// Configurations that are drawn. `POLYTRIE_TEST_RUNS` says another number.
+/// The number of random configurations. The variable `POLYTRIE_TEST_RUNS` sets another number.
 const RUNS: usize = 8;
 
-/// Imports the first blocks of the sample with these settings; returns number, hash and commitment of the head.
+/// Imports the first blocks of the sample with these settings. Returns number, hash and commitment of the head.
 #[track_caller]
 fn imported(datadir: &Path, to: u64, settings: &[String]) -> serde_json::Value {
     let (file, genesis, to) = (sample("chain.rlp.gz"), sample("genesis.json"), to.to_string());
@@ -27,14 +27,14 @@ fn imported(datadir: &Path, to: u64, settings: &[String]) -> serde_json::Value {
     run(&args, &[]).ok().json()["head"].clone()
 }
 
-/// Names of what lies beside the engine's files.
+/// Returns the number of scratch directories beside the files of the engine.
 fn scratch(datadir: &Path) -> usize {
     let entries = std::fs::read_dir(datadir.join("db")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with("scratch-")).count()
 }
 
-/// A trie leaves memory with every block, and whoever runs blocks ahead of their turn holds on to dozens.
+/// With every block a trie leaves memory, while the threads that prefetch still hold dozens of older tries.
 #[test]
 fn tries_leave_memory_by_the_dozen() {
     let (little, plain) = (Data::new(), Data::new());
@@ -46,7 +46,7 @@ fn tries_leave_memory_by_the_dozen() {
     );
     assert_eq!(found, imported(&plain.path(), 150, &settings("--lmpt.interval 1")));
     assert_eq!(scratch(&little.path()), 0);
-    // What a crash left is gone with the next start.
+    // Remains of a crash are removed at the next start.
     let left = little.path().join("db/scratch-left");
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("mdbx.dat"), b"rows").unwrap();
@@ -56,8 +56,8 @@ fn tries_leave_memory_by_the_dozen() {
     little.check();
 }
 
-/// Memory, threads, caches, reading ahead and restarts in any combination: none ends with an error, and those with the same
-/// stamp come to the same head.
+/// Random combinations of memory, threads, caches, prefetching and restarts cause no error, and those with the same
+/// stamp reach the same head.
 #[test]
 #[expect(clippy::print_stderr, reason = "how much was compared, and the seed that repeats it")]
 fn commitments_depend_on_what_is_stamped_alone() {

@@ -1,4 +1,5 @@
-//! Limits of the process: threads, and the size of files. Each ends in a sentence, and nothing is lost.
+//! Tests of the limits of a process on threads and on file sizes. Each limit causes one error sentence, and no stored
+//! block is lost.
 
 use crate::{
     run::{Run, binary},
@@ -19,12 +20,12 @@ use std::{
 
 for_each_layer!(threads_that_cannot_be_started, a_file_that_may_not_grow);
 
-/// The program under limits that `ulimit` sets.
+/// Returns the command of the program, under limits that `ulimit` sets.
 fn limited(limits: &str, args: &[&str]) -> Command {
     let mut command = Command::new("bash");
     command.arg("-c").arg(format!("ulimit {limits}; exec \"$0\" \"$@\"")).arg(binary());
     command.env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir()).env_remove("RUST_LOG").args(args);
-    // Otherwise the number of threads is that of the machine's cores.
+    // Without this variable the number of threads depends on the machine.
     command.env("RAYON_NUM_THREADS", "2");
     command
 }
@@ -38,8 +39,8 @@ fn run(command: &mut Command) -> Run {
     Run { code: output.status.code(), stdout: output.stdout, stderr }
 }
 
-/// A user with no other process, for whom a limit of processes counts the threads of this one. `None` without the right
-/// to become one, or where that user cannot run the program.
+/// A user id without other processes, so that a limit on its processes counts only the threads of the program. `None`
+/// if the test may not change the user, or if that user cannot run the program.
 struct Nobody {
     id: u32,
 }
@@ -50,7 +51,7 @@ impl Nobody {
             skipped("only root can run a program as somebody else");
             return None;
         }
-        // The tests of two layers may run at the same time.
+        // Each layer has its own user id, because the tests of two layers may run at the same time.
         let id = 54_321 + layer.bytes().map(u32::from).sum::<u32>();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
         let ran = Command::new(binary()).arg("--version").uid(id).gid(id).output();
@@ -97,7 +98,7 @@ fn threads_that_cannot_be_started(layer: &str) {
         );
         if run.code == Some(0) {
             reached += 5;
-            // As many as it wanted, or it did without some.
+            // The import got all threads, or did without some of them.
             if reached == 20 {
                 break;
             }
@@ -133,7 +134,7 @@ fn a_file_that_may_not_grow(layer: &str) {
     ];
     let words = ["File too large", "ulimit -f", "nothing already stored is lost"];
     let mut reached = 0;
-    // KiB: not even the smallest file, the first pages, and some blocks.
+    // The limits in KiB allow no file at all, the first pages, and some blocks.
     for limit in [0, 16, 256, 5 << 10] {
         let failed = run(&mut limited(&format!("-f {limit}"), &import));
         assert_eq!(failed.code, Some(3), "{limit}: {}", failed.stderr);
@@ -155,22 +156,22 @@ fn a_file_that_may_not_grow(layer: &str) {
     data.check();
 }
 
-/// What the program does first is to make sure that a signal ends it as is said. `--help` does little else: here it waits
-/// for somebody to read what it says.
+/// The program installs its signal handlers before anything else. `--help` does little more, and here it waits because
+/// the pipe of its output is full.
 #[test]
 fn a_signal_at_the_start_is_an_interruption() {
     for signal in ["-INT", "-TERM"] {
         let (_reader, mut pipe) = std::io::pipe().unwrap();
-        // As much as a pipe holds.
+        // Fill the buffer of the pipe.
         std::io::Write::write_all(&mut pipe, &vec![b' '; 64 << 10]).unwrap();
         let mut child = Command::new(binary()).arg("--help").stdout(pipe).spawn().unwrap();
         let status = format!("/proc/{}/status", child.id());
-        // Until it waits, or says that it does.
+        // Wait until the program blocks or has its handlers.
         for _ in 0..500 {
             thread::sleep(Duration::from_millis(10));
             let status = fs::read_to_string(&status).unwrap();
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-            // SIGINT is the second signal.
+            // SIGINT is signal 2.
             if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0 {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The program from outside, as users and scripts meet it: commands, files, exit codes and messages, under
+//! Tests of the program as users and scripts run it: its commands, files, exit codes and messages, under
 //! every state layer of the build.
 
 #![expect(clippy::unwrap_used, reason = "tests")]

@@ -1,4 +1,4 @@
-//! Options: which are refused, and what is said about them.
+//! Tests of refused options and of their messages.
 
 use crate::{
     run::polytrie,
@@ -43,7 +43,7 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
 }
 
-/// A result that cannot be written is noticed before the work, not after it.
+/// A result file that cannot be written is reported before the work starts.
 #[test]
 fn where_a_result_goes_is_looked_at_first() {
     let data = Data::new();
@@ -73,7 +73,7 @@ fn where_a_result_goes_is_looked_at_first() {
     assert!(!out.exists());
 }
 
-/// Each shell that there is a script for, with every command and the layers of the build.
+/// The completion script of each shell has every command and the layers of the build.
 #[test]
 fn shells_complete_what_there_is() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
@@ -88,7 +88,8 @@ fn shells_complete_what_there_is() {
     assert!(run.stderr.contains("bash"), "{}", run.stderr);
 }
 
-/// A chain has one id; asking for another one is a mistake, which must show before signatures fail.
+/// The id of a chain is fixed. Asking for another one is an error, because otherwise only the
+/// signatures would fail.
 #[test]
 fn a_chain_keeps_its_id() {
     let data = Data::new();
@@ -101,7 +102,7 @@ fn a_chain_keeps_its_id() {
     assert_fails(&stored, 2, &["--chain-id asks for 5", "has the id"]);
 }
 
-/// Advice names what the command has.
+/// The advice in a message names options that the command has.
 #[test]
 fn advice_fits_the_command() {
     let data = Data::new();
@@ -121,7 +122,7 @@ fn advice_fits_the_command() {
     assert_fails(&run, 2, &["is not empty", "choose an empty directory"]);
     assert!(!run.message().contains("--datadir"), "{}", run.message());
 
-    // An address of the documentation, which no machine has.
+    // This address is reserved for documentation, and no machine has it.
     let run = polytrie!["devnet", "--http.addr", "192.0.2.1", "--http.port", "0"];
     assert_fails(&run, 3, &["cannot listen on 192.0.2.1", "--http.addr"]);
     assert!(!run.message().contains("--http.port"), "{}", run.message());
@@ -134,7 +135,7 @@ fn advice_fits_the_command() {
     assert!(!run.message().contains("--json "), "{}", run.message());
 }
 
-/// Scripts that unset a variable often leave it empty.
+/// An empty environment variable counts as unset, because scripts often unset variables this way.
 #[test]
 fn an_empty_variable_is_none() {
     let data = Data::new();
@@ -167,7 +168,8 @@ fn an_empty_variable_is_none() {
     ];
     let output = run("POLYTRIE_BENCH_CACHE", &bench);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // A home that is none is no place for a cache, and neither is wherever the command is given.
+    // Without a home directory there is no default cache, and the working directory is not used
+    // instead.
     let mut command = std::process::Command::new(crate::run::binary());
     command.env("HOME", "").env_remove("XDG_CACHE_HOME").env_remove("POLYTRIE_BENCH_CACHE");
     fs::create_dir(data.file("here")).unwrap();
@@ -176,7 +178,7 @@ fn an_empty_variable_is_none() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--cache is needed"));
     assert!(fs::read_dir(data.file("here")).unwrap().next().is_none());
-    // One that says something counts.
+    // A variable with a value is used.
     let elsewhere = data.file("elsewhere");
     let mut command = std::process::Command::new(crate::run::binary());
     command.env("POLYTRIE_BENCH_CACHE", &elsewhere).env_remove("RUST_LOG");
@@ -184,7 +186,7 @@ fn an_empty_variable_is_none() {
     assert!(elsewhere.exists());
 }
 
-/// The message itself lists the names.
+/// The help texts list the layers and engines of the build.
 #[test]
 fn help_names_the_layers_and_engines_of_the_build() {
     let layers = |text: &str| {
@@ -242,7 +244,7 @@ fn a_bench_that_no_machine_can_run_is_refused() {
             run.stderr
         );
     }
-    // Within the bounds, and still too many for any memory there is today.
+    // The number is within the bounds of the option, but no machine has the memory for it.
     let run = polytrie!["bench", "store", "--keys", "10000000000"];
     assert_fails(&run, 2, &["--keys 10000000000", "of memory"]);
 }

@@ -1,4 +1,5 @@
-//! `import --prefetch`: blocks run ahead of their turn change nothing but when things are read.
+//! Tests of `import --prefetch`: running blocks in advance changes only when data is read, and no
+//! result.
 
 use crate::support::{CONDENSE, Data, RPC_COMPAT, for_each_layer, import};
 

@@ -1,4 +1,4 @@
-//! `import --prestate`: real blocks, without the whole state, on every layer.
+//! Tests of `import --prestate`, which runs real blocks on every layer without the whole state.
 
 use crate::{
     run::polytrie,
@@ -13,7 +13,7 @@ for_each_layer!(real_blocks_from_london_on);
 /// The first block of London.
 const LONDON: u64 = 12_965_000;
 
-/// The files of an archive, by name.
+/// Returns the files of an archive by name.
 fn archive(name: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for_each_json(&format!("blocks/{name}.tar.xz"), "", |path, bytes| {
@@ -27,7 +27,7 @@ fn number(name: &str) -> Option<u64> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// A directory with one block and what is beside the blocks of an archive.
+/// Writes a directory with one block of an archive and the files that lie beside the blocks.
 fn one_block(data: &Data, files: &BTreeMap<String, Vec<u8>>, name: &str) -> std::path::PathBuf {
     let dir = data.file("blocks");
     fs::create_dir(&dir).unwrap();
@@ -39,7 +39,8 @@ fn one_block(data: &Data, files: &BTreeMap<String, Vec<u8>>, name: &str) -> std:
     dir
 }
 
-/// Gas, bloom and receipts are those of the headers. A witness knows accounts by their hashes only.
+/// The gas, blooms and receipts equal those of the headers. A witness has only the hashes of the
+/// addresses.
 fn real_blocks_from_london_on(layer: &str) {
     for set in ["prestate", "witness"] {
         let files = archive(set);
@@ -52,7 +53,7 @@ fn real_blocks_from_london_on(layer: &str) {
             let mut args = vec!["import", "--chain", "mainnet", "--state", layer, "--json", "-"];
             let (dir, datadir) = (dir.display().to_string(), data.path().display().to_string());
             args.extend(["--prestate", &dir]);
-            // On disk too, deep in a larger state.
+            // Blocks whose numbers are multiples of 3 are imported on disk, within a larger state.
             if number(name).is_some_and(|number| number % 3 == 0) {
                 args.extend(["--datadir", &datadir, "--accounts", "20000"]);
             }
@@ -72,7 +73,7 @@ fn real_blocks_from_london_on(layer: &str) {
     }
 }
 
-/// What cannot be used is refused in a sentence.
+/// An unusable input is refused with one sentence.
 #[test]
 fn mistakes_are_refused() {
     let import = |dir: &Path| polytrie!["import", "--prestate", dir, "--chain", "mainnet"];
@@ -95,7 +96,7 @@ fn mistakes_are_refused() {
     fs::write(dir.join(second), other).unwrap();
     assert_fails(&import(&dir), 1, &[second, "blocks that follow each other"]);
 
-    // An account less: the block comes to other gas, or a transaction cannot be paid for.
+    // With an account missing, the block uses other gas, or a transaction cannot be paid for.
     let apart = Data::new();
     let dir = one_block(&apart, &files, first);
     let mut file: Value = serde_json::from_slice(bytes).unwrap();

@@ -1,5 +1,5 @@
-//! Proofs: made by one command, checked by another, refused when anything in them is changed; and in the form
-//! in which other clients answer.
+//! Tests of proofs. One command makes them and another checks them, and any change to a proof is found. The
+//! format of other clients is accepted as well.
 
 use crate::{
     run::{polytrie, run},
@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 
 for_each_layer!(there_and_back, earlier_blocks_are_proven);
 
-/// A contract of the chain with storage, and one of its slots.
+/// The address of a contract of the chain that has storage.
 const CONTRACT: &str = "0x7dcd17433742f4c0ca53122ab541d0ba67fc27df";
 
 fn there_and_back(layer: &str) {
@@ -54,7 +54,7 @@ fn there_and_back(layer: &str) {
         let args = ["proof", "verify", "-", "--root", &root].map(OsStr::new);
         assert_eq!(run(&args, text.as_bytes()).ok().json(), proven);
 
-        // A server answers the same, and names no block.
+        // The answer of a server is the same, but does not name a block.
         let mut answer = proof.clone();
         answer.as_object_mut().unwrap().remove("block").unwrap();
         for answer in [answer.clone(), json!({ "jsonrpc": "2.0", "id": 1, "result": answer })] {
@@ -64,7 +64,7 @@ fn there_and_back(layer: &str) {
             assert!(run.stderr.contains("names no block"), "{}", run.stderr);
         }
 
-        // The question may be part of what is checked.
+        // The check may also be asked for certain keys and values.
         let asked = |question: &[&str]| {
             let mut args = vec!["proof", "verify", file.to_str().unwrap(), "--root", &root];
             args.extend(question);
@@ -85,7 +85,7 @@ fn there_and_back(layer: &str) {
     }
 }
 
-/// Every string, number and list within the proof is changed in turn.
+/// Checks that a change to any string, number or list in the proof is found.
 fn tampered(data: &Data, proof: &Value, root: &str) {
     let mut pointers = Vec::new();
     leaves(&proof["proof"], "/proof", &mut pointers);
@@ -102,12 +102,12 @@ fn tampered(data: &Data, proof: &Value, root: &str) {
             Value::Array(list) if !list.is_empty() => drop(list.pop()),
             _ => continue,
         }
-        // A slot less proves less, but what is left holds; and what is absent may be so for the same reason as
-        // its neighbour.
+        // A proof without a slot is still valid for the others. A proof that a slot is absent may also hold
+        // for the slot next to it.
         let holds = match pointer.strip_suffix("/key") {
             Some(slot) => proof.pointer(&format!("{slot}/value")).unwrap() == "0x0",
             None if pointer == "/proof/address" => proof["proof"]["address"] != CONTRACT,
-            // Of an account that is not there nothing more has to be shown for its slots.
+            // If an account does not exist, its slots need no proof.
             None if pointer == "/proof/slots" => proof["proof"]["address"] != CONTRACT,
             None => pointer == "/proof/storageProof",
         };
@@ -143,7 +143,8 @@ fn leaves(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Of earlier blocks the same is proven as when they were the head, and what is stored stays as it was.
+/// The proof of an earlier block is the same as when that block was the head, and making it changes no stored
+/// data.
 fn earlier_blocks_are_proven(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported(layer, 20);
@@ -180,7 +181,8 @@ fn earlier_blocks_are_proven(layer: &str) {
     }
 }
 
-/// The object that eth_getProof answers, alone or in the whole answer, with what clients add or leave out.
+/// The answer to `eth_getProof` is accepted, alone or in the whole response, with the fields that clients add
+/// or leave out.
 #[test]
 fn the_form_of_eth_get_proof() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -191,7 +193,7 @@ fn the_form_of_eth_get_proof() {
     let ours = get.ok().json();
     let root = ours["block"]["stateRoot"].as_str().unwrap();
     let result = &ours["proof"];
-    // As another client answered eth_getBalance and eth_getStorageAt.
+    // The values that another client answered to `eth_getBalance` and `eth_getStorageAt`.
     assert_eq!(result["balance"], "0x76");
     assert_eq!(result["storageProof"][0]["value"], "0x38");
     let verify = |content: &Value| {
@@ -210,7 +212,7 @@ fn the_form_of_eth_get_proof() {
     let mut none = result.clone();
     none["storageProof"] = Value::Null;
     assert_eq!(verify(&none).ok().json()["slots"], serde_json::json!([]));
-    // geth gives an account that is not there no hashes.
+    // geth answers with no hashes for an account that does not exist.
     let absent = "0x00000000000000000000000000000000deadbeef";
     let get = polytrie!["proof", "get", "--datadir", data.path(), "--address", absent];
     let mut absent = get.ok().json()["proof"].clone();

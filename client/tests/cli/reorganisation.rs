@@ -1,5 +1,5 @@
-//! Branches: the heavier one wins, in whatever order the files come; a branch with an invalid block never
-//! does.
+//! Tests of branches. The heavier branch wins in whatever order the files are imported, and a branch with an invalid
+//! block never wins.
 
 use crate::{
     branches::{Branch, branch, empty_chain, in_memory, in_memory_under},
@@ -39,11 +39,11 @@ struct Case {
     data: Data,
 }
 
-/// Where the branch leaves the chain.
+/// The block at which the branch leaves the chain.
 const FORK: u64 = 330;
-/// The last block of the chain, at first.
+/// The last block of the chain as first imported.
 const TIP: u64 = 350;
-/// The last block of a branch that is as quick as the chain and becomes heavier by being longer.
+/// The last block of a branch that is as fast as the chain, and becomes heavier because it is longer.
 const LONGER: u64 = 356;
 
 impl Case {
@@ -65,7 +65,7 @@ impl Case {
         polytrie!["import", file, "--datadir", datadir, "--json", "-"].ok().json()
     }
 
-    /// A fresh directory that never saw another branch.
+    /// Imports the branch into a new directory that never held another branch.
     fn straight(&self, layer: &str, branch: &[Bytes]) -> (Data, String) {
         let data = Data::new();
         let blocks = &self.chain.blocks()[..=FORK as usize];
@@ -93,10 +93,10 @@ fn a_lighter_branch_stays_aside(layer: &str) {
     assert_eq!(report["reorganised"], 0);
     assert_eq!((case.data.head(), case.data.dump()), before);
     case.data.check();
-    // It is known now.
+    // The blocks of the branch are known, so they are skipped.
     let report = case.import(&case.data.path(), &file);
     assert_eq!((&report["side"], &report["skipped"]), (&0.into(), &(TIP - FORK).into()));
-    // The chain itself goes on.
+    // The chain itself can be continued.
     polytrie!["import", case.chain.file, "--datadir", case.data.path()].ok();
     assert_eq!(case.data.head(), (case.chain.head, case.chain.hash.to_owned()));
     case.data.check();
@@ -117,12 +117,12 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     import_traced(&case.main);
     assert_eq!(case.data.head().0, TIP);
     let report = import_traced(&file);
-    // Nothing is left in it of the branch that lost.
+    // No figures of the losing branch are left.
     assert!(fs::read(&trace).unwrap() == fs::read(straight.file("trace")).unwrap());
     assert_eq!((&report["side"], &report["reorganised"]), (&21.into(), &1.into()), "{report}");
     assert_eq!(report["blocks"], LONGER - FORK);
     assert_eq!(case.data.head(), tip);
-    // Blocks that were executed when their branch became the better one count like any other.
+    // Blocks that are executed when their branch becomes the heavier one have figures, too.
     let straight = Data::new();
     let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
     let chain = &case.chain.chain;
@@ -134,7 +134,7 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     assert!(case.data.dump() == expected);
     case.data.check();
 
-    // The other way round: the chain is what stays aside.
+    // In the other order, the chain is the lighter branch.
     let other = case.data.file("other");
     let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
     polytrie![
@@ -155,7 +155,7 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     crate::support::check(&other);
 }
 
-/// The branch overtakes, then the chain, which goes on, overtakes it.
+/// The branch becomes heavier than the chain, and then the longer chain becomes heavier than the branch.
 fn back_and_forth(layer: &str) {
     let Some(case) = Case::new(layer, 1, LONGER) else { return };
     let file = case.data.write("branch", stream(&case.branch));
@@ -173,12 +173,12 @@ fn back_and_forth(layer: &str) {
     case.data.check();
 }
 
-/// The branch is heavier, but one of its blocks is wrong: the chain stays what it was.
+/// The branch is heavier, but one of its blocks is invalid, so the chain stays the head.
 fn an_invalid_branch_loses(layer: &str) {
     let Some(case) = Case::new(layer, 1, LONGER) else { return };
     case.import(&case.data.path(), &case.main);
     let before = (case.data.head(), case.data.dump());
-    // A wrong bloom is found by executing only; the rest of the branch is sealed again on top of it.
+    // A wrong bloom is found only by execution. The later blocks of the branch are rebuilt on top of it.
     let mut wrong = case.branch.clone();
     let mut parent = None;
     for (index, rlp) in wrong.iter_mut().enumerate().skip(1) {
@@ -199,7 +199,7 @@ fn an_invalid_branch_loses(layer: &str) {
     assert_fails(&run, 1, &[&invalid, "logs bloom", "get the file again"]);
     assert_eq!((case.data.head(), case.data.dump()), before);
     case.data.check();
-    // The right branch still wins, and the wrong one again does not.
+    // The valid branch still wins, and the invalid one is refused again.
     let right = case.data.write("branch", stream(&case.branch));
     case.import(&case.data.path(), &right);
     let tip = hash(case.branch.last().unwrap());
@@ -209,7 +209,7 @@ fn an_invalid_branch_loses(layer: &str) {
     case.data.check();
 }
 
-/// Two branches that another client made: one is valid before a fork, the other after it.
+/// Two branches by another client: one is valid before a fork, the other one after it.
 fn branches_with_other_rules(layer: &str) {
     let files = ["common", "fork-outdated", "fork-upgraded"];
     let [Some(common), Some(outdated), Some(upgraded)] =
@@ -228,20 +228,20 @@ fn branches_with_other_rules(layer: &str) {
         let data = Data::new();
         let import = |file: &Path| import![data.path(), file, genesis, layer];
         import(&common).ok();
-        // The wrong branch would be the head: its first block is executed, and refused.
+        // The invalid branch would become the head. Its first block is executed and refused.
         let words = ["block 7 ", "the header's gas used is", "get the file again"];
         assert_fails(&import(bad), 1, &words);
         assert_eq!(data.head().0, 6);
         import(good).ok();
         assert_eq!(data.head(), (10, head.to_owned()));
-        // Now it is not heavier: it is kept, and not executed.
+        // The invalid branch is not heavier here, so it is stored and not executed.
         import(bad).ok();
         assert_eq!(data.head(), (10, head.to_owned()));
         data.check();
     }
 }
 
-/// A shadow that begins after the blocks of a branch came knows them, too.
+/// A shadow knows a branch whose blocks were imported before the shadow began.
 fn a_shadow_knows_branches(layer: &str) {
     let shadow = if layer == "mpt" { "raw" } else { "mpt" };
     if polytrie::layers::layer(shadow).is_err() {
@@ -249,7 +249,7 @@ fn a_shadow_knows_branches(layer: &str) {
     }
     let Some(case) = Case::new(layer, 1, LONGER) else { return };
     let file = case.data.write("branch", stream(&case.branch));
-    // The first of its blocks alone are lighter.
+    // The first blocks alone are lighter than the chain.
     let begun = case.data.write("begun", stream(&case.branch[..10]));
     let report =
         polytrie!["import", case.main, begun, "--datadir", case.data.path(), "--json", "-"];
@@ -261,7 +261,7 @@ fn a_shadow_knows_branches(layer: &str) {
     case.data.check();
 }
 
-/// A shadow so far ahead of a chain that lost more in a crash.
+/// A shadow that is ahead of its chain, because the chain lost blocks in a crash, must be made again.
 #[test]
 #[cfg(all(feature = "mpt", feature = "raw"))]
 fn a_shadow_far_ahead_is_to_be_made_again() {
@@ -281,8 +281,7 @@ fn a_shadow_far_ahead_is_to_be_made_again() {
     import().ok();
 }
 
-/// What is on top of the fork can be taken back as far as there are undo records, by however many blocks the new
-/// branch is longer.
+/// A change of branch may take back as many blocks as there are undo records, however much longer the new branch is.
 #[test]
 fn as_deep_as_undo_records_reach() {
     let (genesis, empty) = empty_chain(20);
@@ -295,7 +294,7 @@ fn as_deep_as_undo_records_reach() {
     let insert = |chain: &mut Blockchain, rlp: &Bytes| {
         chain.insert(Candidate::prepare(&spec, rlp.clone()).unwrap())
     };
-    // The blocks of a branch up to the one that makes it the better one.
+    // Imports the blocks of a branch up to the one that makes it the heavier one.
     let better = |chain: &mut Blockchain, branch: &[Bytes]| {
         for rlp in &main {
             insert(chain, rlp).unwrap();
@@ -308,7 +307,7 @@ fn as_deep_as_undo_records_reach() {
         in_memory(&spec, ChainOptions { undo_blocks, ..ChainOptions::default() }).unwrap()
     };
 
-    // Too deep: neither now nor when it comes again.
+    // The fork is too deep, at the first import and when the blocks come again.
     let mut chain = reaching(9);
     let (length, ended) = better(&mut chain, &light);
     let tip = &light[length - 1];
@@ -320,7 +319,8 @@ fn as_deep_as_undo_records_reach() {
     assert_eq!(chain.head().hash(), decode_header(&main[9]).unwrap().hash());
     assert!(!chain.is_known(length as u64, &decode_header(tip).unwrap().hash()).unwrap());
 
-    // As deep as that. The new branch has more blocks than there are undo records for in the end.
+    // The fork is exactly as deep as the undo records. The new branch is longer than the number of records that are
+    // kept.
     let mut chain = reaching(10);
     let (length, ended) = better(&mut chain, &light);
     assert!(length > 13, "{length}");
@@ -329,7 +329,8 @@ fn as_deep_as_undo_records_reach() {
     let report = chain.db().check(&spec, &mut |_| {}).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
 
-    // Its last block is wrong: all the way back, also under a layer that keeps more than undo records for that.
+    // The last block is invalid, so all blocks are taken back. This must also work under a layer that keeps data of its
+    // own to take blocks back.
     let mut wrong = light.clone();
     wrong[length - 1] = rewritten(tip, |block| block.header.gas_used = 1);
     for kind in LAYERS.iter().filter(|kind| kind.name != "lvmt") {
@@ -342,8 +343,8 @@ fn as_deep_as_undo_records_reach() {
     }
 }
 
-/// Fewer undo records than before: what is too many goes, and nothing between those that stay. A way back that somebody
-/// needs stays longer.
+/// If the number of kept undo records is lowered, the oldest ones are deleted, without gaps in the rest. Records that a
+/// change of branch still needs are kept longer.
 #[test]
 fn how_many_undo_records_are_kept_can_change() {
     let (genesis, empty) = empty_chain(60);
@@ -377,7 +378,7 @@ fn how_many_undo_records_are_kept_can_change() {
     }
 }
 
-/// Blocks of other branches may stand on blocks that are taken back.
+/// Blocks of branches that stand on unwound blocks are forgotten.
 fn unwinding_forgets_branches(layer: &str) {
     let Some(case) = Case::new(layer, 100, TIP) else { return };
     let file = case.data.write("branch", stream(&case.branch));
@@ -393,7 +394,7 @@ fn unwinding_forgets_branches(layer: &str) {
     assert_eq!(check()["side_blocks"], TIP - FORK);
     assert_eq!(unwind(FORK - 5).json()["blocks"], TIP - FORK + 5);
     assert_eq!(check()["side_blocks"], 0);
-    // Alone it stands on nothing; after the chain's blocks up to the fork it is the only one.
+    // The branch alone has no known parent. After the common blocks of the chain it is the only branch.
     let run = polytrie!["import", file, "--datadir", case.data.path()];
     assert_fails(&run, 1, &["must be imported before it"]);
     polytrie!["import", case.main, "--to", FORK.to_string(), "--datadir", case.data.path()].ok();

@@ -1,5 +1,5 @@
-//! What only `replica` has: blocks that wait for their root, a flat state on another disk; and the shadow, which
-//! compares it with the others.
+//! Tests of the features of `replica`: blocks whose root is computed later, and a flat state on another disk. Also
+//! tests of the shadow, which compares `replica` with the other layers.
 
 use crate::{
     rewrite::rewritten,
@@ -24,7 +24,7 @@ fn import(data: &Data, file: &Path, more: &[&str]) -> Run {
     run(&args, &[])
 }
 
-/// The settings that must not matter, and the state after 300 blocks under each.
+/// The settings do not change the state after 300 blocks.
 #[test]
 fn settings_change_nothing() {
     let blocks = sample_blocks(300);
@@ -49,7 +49,7 @@ fn settings_change_nothing() {
     assert!(dumps.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-/// The mode belongs to the data: a directory goes on in its own, and another one is refused.
+/// A directory keeps the mode that it was created with, and another mode is refused.
 #[test]
 fn a_directory_keeps_its_mode() {
     let data = Data::new();
@@ -64,8 +64,8 @@ fn a_directory_keeps_its_mode() {
     data.check();
 }
 
-/// A wrong state root in a block on top of which others were executed already: it is the one that is named, its
-/// parent is the head, and nothing of what came after is left.
+/// A block with a wrong state root is named even if later blocks were executed on top of it. Its parent becomes the
+/// head, and nothing of the later blocks is kept.
 #[test]
 fn a_wrong_root_is_found_behind_blocks_that_follow() {
     let mut blocks = sample_blocks(60);
@@ -85,14 +85,15 @@ fn a_wrong_root_is_found_behind_blocks_that_follow() {
         assert_fails(&run, 1, &[&named, &place, "the header's state root is 0x0707"]);
         assert_eq!(data.head().0, number - 1);
         data.check();
-        // The right blocks go on from there.
+        // The right blocks can be imported afterwards.
         import(&data, &sample("chain.rlp.gz"), &["--to", "100", "--replica.depth", depth]).ok();
         assert_eq!(data.head().0, 100);
         data.check();
     }
 }
 
-/// A block that breaks another rule, on top of blocks that wait: those before it stand.
+/// A block that breaks another rule, on top of blocks whose roots are not computed yet, leaves those blocks
+/// imported.
 #[test]
 fn an_invalid_block_on_top_of_blocks_that_wait() {
     let mut blocks = sample_blocks(30);
@@ -106,7 +107,7 @@ fn an_invalid_block_on_top_of_blocks_that_wait() {
     data.check();
 }
 
-/// The flat state in a directory of its own is remembered, found again, and needed.
+/// A separate directory for the flat state is remembered, used again, and required.
 #[test]
 fn the_flat_state_has_a_directory_of_its_own() {
     let blocks = sample_blocks(120);
@@ -125,11 +126,11 @@ fn the_flat_state_has_a_directory_of_its_own() {
     let elsewhere = data.file("elsewhere");
     let run = import(&data, &all, &["--replica.path", elsewhere.to_str().unwrap()]);
     assert_fails(&run, 2, &["--replica.path", path]);
-    // However it is written, it is the same directory.
+    // The same directory in other spellings is accepted.
     for same in [format!("{path}/"), format!("{path}/."), format!("{path}//")] {
         import(&data, &all, &["--replica.path", &same]).ok();
     }
-    // The data directory may be moved; its flat state stays where it is.
+    // The data directory may be moved while the flat state stays in its place.
     let moved = data.file("moved");
     fs::rename(data.path(), &moved).unwrap();
     check(&moved);
@@ -138,8 +139,8 @@ fn the_flat_state_has_a_directory_of_its_own() {
     data.check();
 }
 
-/// A directory for the flat state belongs to one data directory: no other one gets it, not even while its first one
-/// is being made.
+/// A directory for the flat state belongs to one data directory. Another one cannot use it, not even before the
+/// first one is complete.
 #[test]
 fn a_flat_state_belongs_to_one_data_directory() {
     let blocks = sample_blocks(60);
@@ -158,7 +159,7 @@ fn a_flat_state_belongs_to_one_data_directory() {
     data.check();
     import(&data, &file, &[]).ok();
 
-    // Somebody else's directory, the data directory itself, and one within it.
+    // Refused are a directory with other files, the data directory itself, and a directory within it.
     let letters = data.file("letters");
     fs::create_dir(&letters).unwrap();
     fs::write(letters.join("letter.txt"), "dear").unwrap();
@@ -172,14 +173,15 @@ fn a_flat_state_belongs_to_one_data_directory() {
         assert_fails(&run, 2, &[place, word, "--replica.path"]);
     }
     assert_eq!(fs::read_dir(&letters).unwrap().count(), 1);
-    // A disk of its own is empty but for this.
+    // An empty disk of its own has this directory.
     fs::create_dir_all(disk.join("lost+found")).unwrap();
     let args = ["--state", "replica", "--replica.path", disk.to_str().unwrap()];
     import(&other, &file, &args).ok();
     other.check();
 }
 
-/// A process that ends before the stamp of the data directory stands leaves a directory that is its own.
+/// If a process ends before it writes the stamp of the data directory, its flat directory can be used by the next
+/// attempt.
 #[test]
 fn a_first_attempt_that_was_interrupted_is_no_obstacle() {
     let blocks = sample_blocks(20);
@@ -188,7 +190,7 @@ fn a_first_attempt_that_was_interrupted_is_no_obstacle() {
     let flat = data.file("flat");
     let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap()];
     import(&data, &file, &args).ok();
-    // What is left of it: neither chain nor stamp.
+    // The remains of that attempt: neither chain nor stamp.
     fs::remove_dir_all(data.path().join("db")).unwrap();
     for name in ["polytrie.json", "chain.json"] {
         fs::remove_file(data.path().join(name)).unwrap();
@@ -197,7 +199,7 @@ fn a_first_attempt_that_was_interrupted_is_no_obstacle() {
     data.check();
 }
 
-/// A disk that is not mounted is said to be missing; nothing takes its place.
+/// A flat state whose disk is not mounted is reported as missing, and no new one is created.
 #[test]
 fn a_flat_state_that_is_not_there_is_asked_for() {
     let blocks = sample_blocks(30);
@@ -228,7 +230,7 @@ fn a_flat_state_that_is_not_there_is_asked_for() {
     data.check();
 }
 
-/// A store in a directory that does not say whose it is belongs to nobody: it is refused, and stays.
+/// A store without a mark of its data directory is refused and not changed.
 #[test]
 fn a_flat_state_without_a_mark_is_refused() {
     let blocks = sample_blocks(30);
@@ -245,7 +247,7 @@ fn a_flat_state_without_a_mark_is_refused() {
     assert!(flat.join("db/mdbx.dat").exists() && !data.path().exists());
 }
 
-/// What polytrie wrote goes with the data directory, and nothing else does.
+/// `db drop` removes the files of polytrie in the flat directory, and no others.
 #[test]
 fn drop_removes_the_flat_state_too() {
     let blocks = sample_blocks(20);
@@ -266,7 +268,7 @@ fn drop_removes_the_flat_state_too() {
     assert_eq!(fs::read_dir(&flat).unwrap().count(), 1);
     fs::remove_dir_all(&flat).unwrap();
 
-    // Its disk is not mounted: the rest goes, and it is said.
+    // If the disk of the flat state is not mounted, the rest is removed, and the output says so.
     import(&data, &file, &args).ok();
     fs::rename(&flat, data.file("away")).unwrap();
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
@@ -274,7 +276,7 @@ fn drop_removes_the_flat_state_too() {
     assert!(!data.path().exists());
 }
 
-/// More of anything than makes sense is refused before it takes the machine's memory.
+/// Excessive settings are refused before they use up the memory.
 #[test]
 fn settings_have_bounds() {
     let data = Data::new();
@@ -298,7 +300,7 @@ fn settings_have_bounds() {
     import(&data, &file, &["--state", "replica", "--replica.queue", "1048576"]).ok();
 }
 
-/// Two layers in lock-step, in all pairs, over an interruption, and from the middle on.
+/// All pairs of layers are compared block by block, over an interruption and from the middle of the chain on.
 #[test]
 fn layers_are_compared_in_lock_step() {
     let blocks = sample_blocks(90);

@@ -1,4 +1,4 @@
-//! `polytrie setup lvmt`, and which setup is used when.
+//! Tests of `polytrie setup lvmt`, and of the choice of the setup that a command uses.
 
 use crate::{disks::Mount, fixtures::fixture, run::binary, support::CONDENSE};
 use std::{
@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A user with a cache of their own.
+/// A user with a separate cache directory.
 struct User(TempDir);
 
 impl User {
@@ -75,7 +75,7 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("needs a setup") && stderr.contains("polytrie setup lvmt"), "{stderr}");
 
-    // Many tests would miss it, which is said once.
+    // The setup is missing for many tests, and the error appears once.
     user.fails(2, "needs a setup", &[&"conformance", &user.dir("suite"), &"--state", &"lvmt"]);
 
     let text = user.works(&[&"setup", &"lvmt", &"--insecure-dev", &"--height", &"5"]);
@@ -83,7 +83,7 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     let insecure = user.dir("polytrie/lvmt-insecure-dev");
     assert!(insecure.join("quotients").exists());
 
-    // It is there, but no option asks for it.
+    // The insecure setup exists, but no option asks for it.
     let (code, _, stderr) = run(init("a")(&[]));
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("is used if you name it"), "{stderr}");
@@ -96,7 +96,7 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     let stamp = fs::read_to_string(user.dir("a/polytrie.json")).unwrap();
     assert!(stamp.contains("insecure-dev"), "{stamp}");
 
-    // The data directory knows its setup: it need not be named again, and another one is refused.
+    // The data directory remembers its setup, so that it need not be named again, and another one is refused.
     user.works(&[&"db", &"check", &"--datadir", &user.dir("a")]);
     let other = user.dir("other");
     user.works(&[
@@ -113,7 +113,7 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     let check: [&dyn AsRef<OsStr>; 4] = [&"db", &"check", &"--datadir", &user.dir("a")];
     user.fails(2, "lvmt.", &[&check[..], &[&"--lvmt.setup", &other]].concat());
 
-    // A proof, and its verification, which says that it rests on nothing.
+    // The check of a proof with an insecure setup says that the proof shows nothing.
     let address = "0x0000000000000000000000000000000000000001";
     let proof =
         user.works(&[&"proof", &"get", &"--datadir", &user.dir("a"), &"--address", &address]);
@@ -132,13 +132,13 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
         &[&"proof", &"verify", &file, &"--root", &digest, &"--lvmt.setup", &other],
     );
 
-    // Damaged tables are noticed.
+    // Damaged tables are found.
     let slots = insecure.join("slots");
     let mut bytes = fs::read(&slots).unwrap();
     bytes[200] ^= 1;
     fs::write(&slots, bytes).unwrap();
     user.fails(3, "damaged", &check);
-    // So is a verifying key; one that is not there at all has to be made.
+    // A damaged verifying key is found, and a missing one has to be made.
     let key = insecure.join("verifying-key");
     fs::write(&key, "no key").unwrap();
     user.fails(3, "damaged", &check);
@@ -146,7 +146,8 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     user.fails(2, "setup", &check);
 }
 
-/// A data directory remembers where its setup is. Without it, everything can be had that takes no computing with it.
+/// A data directory remembers the path of its setup. If the setup is missing, all commands work that compute no
+/// commitment.
 #[test]
 fn a_setup_that_is_elsewhere_is_remembered() {
     let user = User::new();
@@ -177,7 +178,7 @@ fn a_setup_that_is_elsewhere_is_remembered() {
         let args: [&dyn AsRef<OsStr>; 4] = [&"db", &command, &"--datadir", &data];
         user.run(&[&args[..], more].concat())
     };
-    // It need not be named again.
+    // The setup need not be named again.
     let (code, _, stderr) = import("10", &[]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(db("check", &[]).0, 0);
@@ -185,12 +186,12 @@ fn a_setup_that_is_elsewhere_is_remembered() {
     let (_, dump, _) = db("dump", &[]);
 
     fs::rename(&own, &moved).unwrap();
-    // There is none in the cache at first, then another one.
+    // In the first round the cache has no setup, in the second a different one.
     for round in 0..2 {
         if round == 1 {
             assert_ne!(made(&[]), id);
         }
-        // Reading commits to nothing.
+        // Reading computes no commitment.
         assert_eq!(db("stats", &[&"--json", &"-"]), (0, stats.clone(), String::new()));
         assert_eq!(db("dump", &[]).1, dump);
         let exported = user.dir("blocks.rlp");
@@ -198,7 +199,7 @@ fn a_setup_that_is_elsewhere_is_remembered() {
         assert!(fs::metadata(&exported).unwrap().len() > 0);
         let out = user.dir(if round == 0 { "converted" } else { "again" });
         user.works(&[&"db", &"convert", &"--datadir", &data, &"--to", &"raw", &"--out", &out]);
-        // The rest says where it was looked for.
+        // The other commands name the path at which they looked.
         for (code, _, stderr) in [import("20", &[]), db("check", &[])] {
             assert_eq!(code, 2, "{stderr}");
             let message = stderr.lines().last().unwrap();
@@ -209,7 +210,7 @@ fn a_setup_that_is_elsewhere_is_remembered() {
             }
         }
     }
-    // Taking blocks back brings the old commitments, and what is not needed is forgotten without any.
+    // An unwind restores stored commitments, and deleting old records needs none.
     let (code, _, stderr) = db("unwind", &[&"--to", &"8"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(db("prune", &[]).0, 0);
@@ -217,13 +218,13 @@ fn a_setup_that_is_elsewhere_is_remembered() {
     assert_eq!(db("check", &named).0, 0);
     let (code, _, stderr) = import("10", &named);
     assert_eq!(code, 0, "{stderr}");
-    // From now on it is looked for there.
+    // The directory remembers the new path.
     let (code, _, stderr) = import("20", &[]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(db("check", &[]).0, 0);
 }
 
-/// Deriving takes a while, so what would fail after it fails before.
+/// Deriving a setup takes long, so errors of the target directory are found before it.
 #[test]
 fn where_a_setup_goes_is_looked_at_first() {
     let user = User::new();
@@ -242,7 +243,7 @@ fn where_a_setup_goes_is_looked_at_first() {
     assert!(stderr.contains("--seed"), "{stderr}");
 }
 
-/// A part of a table is of no use to anybody.
+/// An incomplete table is not kept.
 #[test]
 fn a_full_disk_keeps_no_part_of_a_setup() {
     let user = User::new();
@@ -275,7 +276,7 @@ fn powers_that_are_none_are_refused() {
     );
 }
 
-/// The published powers, a real chain: the import runs to its end, and its commitment is the same again.
+/// A real chain is imported to its end with the published powers, and a second import has the same commitment.
 #[test]
 fn a_chain_is_imported_with_the_published_powers() {
     let files = ["kzg/g1.point", "kzg/g2.point.powerOf2"].map(fixture);
@@ -308,7 +309,7 @@ fn a_chain_is_imported_with_the_published_powers() {
     assert!(stamp.contains("ceremony"), "{stamp}");
 }
 
-/// A usage line does not count a setting of the environment among what was given.
+/// The usage line of an error does not list settings that come from the environment.
 #[test]
 fn a_usage_line_holds_what_was_given() {
     let run = Command::new(binary())
@@ -321,7 +322,8 @@ fn a_usage_line_holds_what_was_given() {
     assert!(text.contains("Usage: polytrie db stats --datadir <DIR>\n"), "{text}");
 }
 
-/// A data directory whose setup is gone cannot be opened, and a proof cannot be verified.
+/// A setup is not replaced by another one, because its data directories could not be opened and its proofs not be
+/// checked any more.
 #[test]
 fn a_setup_does_not_replace_another() {
     let user = User::new();
@@ -344,7 +346,7 @@ fn a_setup_does_not_replace_another() {
     let without: [&dyn AsRef<OsStr>; 1] = [&"--no-proofs"];
     user.fails(2, "which --no-proofs would take away", &[&setup[..], &without].concat());
     assert_eq!(files(), before);
-    // A setup may be made again, and tables may be added to it.
+    // The same setup may be made again, and tables may be added to it.
     user.works(&setup);
     assert_eq!(files(), before);
     fs::remove_file(dir.join("quotients")).unwrap();

@@ -1,4 +1,5 @@
-//! `--lvmt.proofs`: what is kept, by whom, and who answers for what.
+//! Tests of `--lvmt.proofs`: the witnesses that each process keeps, and the proofs that it can
+//! make.
 
 use crate::{
     run::{Run, polytrie},
@@ -8,7 +9,7 @@ use polytrie_state::Stamp;
 use serde_json::Value;
 use std::path::Path;
 
-/// A contract of the chain with storage.
+/// The address of a contract of the chain that has storage.
 const CONTRACT: &str = "0x7dcd17433742f4c0ca53122ab541d0ba67fc27df";
 const SLOTS: [&str; 6] = ["0x0", "0x1", "0x2", "0x3", "0x4", "0x5"];
 
@@ -49,7 +50,7 @@ fn get(data: &Data, address: &str, slot: Option<&str>, block: u64) -> Run {
     }
 }
 
-/// Accounts of the genesis.
+/// Returns the addresses of the accounts in the genesis.
 fn addresses(chain: &Chain) -> Vec<String> {
     let genesis = std::fs::read_to_string(&chain.chain).unwrap();
     let genesis: Value = serde_json::from_str(&genesis).unwrap();
@@ -57,7 +58,7 @@ fn addresses(chain: &Chain) -> Vec<String> {
     alloc.map(|address| format!("0x{}", address.trim_start_matches("0x"))).collect()
 }
 
-/// Who answers; all others name who does.
+/// Returns the nodes that answer. Checks that the error of each other node names them.
 fn answers(nodes: &[(String, Data)], ask: impl Fn(&Data) -> Run) -> Vec<(String, Run)> {
     let (found, refused): (Vec<_>, Vec<_>) = nodes
         .iter()
@@ -70,7 +71,8 @@ fn answers(nodes: &[(String, Data)], ask: impl Fn(&Data) -> Run) -> Vec<(String,
     found
 }
 
-/// Four processes, each with the witnesses of a quarter, prove together what one proves on request.
+/// Four processes, each with the witnesses of a quarter of the keys, together make the same proofs
+/// as one process that computes them on request.
 #[test]
 fn shards_prove_every_key_together() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -82,7 +84,7 @@ fn shards_prove_every_key_together() {
     nodes.iter().for_each(|(_, data)| data.check());
     let mut shards: Vec<&str> = Vec::new();
     let (mut together, mut apart) = (0, 0);
-    // At the head, and at a block that is gone back to.
+    // The proofs are of the head and of an earlier block.
     for block in [chain.head, 40] {
         let expected = get(&whole, CONTRACT, None, block).ok().json();
         let root = expected["commitment"]["digest"].as_str().unwrap();
@@ -97,7 +99,7 @@ fn shards_prove_every_key_together() {
             assert_eq!(found.len(), 1, "{address}");
             let shard = nodes.iter().find(|(shard, _)| *shard == found[0].0).unwrap();
             shards.push(&shard.0);
-            // What is kept gives the proof that is summed up on request.
+            // The proof from kept witnesses equals the one computed on request.
             let proof = found[0].1.json();
             assert_eq!(proof, get(&whole, address, None, block).ok().json());
             let file = whole.write("account.json", proof.to_string());
@@ -129,7 +131,8 @@ fn shards_prove_every_key_together() {
     assert!(together > 0 && apart > 0, "{together}, {apart}");
 }
 
-/// What is kept goes on being kept, forward and back, and no other command has to say so.
+/// The setting is stored with the data: witnesses are kept up to date by imports and unwinds
+/// without the option.
 #[test]
 fn witnesses_belong_to_the_data() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -157,7 +160,7 @@ fn witnesses_belong_to_the_data() {
     assert_fails(&run, 2, &["lvmt.witnesses", "`none`", "`full`"]);
     import(&chain, &data, 20, &["on-request"]).ok();
     get(&data, CONTRACT, None, 20).ok();
-    // The trees of the setup of the tests have 64 entries.
+    // The setup of the tests has trees of 64 entries.
     let none = Data::new();
     let run = import(&chain, &none, 10, &["3/128"]);
     assert_fails(&run, 2, &["no shard 3/128", "64"]);
@@ -167,7 +170,7 @@ fn witnesses_belong_to_the_data() {
     assert!(run.stderr.contains("`on-request`") && run.stderr.contains("I/N"), "{}", run.stderr);
 }
 
-/// A stamp that says nothing of witnesses is an earlier build's.
+/// A stamp without a setting for witnesses was written by an earlier version, and is refused.
 #[test]
 fn directories_of_before_are_refused() {
     let Some(chain) = RPC_COMPAT.open() else { return };

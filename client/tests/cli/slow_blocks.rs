@@ -1,4 +1,4 @@
-//! `--log-slow-block`: a line of JSON a block.
+//! Tests of `--log-slow-block`, which logs a line of JSON for each slow block.
 
 use crate::{
     run::{Run, run},
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 
 for_each_layer!(an_import_tells_of_every_block);
 
-/// The lines about blocks.
+/// Returns the log lines about blocks.
 fn lines(run: &Run) -> Vec<Value> {
     let json = run.stderr.lines().filter_map(|line| Some(&line[line.find(r#"{"level""#)?..]));
     json.map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -36,7 +36,7 @@ fn an_import_tells_of_every_block(layer: &str) {
         assert!(txs == 0 || line["state_reads"]["accounts"].as_u64().unwrap() > 0, "{line}");
         assert!(txs == 0 || line["state_writes"]["accounts"].as_u64().unwrap() > 0, "{line}");
     }
-    // Nothing takes so long.
+    // No block takes that long.
     let more = ["--to", "40", "--log-slow-block", "10000000"];
     let done = import!(data.path(), file, chain, layer, more[0], more[1], more[2], more[3]).ok();
     assert_eq!(self::lines(&done), Vec::<Value>::new());
@@ -51,7 +51,7 @@ fn runs_of_a_benchmark_tell_of_theirs() {
     all.extend([json.as_os_str(), OsStr::new("--cache"), cache.as_os_str()]);
     let lines = lines(&run(&all, &[]).ok());
     assert!(lines.iter().map(|line| line["block"]["number"].as_u64().unwrap()).eq(1..=4));
-    // The token, and the four contracts that a block of Prague calls by itself.
+    // The codes are the token and the four contracts that a block of Prague calls.
     assert!(lines.iter().all(|line| line["state_reads"]["code"] == 5), "{lines:?}");
     lines.iter().for_each(assert_adds_up);
 }

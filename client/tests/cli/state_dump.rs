@@ -1,5 +1,5 @@
-//! `init --state-dump`: any layer begins with the state at any block, out of what any client wrote, and goes on from there;
-//! `db dump --format` writes what they read.
+//! Tests of `init --state-dump`, with which any layer starts from the state of any block, in the format of any client.
+//! `db dump --format` writes these formats.
 
 use crate::{
     run::{Run, polytrie, run},
@@ -22,10 +22,10 @@ for_each_layer!(
     the_chain_goes_on_from_the_middle,
 );
 
-/// Where the chain is cut: after the merge.
+/// The number of the block at which the chain is cut. It is after the merge.
 const AT: u64 = 40;
 
-/// The state at [`AT`] in the formats that name accounts, and the chain.
+/// The chain, and its state at [`AT`] in the formats with addresses.
 struct Source {
     chain: Chain,
     data: Data,
@@ -45,18 +45,18 @@ impl Source {
         polytrie!["db", "dump", "--format", format, "--datadir", data].ok().text().to_owned()
     }
 
-    /// The block at the cut, as RLP.
+    /// Returns the block at the cut as RLP.
     fn block(&self) -> Bytes {
         self.chain.blocks()[self.at as usize - 1].clone()
     }
 
-    /// The file of its header.
+    /// Writes the header of that block to a file and returns its path.
     fn header(&self) -> PathBuf {
         let header = decode_header(&self.block()).unwrap();
         self.data.write("header.rlp", alloy_rlp::encode(header.inner()))
     }
 
-    /// `init` of a new directory.
+    /// Runs `init` for a new directory.
     fn init(&self, layer: &str, dump: &Path, header: &Path, out: &Data, stdin: &[u8]) -> Run {
         init(&self.chain, layer, dump, header, &out.path(), stdin)
     }
@@ -109,7 +109,7 @@ fn text(lines: &[Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// As `geth dump` writes all of it.
+/// Converts a dump to the single object that `geth dump` writes.
 fn one_object(geth: &str) -> String {
     let lines = lines(geth);
     let root = lines[0]["root"].as_str().unwrap().trim_start_matches("0x");
@@ -120,7 +120,7 @@ fn one_object(geth: &str) -> String {
     serde_json::to_string_pretty(&json!({"root": root, "accounts": accounts})).unwrap()
 }
 
-/// As `geth snapshot dump` writes it: slots under their hashes, values as RLP.
+/// Converts a dump to the format of `geth snapshot dump`, with hashed slots and with values as RLP.
 fn snapshot(geth: &str) -> String {
     let mut lines = lines(geth);
     for line in &mut lines[1..] {
@@ -150,8 +150,8 @@ fn gzipped(text: &str) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// Every format, gzipped, piped and shuffled, makes the state that an import makes. Two of them name no account, which is not
-/// enough for some layers.
+/// Every format, also gzipped, piped and shuffled, gives the state that an import gives. Two formats have no addresses
+/// and are refused by layers that need them.
 fn every_format_is_taken_in(layer: &str) {
     let Some(source) = Source::open(AT) else { return };
     let expected = source.data.dump();
@@ -190,13 +190,13 @@ fn every_format_is_taken_in(layer: &str) {
     assert!(out.dump() == expected);
 }
 
-/// The next blocks are imported, taken back and imported again, and it ends like a straight import; what comes before is
-/// not there, which is said.
+/// The next blocks are imported, taken back and imported again, and the result equals that of a full import. Blocks
+/// before the cut are reported as missing.
 fn the_chain_goes_on_from_the_middle(layer: &str) {
     for at in [20, AT] {
         let Some(source) = Source::open(at) else { return };
         let dump = source.data.write("dump", source.dump("geth"));
-        // Blocks as the header: before the merge, they tell of ommers.
+        // The blocks serve as the header, because before the merge the ommer rules need the blocks before the cut.
         let blocks = source.chain.blocks();
         let header = source.data.write("blocks.rlp", stream(&blocks[..at as usize]));
         let out = Data::new();
@@ -257,7 +257,7 @@ fn total_difficulty(blocks: &[Bytes], chain: &Chain) -> U256 {
     blocks.iter().fold(genesis, |sum, rlp| sum + decode_header(rlp).unwrap().difficulty)
 }
 
-/// One sentence each, exit code 1, and nothing half-filled.
+/// Each wrong input causes one sentence and exit code 1, and leaves no directory behind.
 fn what_is_wrong_leaves_nothing(layer: &str) {
     let Some(source) = Source::open(AT) else { return };
     let geth = source.dump("geth");
@@ -318,7 +318,7 @@ fn what_is_wrong_leaves_nothing(layer: &str) {
     });
     fails("nobody", &nobody, &header, &["neither \"address\" nor"]);
 
-    // Another block's header, and one that is none.
+    // The header of another block, and bytes that are no header.
     let blocks = source.chain.blocks();
     let other = decode_header(&blocks[AT as usize]).unwrap();
     let other = source.data.write("other.rlp", alloy_rlp::encode(other.inner()));
@@ -333,7 +333,7 @@ fn what_is_wrong_leaves_nothing(layer: &str) {
     fails("geth", geth.as_bytes(), &gap, &["has the parent"]);
 }
 
-/// Headers as nodes give them.
+/// A header may be RLP, or JSON as nodes answer it.
 #[test]
 fn headers_are_rlp_or_json() {
     let Some(source) = Source::open(AT) else { return };
@@ -364,7 +364,7 @@ fn headers_are_rlp_or_json() {
     assert_fails(&run, 1, &["has the hash"]);
 }
 
-/// A state that geth itself dumped.
+/// A state that geth has dumped is accepted.
 #[test]
 fn a_dump_of_geth_is_taken_in() {
     let file = |name: &str| crate::fixtures::fixture(&format!("chains/ethtest/{name}"));
@@ -386,7 +386,8 @@ fn a_dump_of_geth_is_taken_in() {
     assert!(out.dump() == straight.dump());
 }
 
-/// Without names there is nothing to write for others; with them the state comes back from every format.
+/// Without preimages the state cannot be written in formats with addresses. With them the state can be read back from
+/// every format.
 #[test]
 fn names_are_kept_where_that_is_asked_for() {
     let Some(source) = Source::open(AT) else { return };
@@ -417,7 +418,7 @@ fn names_are_kept_where_that_is_asked_for() {
     assert!(end(&out) == end(&source.data));
 }
 
-/// A directory that holds something is left alone.
+/// A directory that is not empty is not changed.
 #[test]
 fn a_directory_that_is_taken_stays() {
     let Some(source) = Source::open(AT) else { return };
@@ -431,7 +432,7 @@ fn a_directory_that_is_taken_stays() {
     assert!(!missing.path().exists());
 }
 
-/// What is not known of blocks before the state is never guessed.
+/// A check that needs blocks before the state is an error if they are missing.
 #[test]
 fn ommers_need_the_blocks_before_them() {
     let Some(source) = Source::open(20) else { return };

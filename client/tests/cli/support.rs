@@ -1,4 +1,4 @@
-//! What the tests of the command line share.
+//! Macros, chains and helper functions of the tests of the command line.
 
 use crate::{
     fixtures::{fixture, read},
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 pub(crate) use crate::sample::sample;
 
-/// Makes of each function listed, which takes the name of a state layer, one test a layer. A new layer is a
-/// line here.
+/// Makes one test for each state layer of each listed function, which takes the name of the layer. A new layer
+/// needs a line here.
 macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
         $crate::support::for_each_layer!(@layer "binary" binary $($case)*);
@@ -44,12 +44,13 @@ macro_rules! for_each_layer {
 }
 pub(crate) use for_each_layer;
 
-/// Whether the keys of a layer are made of addresses and slots, so that hashes of them are not enough to fill it.
+/// Whether the keys of a layer are made of addresses and slots, so that a state with only their hashes is not
+/// enough.
 pub(crate) fn needs_names(layer: &str) -> bool {
     layer == "binary"
 }
 
-/// Imports a file into a data directory under a chain and a layer, with these options more.
+/// Imports a file into a data directory with this chain, layer and further options.
 macro_rules! import {
     ($data:expr, $file:expr, $chain:expr, $layer:expr $(, $arg:expr)* $(,)?) => {
         $crate::run::polytrie![
@@ -59,18 +60,18 @@ macro_rules! import {
 }
 pub(crate) use import;
 
-/// A chain among the fixtures.
+/// A chain of the fixtures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChainFixture {
-    /// The file of its blocks.
+    /// The path of the file with its blocks, among the fixtures.
     pub(crate) file: &'static str,
-    /// A name for `--chain`, or a genesis file.
+    /// The built-in name of the chain, or the path of its genesis file.
     pub(crate) chain: &'static str,
     pub(crate) head: u64,
     pub(crate) hash: &'static str,
 }
 
-/// 54 blocks through every fork from Frontier to Osaka.
+/// A chain of 54 blocks with every fork from Frontier to Osaka.
 pub(crate) const RPC_COMPAT: ChainFixture = ChainFixture {
     file: "chains/rpc-compat/chain.rlp",
     chain: "chains/rpc-compat/genesis.json",
@@ -78,7 +79,7 @@ pub(crate) const RPC_COMPAT: ChainFixture = ChainFixture {
     hash: "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7",
 };
 
-/// 1310 blocks through every fork of proof of work, with 22,258 transactions. Holds block 0.
+/// A chain of 1310 blocks with every fork of proof of work and 22,258 transactions. Its file has block 0.
 pub(crate) const CONDENSE: ChainFixture = ChainFixture {
     file: "chains/condense/export.rlp.gz",
     chain: "chains/condense/foundation.conf.json",
@@ -86,7 +87,7 @@ pub(crate) const CONDENSE: ChainFixture = ChainFixture {
     hash: "0x8e8dfbabab379f2459d97ac3ec2c0ccfbbe920edc5c19043b89dc94f9ec2f707",
 };
 
-/// The first 1000 blocks of mainnet. Holds block 0.
+/// The first 1000 blocks of mainnet. The file has block 0.
 pub(crate) const FRONTIER: ChainFixture = ChainFixture {
     file: "chains/frontier-1000/1000.blocks",
     chain: "mainnet",
@@ -95,7 +96,7 @@ pub(crate) const FRONTIER: ChainFixture = ChainFixture {
 };
 
 impl ChainFixture {
-    /// Where its files are, if they are there.
+    /// Returns the paths of the files, or `None` if one is missing.
     pub(crate) fn open(self) -> Option<Chain> {
         let chain = match self.chain.contains('/') {
             true => fixture(self.chain)?,
@@ -105,7 +106,7 @@ impl ChainFixture {
     }
 }
 
-/// A chain that is there.
+/// A chain whose files are present.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) file: PathBuf,
@@ -115,22 +116,22 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Its blocks as RLP.
+    /// Returns the blocks as RLP.
     pub(crate) fn blocks(&self) -> Vec<Bytes> {
         BlockReader::open(&self.file).unwrap().map(|block| block.unwrap().rlp).collect()
     }
 
-    /// Its rules.
+    /// Returns the specification of the chain.
     pub(crate) fn spec(&self) -> Arc<ChainSpec> {
         ChainSpec::load(self.chain.to_str().unwrap()).unwrap()
     }
 
-    /// The bytes of its file, unpacked.
+    /// Returns the bytes of the file of blocks, decompressed.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         read(&self.file)
     }
 
-    /// A data directory with its blocks up to `to`.
+    /// Returns a data directory with the blocks up to `to`.
     pub(crate) fn imported(&self, layer: &str, to: u64) -> Data {
         let data = Data::new();
         import![data.path(), self.file, self.chain, layer, "--to", to.to_string()].ok();
@@ -139,61 +140,61 @@ impl Chain {
     }
 }
 
-/// A data directory of a test, and room for its files.
+/// The data directory of a test, and a directory for other files beside it.
 #[derive(Debug)]
 pub(crate) struct Data {
     temp: TempDir,
 }
 
 impl Data {
-    /// One that is still to be made.
+    /// Returns a path at which no data directory exists yet.
     pub(crate) fn new() -> Self {
         Self { temp: tempfile::tempdir().unwrap() }
     }
 
-    /// The data directory.
+    /// Returns the path of the data directory.
     pub(crate) fn path(&self) -> PathBuf {
         self.temp.path().join("data")
     }
 
-    /// The path of a file beside it.
+    /// Returns the path of a file beside the data directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
 
-    /// Makes a file beside it.
+    /// Writes a file beside the data directory and returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name);
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    /// Number and hash of the head.
+    /// Returns the number and hash of the head.
     #[track_caller]
     pub(crate) fn head(&self) -> (u64, String) {
         head(&self.path())
     }
 
-    /// The state, one account a line.
+    /// Returns the dump of the state, one account a line.
     pub(crate) fn dump(&self) -> String {
         polytrie!["db", "dump", "--datadir", self.path()].ok().text().to_owned()
     }
 
-    /// Nothing is wrong with it.
+    /// Checks that `db check` finds no error.
     #[track_caller]
     pub(crate) fn check(&self) {
         check(&self.path());
     }
 }
 
-/// Number and hash of the head of a data directory.
+/// Returns the number and hash of the head of a data directory.
 #[track_caller]
 pub(crate) fn head(datadir: &Path) -> (u64, String) {
     let stats = polytrie!["db", "stats", "--datadir", datadir, "--json", "-"].ok().json();
     (stats["head"]["number"].as_u64().unwrap(), stats["head"]["hash"].as_str().unwrap().to_owned())
 }
 
-/// `db check` finds nothing.
+/// Checks that `db check` finds no error.
 #[track_caller]
 pub(crate) fn check(datadir: &Path) {
     let run = polytrie!["db", "check", "--datadir", datadir];
@@ -201,13 +202,13 @@ pub(crate) fn check(datadir: &Path) {
     assert!(run.text().starts_with("clean: "), "{}", run.text());
 }
 
-/// Blocks one after the other, as a file holds them.
+/// Joins blocks into the content of a file.
 pub(crate) fn stream<'a>(blocks: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
     blocks.into_iter().flat_map(|block| block.iter().copied()).collect()
 }
 
-/// The command failed as the contract says: with this code, and at the end of standard error one sentence
-/// in which each of `words` stands.
+/// Checks that the command failed with this code, and that the last line of standard error is one sentence that
+/// contains each of `words`.
 #[track_caller]
 pub(crate) fn assert_fails(run: &Run, code: i32, words: &[&str]) {
     let message = run.message();

@@ -1,4 +1,4 @@
-//! What an import says of each transaction's writes.
+//! Tests of the trace of the writes of each transaction in an import.
 
 use crate::{
     run::polytrie,
@@ -9,11 +9,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 for_each_layer!(a_trace_leads_from_the_genesis_to_the_head, a_trace_goes_on);
 
-/// Address, kind and slot.
+/// The address, the kind of the value, and the slot.
 type Place = (Address, char, U256);
 
-/// The value that each place ends with, having checked that a line begins with what the one before it left, and the first one
-/// with what the genesis has.
+/// Returns the last value of each place. Checks that every line starts from the value that the line before it left, and
+/// the first one from the value in the genesis.
 fn ends(trace: &Path) -> BTreeMap<Place, U256> {
     let genesis: serde_json::Value =
         serde_json::from_slice(&fs::read(sample("genesis.json")).unwrap()).unwrap();
@@ -43,7 +43,7 @@ fn ends(trace: &Path) -> BTreeMap<Place, U256> {
         let number = |text: &str| text.parse::<u64>().unwrap();
         let at = (number(block), number(index), number(ordinal));
         assert!(at > before, "{line}");
-        // Ordinals count the lines of a block.
+        // The ordinal counts the lines of a block.
         assert_eq!(at.2, if at.0 == before.0 { before.2 + 1 } else { 1 }, "{line}");
         before = at;
         let radix = if kind == "N" { 10 } else { 16 };
@@ -56,7 +56,7 @@ fn ends(trace: &Path) -> BTreeMap<Place, U256> {
         let (old, new) = (value(old, radix), value(new, radix));
         assert_ne!(old, new, "{line}");
         let left = values.insert(place, new).unwrap_or_else(|| begins(place));
-        // A contract that destroys itself (before Cancun) takes all slots with it; some are named, after its nonce.
+        // Before Cancun a contract that destroys itself loses all slots. The trace names some of them after its nonce.
         let destroyed = (at.0, at.1, place.0);
         if kind == 'N' && new.is_zero() {
             gone = Some(destroyed);
@@ -97,7 +97,7 @@ fn a_trace_leads_from_the_genesis_to_the_head(layer: &str) {
     }
 }
 
-/// In parts, after blocks were taken back, and beside access lists.
+/// A trace continues if the import is made in parts, after blocks were taken back, and together with access lists.
 fn a_trace_goes_on(layer: &str) {
     let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
     let whole = Data::new();

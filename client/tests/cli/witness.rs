@@ -1,4 +1,4 @@
-//! `import --witness` and `witness verify`: blocks executed without a state.
+//! Tests of `import --witness` and `witness verify`, which execute blocks without a state.
 
 use crate::{
     run::polytrie,
@@ -17,7 +17,8 @@ fn import(chain: &Chain, data: &Data, to: u64, extra: &[&str]) -> crate::run::Ru
     crate::run::run(&args, b"")
 }
 
-/// Every block of chains through all forks, those before Byzantium with the state root after each transaction too.
+/// Every block of chains with all forks is verified from its witness. Before Byzantium this includes the state root
+/// after each transaction.
 #[test]
 fn every_block_is_verified_from_its_witness_alone() {
     for (fixture, to, named) in [(RPC_COMPAT, 54, true), (FRONTIER, 60, false)] {
@@ -28,7 +29,7 @@ fn every_block_is_verified_from_its_witness_alone() {
         let run = import(&chain, &data, to, &["--state", "rain", "--witness", out, "--json", "-"]);
         let report = run.ok().json();
         assert_eq!(report["witnesses"]["blocks"], to);
-        // Blocks that are stored are not executed again, so that nothing comes of them.
+        // Stored blocks are not executed again, so no witnesses are written.
         let none = data.file("none");
         let again = import(&chain, &data, to, &["--witness", none.to_str().unwrap()]).ok();
         assert!(again.stderr.contains("no witness was written"), "{}", again.stderr);
@@ -48,14 +49,14 @@ fn every_block_is_verified_from_its_witness_alone() {
     }
 }
 
-/// What stands under a block's name is whole, and stands there before the block is durable.
+/// A witness file is complete, and is written before its block is durable.
 #[test]
 fn a_witness_is_there_before_its_block() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = Data::new();
     let dir = data.file("witnesses");
     let out = dir.to_str().unwrap();
-    // Something is in the way of one of the files.
+    // A directory stands in the place of one of the files.
     fs::create_dir_all(dir.join("9.json")).unwrap();
     let extra = ["--state", "rain", "--witness", out, "--flush-every", "4"];
     let run = import(&chain, &data, 20, &extra);
@@ -80,7 +81,8 @@ fn change(file: &Path, change: impl FnOnce(&mut Value)) {
     fs::write(file, value.to_string()).unwrap();
 }
 
-/// Levels that are left out come from a data directory, also one that is further on; without it the witness is not enough.
+/// Levels that were left out of a witness are read from a data directory, which may hold later blocks. Without it the
+/// witness is incomplete.
 #[test]
 fn levels_that_are_left_out_come_from_a_data_directory() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -104,7 +106,7 @@ fn levels_that_are_left_out_come_from_a_data_directory() {
         1,
         &["block 41", "is not enough", "leaves out the top 2 levels", "--datadir"],
     );
-    // The directory that made it has gone on: what block 41 wrote is no longer as it was.
+    // The directory has later blocks, and the nodes that block 41 changed are not the same any more.
     let ahead = polytrie!["witness", "verify", file, "--datadir", data.path()];
     assert_fails(&ahead, 1, &["block 41", "has changed between the two"]);
     polytrie!["db", "unwind", "--to", "40", "--datadir", data.path()].ok();
@@ -112,7 +114,7 @@ fn levels_that_are_left_out_come_from_a_data_directory() {
     assert!(run.text().contains("receipts root and state root verified"), "{}", run.text());
 }
 
-/// What is wrong is said, and nothing wrong passes.
+/// A changed witness is refused, and the error says what is wrong.
 #[test]
 fn what_was_tampered_with_is_refused() {
     let Some(chain) = RPC_COMPAT.open() else { return };

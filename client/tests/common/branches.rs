@@ -1,4 +1,4 @@
-//! Branches of a chain, made here: the same transactions in blocks of other times and rewards.
+//! Makes branches of a chain for tests: the same transactions in blocks with other times and rewards.
 
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, Bytes};
@@ -11,21 +11,22 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use std::sync::Arc;
 
-/// How a branch differs.
+/// The parameters of a branch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Branch {
-    /// The last block it shares.
+    /// The number of the last block that the branch shares with the chain.
     pub(crate) fork: u64,
-    /// Its last block.
+    /// The number of the last block of the branch.
     pub(crate) tip: u64,
-    /// Seconds between its blocks: 1 makes it heavier than a chain mined in real time, 100 lighter.
+    /// The seconds between two blocks. With 1 the branch is heavier than a chain mined in real time, with 100
+    /// lighter.
     pub(crate) seconds: u64,
-    /// Who receives its rewards.
+    /// The account that receives the rewards.
     pub(crate) beneficiary: Address,
 }
 
-/// The blocks of a branch of a chain under proof of work, from the one after the fork on. Its transactions
-/// are those of the chain, block by block. `None` if no canonical layer is there to make the roots.
+/// Returns the blocks of a branch of a proof-of-work chain, from the one after the fork on. Each has the transactions
+/// of the chain's block of the same number. `None` if the build has no canonical layer to compute the roots.
 pub(crate) fn branch(
     spec: &Arc<ChainSpec>,
     original: &[Bytes],
@@ -49,13 +50,14 @@ pub(crate) fn branch(
     Some(blocks)
 }
 
-/// An empty chain under a canonical layer.
+/// Creates a chain in memory that has only genesis, under a canonical layer. `None` if the build has no such layer.
 pub(crate) fn in_memory(spec: &Arc<ChainSpec>, options: ChainOptions) -> Option<Chain> {
     let kind = layers::LAYERS.iter().find(|kind| kind.canonical)?;
     Some(in_memory_under(kind, spec, options))
 }
 
-/// An empty chain under this layer, which needs no setup; intervals are short.
+/// Creates a chain in memory that has only genesis, under the layer `kind`, with short intervals. The layer must not
+/// need a setup.
 pub(crate) fn in_memory_under(
     kind: &LayerKind,
     spec: &Arc<ChainSpec>,
@@ -72,7 +74,7 @@ pub(crate) fn in_memory_under(
     Chain::open(Arc::clone(spec), store, layer, options).unwrap()
 }
 
-/// A chain under proof of work without any transactions: its rules, and what its blocks 1 to `count` hold.
+/// Returns the genesis file of a proof-of-work chain without transactions, and templates of its blocks 1 to `count`.
 pub(crate) fn empty_chain(count: u64) -> (&'static str, Vec<Bytes>) {
     let block = |number| {
         let header = Header { number, gas_limit: 5_000_000, ..Header::default() };
@@ -82,15 +84,15 @@ pub(crate) fn empty_chain(count: u64) -> (&'static str, Vec<Bytes>) {
     (EMPTY_CHAIN, (1..=count).map(block).collect())
 }
 
-/// The genesis file of that chain.
+/// The genesis file of the empty chain.
 const EMPTY_CHAIN: &str = r#"{
     "config": { "chainId": 1337, "homesteadBlock": 0, "ethash": {} },
     "alloc": { "0x0000000000000000000000000000000000000007": { "balance": "7" } },
     "difficulty": "0x4000000000", "gasLimit": "5000000", "timestamp": "0", "nonce": "0x0"
 }"#;
 
-/// The block on top of the head with the transactions of `original`. What its header must say of the result
-/// is taken from what the chain says is wrong with it.
+/// Makes and inserts the block on top of the head that has the transactions of `original` and the times and rewards
+/// of `branch`.
 fn mine(chain: &mut Chain, original: &Bytes, branch: Branch) -> Bytes {
     let spec = Arc::clone(chain.spec());
     let mut block = decode_block(original).unwrap();
@@ -106,8 +108,8 @@ fn mine(chain: &mut Chain, original: &Bytes, branch: Branch) -> Bytes {
     complete(chain, block, &|_| {})
 }
 
-/// A block on top of the head with what its header must say of the result, which is taken from what the chain says is
-/// wrong with it. `seal` is called whenever the header has changed. The block becomes the head.
+/// Inserts `block` on top of the head with the right gas used, receipts root, bloom and state root, and returns its
+/// RLP. These values are found from the errors of wrong attempts. `seal` is called before each attempt.
 pub(crate) fn complete(
     chain: &mut Chain,
     mut block: Block<TxEnvelope>,

@@ -1,4 +1,4 @@
-//! Chains of Clique, sealed here.
+//! Makes and seals Clique chains for tests.
 
 use crate::branches::{complete, in_memory};
 use alloy_consensus::{
@@ -20,12 +20,12 @@ use polytrie::{
 use polytrie_chainspec::{ChainSpec, Clique};
 use std::{iter, sync::Arc};
 
-/// A contract that puts what COINBASE answers into its slot 0.
+/// The address of a contract that stores the result of COINBASE in its slot 0.
 pub(crate) const COINBASE_KEEPER: Address = Address::repeat_byte(0xc0);
 
 const CHAIN_ID: u64 = 2_250;
 
-/// The key of a signer, which has a letter for its name.
+/// Returns the private key of a signer, whose name is a letter.
 pub(crate) fn key(name: char) -> PrivateKeySigner {
     PrivateKeySigner::from_bytes(&keccak256([name as u8])).unwrap()
 }
@@ -34,42 +34,42 @@ pub(crate) fn address(name: char) -> Address {
     key(name).address()
 }
 
-/// The extra data of a block before it is sealed.
+/// Returns the extra data of a block before it is sealed.
 pub(crate) fn extra(signers: &[Address]) -> Bytes {
     let list: Vec<u8> = signers.iter().flat_map(|signer| signer.0).collect();
     [&[b'v'; Clique::VANITY][..], &list, &[0; Clique::SEAL]].concat().into()
 }
 
-/// Puts a signature at the end of the extra data.
+/// Writes the signature of a signer into the end of the extra data.
 pub(crate) fn seal(header: &mut Header, by: char) {
     let signature = key(by).sign_hash_sync(&seal_hash(header)).unwrap();
     let mut extra = header.extra_data.to_vec();
     let end = extra.len() - Clique::SEAL;
     extra[end..].copy_from_slice(&signature.as_bytes());
-    // EIP-225 counts from 0, transactions from 27.
+    // EIP-225 counts recovery ids from 0, transactions from 27.
     *extra.last_mut().unwrap() -= 27;
     header.extra_data = extra.into();
 }
 
-/// Makes a chain block by block.
+/// A maker of chains, which adds one block at a time.
 pub(crate) struct Maker {
     pub(crate) genesis: String,
     pub(crate) clique: Clique,
     pub(crate) signers: Snapshot,
-    /// The blocks so far, from number 1 on.
+    /// The blocks that were added, from number 1 on.
     pub(crate) blocks: Vec<Bytes>,
     chain: Chain,
-    /// Transactions so far, all of them A's.
+    /// The number of transactions so far. All of them are sent by A.
     transactions: u64,
 }
 
 impl Maker {
-    /// The genesis block alone. `None` if no canonical layer is there to make the roots.
+    /// Starts a chain with the genesis block alone. `None` if the build has no canonical layer to compute the roots.
     pub(crate) fn new(signers: &str, clique: Clique) -> Option<Self> {
         Self::with_terminal(signers, clique, "1000000000000000000000000")
     }
 
-    /// A chain that merges at this total difficulty, as it stands in JSON.
+    /// Starts a chain that merges at the total difficulty `terminal`, which is written as in JSON.
     pub(crate) fn with_terminal(signers: &str, clique: Clique, terminal: &str) -> Option<Self> {
         let mut first: Vec<Address> = signers.chars().map(address).collect();
         first.sort_unstable();
@@ -109,19 +109,19 @@ impl Maker {
         &self.chain.head().header
     }
 
-    /// The number of the next block.
+    /// Returns the number of the next block.
     pub(crate) fn number(&self) -> u64 {
         self.parent().number + 1
     }
 
-    /// The one of these letters that has its turn.
+    /// Returns the one of these signers that is in turn for the next block.
     pub(crate) fn in_turn(&self, names: &str) -> char {
         let signers = self.signers.signers();
         let turn = signers[(self.number() % signers.len() as u64) as usize];
         names.chars().find(|name| address(*name) == turn).unwrap()
     }
 
-    /// Those of these letters that may seal the next block.
+    /// Returns those of these signers that may seal the next block.
     pub(crate) fn allowed(&self, names: &str) -> Vec<char> {
         let may = |name: &char| {
             let header = self.header(*name, None);
@@ -130,7 +130,8 @@ impl Maker {
         names.chars().filter(may).collect()
     }
 
-    /// The header of the next block, empty and not sealed, with the difficulty that goes with the signer's turn.
+    /// Returns the header of the next block, empty and not sealed. Its difficulty is 2 if the signer is in turn and 1
+    /// otherwise.
     pub(crate) fn header(&self, by: char, vote: Option<(bool, char)>) -> Header {
         let (parent, number) = (self.parent(), self.number());
         let signers = self.signers.signers();
@@ -155,7 +156,7 @@ impl Maker {
         }
     }
 
-    /// A transaction of A's: to a contract, or some wei to an account.
+    /// Returns a signed transaction by A, which calls the contract or pays some wei to an account.
     pub(crate) fn transaction(&mut self, to: Address) -> TxEnvelope {
         let is_contract = to == COINBASE_KEEPER;
         let tx = TxLegacy {
@@ -172,7 +173,7 @@ impl Maker {
         tx.into_signed(signature).into()
     }
 
-    /// Adds a block that is right.
+    /// Adds a valid block.
     pub(crate) fn push(
         &mut self,
         by: char,
@@ -189,28 +190,28 @@ impl Maker {
         self.blocks.push(rlp);
     }
 
-    /// Adds so many blocks, each by the signer that has its turn.
+    /// Adds `count` blocks, each by the signer that is in turn.
     pub(crate) fn push_in_turn(&mut self, names: &str, count: usize) {
         for _ in 0..count {
             self.push(self.in_turn(names), None, Vec::new());
         }
     }
 
-    /// The blocks so far and an empty one with this header.
+    /// Returns all blocks and, after them, an empty block with this header.
     pub(crate) fn and(&self, header: Header) -> Vec<Bytes> {
         let block: Block<TxEnvelope> = Block { header, body: BlockBody::default() };
         let last = alloy_rlp::encode(&block).into();
         self.blocks.iter().cloned().chain(iter::once(last)).collect()
     }
 
-    /// The header of the next block, sealed.
+    /// Returns the sealed header of the next block.
     pub(crate) fn sealed(&self, by: char, vote: Option<(bool, char)>) -> Header {
         let mut header = self.header(by, vote);
         seal(&mut header, by);
         header
     }
 
-    /// Adds a block past the merge, which pays its fees to `beneficiary`.
+    /// Adds a block after the merge, which pays its fees to `beneficiary`.
     pub(crate) fn push_merged(&mut self, beneficiary: Address, transactions: Vec<TxEnvelope>) {
         let mut header = Header {
             beneficiary,
@@ -225,8 +226,8 @@ impl Maker {
         self.blocks.push(complete(&mut self.chain, block, &|_| {}));
     }
 
-    /// Adds so many blocks by any of the signers with these names, with votes about any of them, and a transaction here
-    /// and there.
+    /// Adds `count` blocks, each by a random one of the allowed signers. Some of them have votes about random names,
+    /// and some have transactions.
     pub(crate) fn push_random(&mut self, names: &str, count: usize, random: &mut Random) {
         let any = |random: &mut Random, names: &[char]| names[random.index(names.len())];
         let all: Vec<char> = names.chars().collect();
@@ -235,7 +236,7 @@ impl Maker {
             let signers = self.signers.signers();
             let (about, for_it) = (any(random, &all), random.below(2) == 0);
             let mut votes = !self.clique.is_checkpoint(self.number()) && random.below(3) > 0;
-            // So few signers that one less could be none.
+            // Do not vote against a signer if only two are left.
             votes &= signers.len() > 2 || (for_it && !signers.contains(&address(about)));
             let vote = votes.then_some((for_it, about));
             let transactions = match random.below(8) {

@@ -1,6 +1,6 @@
 //! The test cases of EIP-225.
 
-/// One of them. Signers are capital letters.
+/// A test case. Signers are capital letters.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) epoch: u64,
@@ -9,26 +9,26 @@ pub(crate) struct Case {
     pub(crate) end: End,
 }
 
-/// A block of a case.
+/// A block of a test case.
 #[derive(Debug, Clone)]
 pub(crate) struct Sealed {
     pub(crate) by: char,
-    /// Whether it votes for or against a signer.
+    /// The vote for or against a signer, if the block has one.
     pub(crate) vote: Option<(bool, char)>,
-    /// The signers that it lists.
+    /// The list of signers in the block, if it has one.
     pub(crate) list: Option<String>,
 }
 
-/// How a case ends.
+/// The expected end of a test case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Signers(String),
-    /// The last block is invalid.
+    /// The last block is invalid, because its signer is not authorized.
     Unauthorized,
     RecentlySigned,
 }
 
-/// All of them, in their order.
+/// Returns all test cases in the order of the EIP.
 pub(crate) fn cases() -> Vec<Case> {
     let text = include_str!("../data/eip225.txt");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

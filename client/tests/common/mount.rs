@@ -1,4 +1,4 @@
-//! File systems of their own, to be full or not to be written to. Needs the right to mount; tests are skipped without.
+//! Mounts small file systems for tests, which can be full or read-only. Tests are skipped without the right to mount.
 
 use std::{
     fs,
@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-/// A file system in memory, unmounted when dropped.
+/// A file system in memory at this path. It is unmounted when the value is dropped.
 pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Mount {
-    /// Mounts one of this size; `None`, and says so, where that is not allowed.
+    /// Mounts a file system of this size. Without the right to mount it prints a message and returns `None`.
     pub(crate) fn new(path: PathBuf, size: &str) -> Option<Self> {
         fs::create_dir(&path).unwrap();
         let options = format!("size={size}");

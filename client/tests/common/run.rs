@@ -1,19 +1,21 @@
-//! Running the program as a user does: arguments in, exit code and output out.
+//! Runs the program with arguments as a user does, and returns its exit code and output.
 
 use crate::testsetup;
 use assert_cmd::Command;
 use std::{env, ffi::OsStr, path::PathBuf, time::Duration};
 
-/// Longer than any command here takes, on a slow and busy machine.
+/// The longest time to wait for a command. No command of the tests takes that long, even on a slow
+/// and busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The program under test: the one built with the tests, unless `POLYTRIE_BIN` names another.
+/// Returns the path of the program under test: `POLYTRIE_BIN`, or else the program built with the
+/// tests.
 pub(crate) fn binary() -> PathBuf {
     env::var_os("POLYTRIE_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_polytrie")), PathBuf::from)
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -21,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-/// Runs the program with these arguments and this on its standard input.
+/// Runs the program with these arguments and with `stdin` on its standard input.
 pub(crate) fn run(args: &[&OsStr], stdin: &[u8]) -> Run {
     let mut command = Command::new(binary());
     command.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
@@ -32,7 +34,8 @@ pub(crate) fn run(args: &[&OsStr], stdin: &[u8]) -> Run {
     Run { code: output.status.code(), stdout: output.stdout, stderr }
 }
 
-/// Runs the program with the arguments listed, which may be strings and paths, and nothing to read.
+/// Runs the program with the listed arguments, which may be strings and paths, and with an empty
+/// standard input.
 macro_rules! polytrie {
     ($($arg:expr),* $(,)?) => {
         $crate::run::run(&[$(std::ffi::OsStr::new(&$arg)),*], &[])
@@ -41,25 +44,25 @@ macro_rules! polytrie {
 pub(crate) use polytrie;
 
 impl Run {
-    /// The command must have done what it was asked for.
+    /// Checks that the command succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         self
     }
 
-    /// What was printed.
+    /// Returns the standard output as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).expect("results are UTF-8")
     }
 
-    /// What was printed, as JSON.
+    /// Returns the standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
     }
 
-    /// The message of a command that failed.
+    /// Returns the error message of a failed command, which is the last line of standard error.
     pub(crate) fn message(&self) -> &str {
         self.stderr.lines().last().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The command: what it prints, and its exit codes.
+//! Tests of the output and the exit codes of `polytrie conformance`.
 
 use polytrie_testing::for_each_in_suite;
 use std::{
@@ -21,7 +21,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is text")
 }
 
-/// One file of the legacy tests, written to `dir`.
+/// Writes a file of the legacy tests to `dir` and returns its path. `None` if the fixtures are
+/// absent.
 fn real_file(dir: &Path) -> Option<PathBuf> {
     let file = dir.join("wrongReceiptTrie.json");
     let folder = "Constantinople/BlockchainTests/InvalidBlocks/bcInvalidHeaderTest";
@@ -52,7 +53,7 @@ fn results_go_to_standard_output_and_json() {
 
     let output = polytrie(&[&file, "--filter", "::.*_(Frontier|Byzantium)$"]);
     assert_eq!(text(&output.stdout), "2 passed, 0 failed, 0 skipped\n");
-    // The receipts of Frontier hold state roots.
+    // The receipts of Frontier hold state roots, which the layer cannot compute.
     let output = polytrie(&[&file, "--filter", "_(Frontier|Byzantium)$", "--state", "raw"]);
     assert_eq!(text(&output.stdout), "1 passed, 0 failed, 1 skipped\n");
 }
@@ -75,7 +76,7 @@ fn a_failure_is_one_line_and_exit_code_1() {
         )
     );
     assert!(text(&output.stderr).ends_with("error: 1 of 7 tests failed under mpt\n"));
-    // Nor does it pass if its report is not read.
+    // The exit code is the same if nobody reads the report.
     for extra in [&[][..], &["--json", "-"]] {
         let mut child = command(&[&file.display().to_string()])
             .args(extra)
@@ -110,7 +111,7 @@ fn wrong_usage_is_told_from_a_failing_machine() {
     }
 }
 
-/// A report that was begun does not stay, not even under another name.
+/// An interrupted run leaves no incomplete report, under any name.
 #[test]
 fn an_interrupted_run_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -127,7 +128,7 @@ fn an_interrupted_run_leaves_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // Opens when its tests are being read.
+    // This call returns when the command has opened the pipe to read its tests.
     let end = fs::File::options().write(true).open(&pipe).expect("it is read");
     let kill = Command::new("kill").arg("-INT").arg(child.id().to_string()).status();
     assert!(kill.expect("the program starts").success());

@@ -1,10 +1,11 @@
-//! Payloads of the Engine API: real tests pass, and one that is changed fails for that reason.
+//! Tests of the runner for payloads of the Engine API: real tests pass, and a changed one fails
+//! with the right reason.
 
 use crate::mistakes::{Place, assert_fails, outcome};
 use polytrie::{conformance::Outcome, layers};
 use serde_json::{Value, json};
 
-/// A test with one payload, which is valid.
+/// The place of a test with one valid payload.
 const PAYLOAD: Place = [
     "eest-benchmark-engine",
     "benchmark/blockchain_tests_engine/benchmark/compute/scenario/transaction_types",
@@ -19,19 +20,19 @@ fn payload(test: &mut Value) -> &mut Value {
     &mut call(test)["params"][0]
 }
 
-/// The test expects that nothing comes of its payload.
+/// Changes the test so that it expects its payload to have no effect.
 fn without_effect(test: &mut Value) {
     test["lastblockhash"] = test["genesisBlockHeader"]["hash"].clone();
     test["postState"] = test["pre"].clone();
 }
 
-/// The test expects that its call is refused with an error of this code.
+/// Changes the test so that it expects its call to be refused with this error code.
 fn refused(test: &mut Value, code: &str) {
     without_effect(test);
     call(test)["errorCode"] = json!(code);
 }
 
-/// The test expects that its payload is invalid.
+/// Changes the test so that it expects its payload to be invalid.
 fn invalid(test: &mut Value) {
     without_effect(test);
     call(test)["validationError"] = json!("X");
@@ -75,7 +76,7 @@ fn every_expectation_is_looked_at() {
     }
 }
 
-/// What the Engine API says of calls, one change each.
+/// Each changed call is refused with the error code of the Engine API.
 #[test]
 fn a_call_is_refused_for_the_right_reason() {
     type Change = fn(&mut Value);
@@ -91,7 +92,7 @@ fn a_call_is_refused_for_the_right_reason() {
         ("-32602", |test| call(test)["params"][3] = json!(["0x02aa", "0x01aa"])),
         ("-32602", |test| call(test)["params"][3] = json!(["0x01aa", "0x01ab"])),
         ("-32602", |test| call(test)["newPayloadVersion"] = json!("9")),
-        // Version 2 has no blobs, and 5 wants a block access list.
+        // Version 2 has no blobs, and version 5 needs a block access list.
         ("-32602", |test| call(test)["newPayloadVersion"] = json!("2")),
         ("-38005", |test| {
             call(test)["newPayloadVersion"] = json!(3);
@@ -112,7 +113,7 @@ fn a_call_is_refused_for_the_right_reason() {
             panic!("change {index} passes with another code")
         };
         assert!(reason.starts_with(&words), "change {index}: {reason}");
-        // A call that names no block cannot be expected to be answered.
+        // In the call of index 4 the payload is missing, so the test can expect no other answer.
         if index != 4 {
             assert_fails(PAYLOAD, "mpt", &words, change);
         }

@@ -1,6 +1,6 @@
-//! The official tests: a sample of each suite passes, and a test that is wrong fails.
+//! The official tests: a sample of each suite passes, and a test with a wrong expectation fails.
 //!
-//! `scripts/conformance` runs all of them.
+//! The script `scripts/conformance` runs all of them.
 
 use polytrie_layers::testsetup;
 

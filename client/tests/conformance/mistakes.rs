@@ -1,4 +1,4 @@
-//! A runner that cannot fail proves nothing: a real test, changed in one place, must fail for that reason.
+//! Tests that the runner can fail: a real test that is changed in one place must fail for that reason.
 
 use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, TestReport},
@@ -8,14 +8,14 @@ use polytrie_testing::for_each_in_suite;
 use serde_json::{Value, json};
 use std::fs;
 
-/// Where a real test is: the suite, the folder in it and the file in that.
+/// The place of a real test: its suite, the folder in the suite, and the file in the folder.
 pub(crate) type Place = [&'static str; 3];
 
-/// A test with code, storage and one valid block.
+/// The place of a test with code, storage and one valid block.
 const BLOCKS: Place =
     ["eest-prague", "blockchain_tests/cancun/eip1153_tstore/basic_tload", "basic_tload_works.json"];
 
-/// The first test of a file, with the name it has there.
+/// Returns the name and the content of the first test of a file. `None` if the suite is absent.
 fn real_test(place: Place) -> Option<(String, Value)> {
     let [suite, folder, file] = place;
     let mut found = None;
@@ -48,7 +48,7 @@ pub(crate) fn run(content: &str, layer: &str) -> Vec<TestReport> {
     }
 }
 
-/// What becomes of a real test after `change`, under `layer`; `None` if the suite is absent.
+/// Returns the reports on a real test after `change`, under `layer`. `None` if the suite is absent.
 pub(crate) fn reports(
     place: Place,
     layer: &str,
@@ -59,7 +59,7 @@ pub(crate) fn reports(
     Some(run(&json!({ name: test }).to_string(), layer))
 }
 
-/// What becomes of a file with one test that counts.
+/// Returns the outcome of a file with one test. `None` if the suite is absent.
 pub(crate) fn outcome(
     place: Place,
     layer: &str,
@@ -87,7 +87,7 @@ pub(crate) fn assert_fails(
     }
 }
 
-/// An account of the post-state that has storage.
+/// Returns an account of the post-state that has storage.
 fn account_with_storage(test: &mut Value) -> &mut Value {
     let accounts = test["postState"].as_object_mut().expect("there is a post-state");
     accounts

@@ -1,4 +1,4 @@
-//! A few dozen files of each suite, through every state layer.
+//! Runs a few dozen files of each suite with every state layer.
 
 use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, Summary},
@@ -8,11 +8,12 @@ use polytrie_testing::for_each_in_suite;
 use regex::Regex;
 use std::{fs, path::Path};
 
-/// Larger files hold hundreds of tests; they would make this test slow. Those of a benchmark have few and large ones.
+/// The largest size of a file in bytes. Larger files hold hundreds of tests and would make this test slow. The files of
+/// a benchmark hold few but large tests.
 const LARGEST: usize = 400_000;
 const LARGEST_BENCHMARK: usize = 4_000_000;
 
-/// Every `nth` file of a suite goes into `dir`.
+/// Writes every `nth` file of a suite into `dir`. Returns `false` if the suite is absent.
 fn unpack_sample(suite: &str, folder: &str, nth: usize, largest: usize, dir: &Path) -> bool {
     let mut index = 0;
     let files = for_each_in_suite(suite, folder, |_, bytes| {
@@ -45,7 +46,8 @@ fn sample(suite: &str, folder: &str, nth: usize, least: u64) {
     sample_of([suite, folder], nth, LARGEST, None, least);
 }
 
-/// Only files up to this size, and only the tests that match.
+/// Runs a sample of the files up to the size `largest`, and in them the tests that match `filter`. At least `least` of
+/// them must pass.
 fn sample_of(
     [suite, folder]: [&str; 2],
     nth: usize,
@@ -90,15 +92,15 @@ fn state_tests() {
     sample("eest-5.4.0-state-tests", "st", 5, 40);
 }
 
-/// With as little gas as there is: each burns all of it.
+/// The tests with the smallest gas limit, because each test burns all of its gas.
 #[test]
 fn engine_tests() {
     let place = ["eest-benchmark-engine", "benchmark"];
     sample_of(place, 3, LARGEST_BENCHMARK, Some("gas-value_1M"), 15);
 }
 
-/// Block access lists (EIP-7928). What fails of these tests is charged, or charged in an order, that the EVM crates have
-/// given up since (client/consensus/README.md); that the lists are right, the others show.
+/// Tests of block access lists (EIP-7928). The tests named in `OTHER_DRAFT` may fail, because they charge gas by a
+/// draft that the EVM crates do not follow any more (client/consensus/README.md). The other tests cover the lists.
 #[test]
 fn access_lists() {
     const OTHER_DRAFT: [&str; 6] = [

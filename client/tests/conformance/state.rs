@@ -1,10 +1,10 @@
-//! State tests: real ones pass, and one that is changed fails for that reason.
+//! Tests of the runner for state tests: real tests pass, and a changed one fails with the right reason.
 
 use crate::mistakes::{Place, assert_fails, outcome, reports};
 use polytrie::{conformance::Outcome, layers};
 use serde_json::{Value, json};
 
-/// A test with one transaction, which writes storage.
+/// The place of a test with one transaction, which writes storage.
 const STATE: Place =
     ["eest-5.4.0-state-tests", "st/osaka/eip7939_count_leading_zeros", "test_clz_gas_cost.json"];
 
@@ -12,7 +12,7 @@ fn expectation(test: &mut Value) -> &mut Value {
     &mut test["post"]["Osaka"][0]
 }
 
-/// An account of the post-state that has storage.
+/// Returns an account of the post-state that has storage.
 fn account_with_storage(test: &mut Value) -> &mut Value {
     let accounts = expectation(test)["state"].as_object_mut().expect("there is a post-state");
     accounts
@@ -64,7 +64,8 @@ fn every_expectation_is_looked_at() {
     }
 }
 
-/// The accounts are those of before; the root is then all that is left of the state after the transaction.
+/// The expected accounts are those before the transaction, so the state root is the only expectation that
+/// can fail.
 #[test]
 fn a_transaction_that_is_refused_leaves_the_state_as_it_was() {
     for layer in layers::LAYERS {

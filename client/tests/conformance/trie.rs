@@ -1,8 +1,8 @@
-//! The vectors of `TrieTests` against the trie engine.
+//! Runs the vectors of `TrieTests` on the trie engine.
 //!
-//! The state only knows tries whose keys are hashes ("secure" tries), and the engine takes no other keys.
-//! The other vectors (`trietest`, `trieanyorder`, `trietestnextprev`) have keys of one to twenty bytes,
-//! some of them the beginning of another, so that values would stand in branches.
+//! The state has only tries whose keys are hashes ("secure" tries), and the engine accepts no other keys.
+//! The other vectors (`trietest`, `trieanyorder`, `trietestnextprev`) have keys of one to twenty bytes.
+//! Some of these keys are prefixes of others, so that values would stand in branch nodes.
 
 use alloy_primitives::{B256, Bytes, hex, keccak256};
 use polytrie_testing::for_each_in_suite;
@@ -17,7 +17,7 @@ const FILES_OF_HASHED_KEYS: [&str; 3] = [
     "trietest_secureTrie.json",
 ];
 
-/// A list of changes in their order, or a map that may be put in in any order.
+/// A list of changes in their order, or a map whose entries may be inserted in any order.
 #[derive(Deserialize)]
 struct Vector {
     #[serde(rename = "in")]
@@ -25,7 +25,7 @@ struct Vector {
     root: B256,
 }
 
-/// Whatever stands in a leaf of the vectors.
+/// The value of a leaf in the vectors, which may be any bytes.
 #[derive(Debug, Clone, PartialEq)]
 struct AnyBytes(Bytes);
 
@@ -39,7 +39,7 @@ impl LeafValue for AnyBytes {
     }
 }
 
-/// The store of a trie that is in memory completely.
+/// The rows of a trie that is completely in memory: there are none.
 struct NoRows;
 
 impl RowSource for NoRows {
@@ -50,7 +50,7 @@ impl RowSource for NoRows {
 
 type Change = (B256, Option<AnyBytes>);
 
-/// Text, or bytes in hexadecimal digits.
+/// Returns the bytes of a text, or of hexadecimal digits after `0x`.
 fn bytes_of(text: &str) -> Bytes {
     match text.strip_prefix("0x") {
         Some(digits) => hex::decode(digits).expect("a vector holds hexadecimal digits").into(),

@@ -1,4 +1,4 @@
-//! Crashes at every write that reaches the engine, one after the other.
+//! Tests of a crash at each write to the engine, one after the other.
 
 use crate::{
     branches::{Branch, branch, empty_chain},
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-/// What is imported, and how.
+/// The files of an import and its options.
 struct Case {
     kind: &'static LayerKind,
     spec: Arc<ChainSpec>,
@@ -47,7 +47,7 @@ impl Case {
         Chain::open(Arc::clone(&self.spec), store, layer, options)
     }
 
-    /// Opens what is there and imports the file; says whether that came to its end.
+    /// Opens the chain and imports the files up to block `to`. Returns the error of the import if it failed.
     fn run(&self, engine: Arc<dyn Engine>, to: Option<u64>) -> Result<Chain, String> {
         let mut chain = self.open(engine).map_err(|e| e.to_string())?;
         let options = ImportOptions { to, ..ImportOptions::plain(self.files.clone()) };
@@ -55,13 +55,13 @@ impl Case {
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))
     }
 
-    /// All rows of a chain but for the trail, which says what was durable when.
+    /// Returns all rows of a chain without the trail, which depends on when blocks became durable.
     fn rows(&self, chain: &Chain) -> Vec<Vec<Entry>> {
         let rows = |table: &Table| entries(chain.db().store(), *table, KeyRange::ALL);
         self.tables().iter().filter(|table| **table != TRAIL_TABLE).map(rows).collect()
     }
 
-    /// What is durable fits together. Without a genesis block there is nothing to look at yet.
+    /// Checks that the durable rows fit together. The state is checked only if there is a genesis block.
     fn check(&self, engine: Arc<dyn Engine>, context: &str) {
         let store = Store::open(engine, &self.tables(), StoreOptions::default()).unwrap();
         let layer = (self.kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
@@ -76,7 +76,7 @@ impl Case {
     }
 }
 
-/// Imports, and unwinds and imports again, with a crash at every write in turn.
+/// Imports half of the file, unwinds, and imports all of it, with a crash at each write in turn.
 fn crash_everywhere(
     kind: &'static LayerKind,
     genesis: &Path,
@@ -86,7 +86,7 @@ fn crash_everywhere(
     let spec = ChainSpec::load(genesis.to_str().unwrap()).unwrap();
     let mut case = Case { kind, spec, files: vec![file.to_owned()], flush_every, verify_every: 1 };
     let straight = case.run(Arc::new(MemoryEngine::new()), None).unwrap();
-    // However it is verified, the same is stored.
+    // The interval of verification does not change the stored rows.
     case.verify_every = verify_every;
     let (head, commitment) = (straight.head().clone(), straight.layer().commitment());
     let rows = case.rows(&straight);
@@ -98,7 +98,7 @@ fn crash_everywhere(
         );
         let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let faulty = Arc::new(FaultEngine::new(Arc::clone(&memory), fault, at));
-        // To the half, back to the quarter, and on to the end.
+        // Import to the half, unwind to the quarter, and import to the end.
         let ended = case.run(faulty.clone(), Some(half)).and_then(|mut chain| {
             chain.unwind_to(half / 2).and_then(|_| chain.flush()).map_err(|e| e.to_string())?;
             drop(chain);
@@ -112,7 +112,7 @@ fn crash_everywhere(
         let chain = case.run(memory, None).unwrap_or_else(|e| panic!("{context}: {e}"));
         assert_eq!(*chain.head(), head, "{context}");
         assert_eq!(chain.layer().commitment(), commitment, "{context}");
-        // Where the logs and checkpoints of `rain` stand depends on the blocks that were taken back, too.
+        // The positions of the logs and checkpoints of `rain` depend also on the unwound blocks.
         if kind.name != "rain" {
             assert!(case.rows(&chain) == rows, "{context}: other rows than without a crash");
         }
@@ -122,8 +122,8 @@ fn crash_everywhere(
     }
 }
 
-/// Goes over to another branch, which ends well or with an invalid block, with a crash at every write in turn. The same
-/// import again leads to the same end.
+/// Imports a chain and a branch of it, whose last block is valid or not, with a crash at each write in turn. The same
+/// import after the crash must end as it does without a crash.
 fn crash_between_branches(case: &Case) {
     let end = |engine: &Arc<dyn Engine>| {
         let ended = case.run(Arc::clone(engine), None).map(drop);
@@ -161,14 +161,14 @@ fn a_crash_between_branches_is_survived() {
     let Some(main) = mined(&empty, 0, 6, 1) else { return };
     let blocks = [&main, &empty[6..]].concat();
     let Some(mut other) = mined(&blocks, 2, 12, 50) else { return };
-    // Only the last one makes it heavier.
+    // Only the last block makes the branch heavier than the chain.
     let weight = |blocks: &[Bytes]| -> U256 {
         blocks.iter().map(|rlp| decode_header(rlp).unwrap().difficulty).sum()
     };
     let length = (1..other.len()).find(|n| weight(&other[..*n]) > weight(&main[2..])).unwrap();
     assert!(length > main.len() - 2);
     other.truncate(length);
-    // One whose second block is wrong, with right ones on top of it.
+    // A branch whose second block is invalid, with rebuilt blocks on top of it.
     let mut wrong = other.clone();
     let mut parent = None;
     for (index, rlp) in wrong.iter_mut().enumerate().skip(1) {

@@ -1,13 +1,14 @@
-//! Random damage to the files of a data directory, as bad disks, power failures and mistaken copies do it: flipped bits,
-//! zeros, files that are cut off, deleted, or swapped for older ones.
+//! Tests of random damage to the files of a data directory, as bad disks, power failures and wrong copies cause it.
+//! Bits are flipped, bytes are zeroed, and files are cut, deleted or replaced by older ones.
 //!
-//! Whatever comes of it is reported, or harmless: the same head and the same rows. Nothing that was confirmed is missing
-//! without a word, and what is whole is not called damaged. After a loss `polytrie db repair` finds an earlier block from
-//! which the import leads to the same end.
+//! A damage must be reported, or be harmless: the same head and the same rows. No confirmed block is lost without a
+//! report, and no whole directory is called damaged. After a loss `polytrie db repair` finds an earlier block, from
+//! which an import leads to the same head.
 //!
-//! Pages of rows are looked at by `polytrie db check`: whatever bit flips there, it is found, or does not matter.
+//! In the pages of rows, `polytrie db check` must find any flipped bit that changes the content.
 //!
-//! `POLYTRIE_TEST_DAMAGES` names another number of damages a layer, `POLYTRIE_TEST_SEED` repeats a run.
+//! The variable `POLYTRIE_TEST_DAMAGES` sets another number of damages per layer, and `POLYTRIE_TEST_SEED` repeats a
+//! run.
 
 use crate::{fixtures::read, run::polytrie, sample::sample};
 use alloy_primitives::{B256, Bytes, keccak256};
@@ -26,18 +27,19 @@ use std::{
     sync::Arc,
 };
 
-/// Damages a layer.
+/// The number of damages per layer.
 const DAMAGES: usize = 40;
-/// Blocks that are imported, those of them that the engine has, and those that it had when the older copy was made.
+/// The number of imported blocks, the number of them that are in the engine, and the number that were imported when the
+/// older copy was made.
 const BLOCKS: usize = 60;
 const FLUSHED: usize = 45;
 const OLDER: usize = 30;
-/// Bytes of a meta page of MDBX, of what is used of it, and of all three.
+/// The size in bytes of a meta page of MDBX, of its used part, and of all three meta pages.
 const META: usize = 4096;
 const META_USED: usize = 244;
 const METAS: usize = 3 * META;
 
-/// The first blocks of the sample.
+/// Returns the first blocks of the sample.
 fn blocks() -> Vec<Bytes> {
     let bytes = read(&sample("chain.rlp.gz"));
     let mut rest = &bytes[..];
@@ -59,7 +61,7 @@ fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir
         state: Some(kind.name.to_owned()),
         layer: LayerOptions::for_tests(),
         engine: EngineOptions { read_only, ..EngineOptions::default() },
-        // One after the other durable, as a devnet of a block time has them: the last ones are in the journal.
+        // Each write is durable by itself, as in a devnet with a block time, so the last blocks are in the journal.
         store: StoreOptions {
             durability: Durability::EveryWrite,
             background: false,
@@ -78,7 +80,7 @@ fn insert(chain: &mut Chain, blocks: &[Bytes]) {
     }
 }
 
-/// Copies a directory, as it is while a process works in it.
+/// Copies a directory while the process that uses it may still run.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -91,7 +93,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Files of a directory by their names within it.
+/// Returns the paths of the files of a data directory by their names within it.
 fn files(dir: &Path) -> BTreeMap<String, PathBuf> {
     let list = |dir: &Path, prefix: &str| -> Vec<(String, PathBuf)> {
         let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
@@ -101,11 +103,11 @@ fn files(dir: &Path) -> BTreeMap<String, PathBuf> {
     list(dir, "").into_iter().chain(list(&dir.join("db"), "db/")).collect()
 }
 
-/// What is found in a directory.
+/// The content of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Content {
     head: u64,
-    /// Of all rows.
+    /// The hash of the head's hash and of all rows.
     digest: B256,
 }
 
@@ -121,7 +123,7 @@ fn content(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<Content, Ope
     Ok(Content { head: chain.head().number(), digest: keccak256(bytes) })
 }
 
-/// A directory of a layer as a killed process leaves it, and an older copy of it.
+/// A data directory of a layer as a killed process leaves it, and an older copy of it.
 struct Directory {
     kind: &'static LayerKind,
     temp: tempfile::TempDir,
@@ -137,7 +139,7 @@ impl Directory {
         for range in [0..OLDER, OLDER..FLUSHED] {
             insert(&mut chain, &blocks[range.clone()]);
             if range.start == 0 {
-                // Some of it in the journal, the rest in the engine.
+                // In the older copy the blocks are in the journal.
                 copy(&work, &temp.path().join("older"));
             }
             chain.flush().unwrap();
@@ -160,7 +162,7 @@ impl Directory {
         Self { kind, temp, expected, blocks }
     }
 
-    /// A fresh copy.
+    /// Makes a new copy of the undamaged directory.
     fn fresh(&self) -> PathBuf {
         let dir = self.temp.path().join("work");
         fs::remove_dir_all(&dir).unwrap();
@@ -168,7 +170,8 @@ impl Directory {
         dir
     }
 
-    /// What is found once something was done to a fresh copy, for reading and for writing.
+    /// Applies `harm` to a new copy. Returns its path, and its content when opened for reading and when opened for
+    /// writing.
     fn after(&self, harm: impl FnOnce(&Path)) -> (PathBuf, [Result<Content, OpenError>; 2]) {
         let dir = self.fresh();
         harm(&dir);
@@ -177,7 +180,7 @@ impl Directory {
     }
 }
 
-/// What was done, in words, and whether it must be harmless.
+/// The description of a damage, and whether it must be harmless.
 struct Damage {
     words: String,
     harmless: bool,
@@ -189,11 +192,11 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Damages one file of a directory.
+/// Damages a random file of a directory.
 fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
     let files = files(dir);
     let names: Vec<&String> = files.keys().collect();
-    // Those that matter most often.
+    // Choose the most important files most often.
     let name = match random.below(3) {
         0 => names[random.below(names.len())].clone(),
         1 => "db/mdbx.dat".to_owned(),
@@ -207,10 +210,10 @@ fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
     };
     let path = &files[&name];
     let length = usize::try_from(fs::metadata(path).unwrap().len()).unwrap();
-    // They only save time, or say what is compared.
+    // The loss of these files is harmless, because they only save time or only record what to compare.
     let is_aside = ["db/confirmed", "db/mdbx.lck", "LOCK"].contains(&name.as_str());
     let is_data = name == "db/mdbx.dat";
-    // The rules of a chain are for others to check.
+    // The rules of a chain are covered by other tests.
     let is_rules = name == "chain.json";
     let (words, harmless) = match random.below(5) {
         0 | 1 if is_data => {
@@ -298,12 +301,12 @@ fn damage_is_reported_or_harmless() {
     }
 }
 
-/// Goes back to what is whole and on to the end; whether that can be done.
+/// Repairs a directory and imports the missing blocks. Returns `false` if too much is lost for a repair.
 fn repair(directory: &Directory, dir: &Path, context: &str) -> bool {
     let options = OpenOptions { datadir: Some(dir.to_owned()), ..OpenOptions::default() };
     let lost = match DataDir::repair(&options) {
         Ok(lost) => lost,
-        // Too much is gone.
+        // Too much is lost.
         Err(OpenError::Store(KvError::Lost { .. } | KvError::Corrupt(_))) => return false,
         Err(error) => panic!("{context}: {error}"),
     };
@@ -326,7 +329,8 @@ fn repair(directory: &Directory, dir: &Path, context: &str) -> bool {
     true
 }
 
-/// A bit that flips in a page that is not one of the three that say which commit is the newest.
+/// A flipped bit in a page of rows is found or harmless. The three meta pages, which say which commit is the newest,
+/// are left out.
 #[test]
 fn a_flip_in_a_page_of_rows_is_found_or_harmless() {
     let count = damages();
@@ -361,7 +365,7 @@ fn a_flip_in_a_page_of_rows_is_found_or_harmless() {
                     assert!(run.message().contains("the store is damaged: "), "{context}: {run:?}");
                     found += 1;
                 }
-                // Those that MDBX has in a debug build come first.
+                // In a debug build an assertion of MDBX may find the damage first.
                 None if cfg!(debug_assertions) && run.stderr.contains("Assertion") => found += 1,
                 _ => panic!("{context}: {run:?}"),
             }
@@ -370,7 +374,7 @@ fn a_flip_in_a_page_of_rows_is_found_or_harmless() {
     }
 }
 
-/// What `raw` has of an account is held against nothing else.
+/// A flipped bit in a balance of `raw` is found by the checksums of the store, because the layer has no hashes.
 #[test]
 fn a_flip_in_a_balance_is_found() {
     let kind = LAYERS.iter().find(|kind| kind.name == "raw").unwrap();
@@ -389,7 +393,7 @@ fn a_flip_in_a_balance_is_found() {
         let places: Vec<usize> =
             (0..bytes.len() - row.len()).filter(|at| bytes[*at..].starts_with(&row)).collect();
         assert!(!places.is_empty());
-        // The end of a row is the balance.
+        // The row ends with the balance.
         places.into_iter().for_each(|place| bytes[place + row.len() - 1] ^= 1);
     });
     for command in ["check", "dump"] {
@@ -400,7 +404,7 @@ fn a_flip_in_a_balance_is_found() {
     }
 }
 
-/// A copy of the whole directory is as good as the directory was, an older one too.
+/// A copy of the whole directory, also an older one, can be used in its place.
 #[test]
 fn a_copy_of_all_is_a_restore() {
     for kind in LAYERS {

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments of an import.
+//! Tests of `kill -9` at random moments of an import.
 
 use crate::{
     fixtures::{fixture, read},
@@ -16,19 +16,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often an import is killed; `POLYTRIE_CRASH_ROUNDS` names another number.
+/// The number of times that an import is killed. The variable `POLYTRIE_CRASH_ROUNDS` sets another
+/// number.
 const ROUNDS: u32 = 10;
-/// So many moments to be killed at lie within one import, more or less.
+/// The approximate number of kills within the time of one import.
 const KILLS_AN_IMPORT: u32 = 4;
 
-/// An import that is killed again and again.
+/// An import that is killed several times.
 struct Import {
     layer: &'static str,
     verify: &'static str,
     chain: PathBuf,
     file: PathBuf,
     datadir: PathBuf,
-    /// One line a block.
+    /// The file of figures, with one line per block.
     csv: PathBuf,
 }
 
@@ -47,7 +48,8 @@ impl Import {
         run(&self.arguments(), &[]).ok()
     }
 
-    /// Starts it and kills it after a while. Returns whether it had come to its end by then.
+    /// Starts the import and kills it after `delay`. Returns `true` if it had already ended with
+    /// success.
     fn killed_after(&self, delay: Duration) -> bool {
         let mut child = Command::new(binary())
             .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
@@ -63,20 +65,20 @@ impl Import {
     }
 }
 
-/// The head, and the state there.
+/// Returns the head and the dump of its state.
 fn end(datadir: &Path) -> (serde_json::Value, Vec<u8>) {
     let stats = polytrie!["db", "stats", "--datadir", datadir, "--json", "-"].ok().json();
     let dump = polytrie!["db", "dump", "--datadir", datadir].ok().stdout;
     (stats["head"].clone(), dump)
 }
 
-/// The blocks that the figures are of.
+/// Returns the numbers of the blocks that have figures.
 fn told(csv: &Path) -> Vec<u64> {
     let text = std::fs::read_to_string(csv).unwrap();
     text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect()
 }
 
-/// Nothing is damaged. Before the stamp is written there is nothing to look at.
+/// Checks that `db check` finds no damage, or that the directory has no stamp yet.
 fn check(datadir: &Path, context: &str) {
     let run = polytrie!["db", "check", "--datadir", datadir];
     if !datadir.join("polytrie.json").exists() {
@@ -98,7 +100,7 @@ fn an_import_that_is_killed_goes_on() {
     let files = ["chains/condense/foundation.conf.json", "chains/condense/export.rlp.gz"];
     let [Some(chain), Some(file)] = files.map(fixture) else { return };
     let temp = tempfile::tempdir().unwrap();
-    // Unpacked, so that a restart does not spend its time with that.
+    // The file is decompressed first, so that a restart does not spend time on it.
     let blocks = temp.path().join("blocks.rlp");
     std::fs::write(&blocks, read(&file)).unwrap();
     for layer in LAYERS {

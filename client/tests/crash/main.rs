@@ -1,5 +1,5 @@
-//! Processes that end at any moment: whatever is found afterwards is the state at some block, and going on from
-//! there leads to the same end.
+//! Tests of processes that end at any moment. Afterwards the directory holds the state of some block, and a
+//! further import leads to the same end.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,12 +1,13 @@
-//! Imports through losses of power: our files are on a disk that forgets what was not synced, and an engine in memory is
-//! above them.
+//! Tests of power losses during imports. The files of the client lie on a simulated disk that loses everything that was
+//! not synced. The engine above them is in memory.
 //!
-//! Each life of an import ends at a call that was drawn: the power is lost, the process is killed, a call fails, or the disk
-//! is full. Whatever is found then is the state at a block that was imported, no earlier than the last that was confirmed;
-//! each durable block has its line, its access list and its witness; and going on leads to the same rows as an import that
-//! nothing happened to.
+//! Each run of an import ends at a randomly chosen call: the power is lost, the process is killed, a call fails, or the
+//! disk is full. Then the store holds the state of an imported block, which is not before the last confirmed one. Each
+//! durable block has its figures, access list and witness, and a further import leads to the same rows as an
+//! undisturbed import.
 //!
-//! `POLYTRIE_DISK_SEEDS` names another number of seeds a layer, `POLYTRIE_TEST_SEED` repeats one.
+//! The variable `POLYTRIE_DISK_SEEDS` sets another number of seeds per layer, and `POLYTRIE_TEST_SEED` repeats one
+//! seed.
 
 use crate::{fixtures::read, sample::sample};
 use alloy_primitives::B256;
@@ -34,12 +35,12 @@ use std::{
     sync::Arc,
 };
 
-/// Seeds a layer, unless it is said otherwise.
+/// The default number of seeds per layer.
 const SEEDS: u64 = 4;
-/// Blocks of the sample that are imported.
+/// The number of blocks of the sample that are imported.
 const BLOCKS: u64 = 24;
 
-/// What is imported, and what comes of it where nothing happens.
+/// The blocks of the import and their chain.
 struct Source {
     temp: tempfile::TempDir,
     spec: Arc<ChainSpec>,
@@ -88,7 +89,7 @@ struct Straight {
     kind: &'static LayerKind,
     hashes: Vec<B256>,
     rows: Vec<Vec<Entry>>,
-    /// What transactions wrote.
+    /// The trace of an undisturbed import.
     trace: String,
 }
 
@@ -96,7 +97,8 @@ fn tables(kind: &LayerKind) -> Vec<Table> {
     [kind.tables, TABLES].concat()
 }
 
-/// All rows but those that say what was durable when, and of `rain`, whose logs and checkpoints stand where flushes were.
+/// Returns all rows that do not depend on when blocks became durable. The trail and the tables of `rain` are left out,
+/// because the logs and checkpoints of `rain` depend on the flushes.
 fn rows(kind: &LayerKind, chain: &Chain) -> Vec<Vec<Entry>> {
     let is_compared = |table: &&Table| **table != TRAIL_TABLE && kind.name != "rain";
     let rows = |table: &Table| entries(chain.db().store(), *table, KeyRange::ALL);
@@ -109,11 +111,12 @@ struct Run<'a> {
     random: Random,
     disk: ForgetfulDisk,
     engine: Arc<dyn Engine>,
-    /// Whether lines, access lists and witnesses are written.
+    /// Whether figures, access lists and witnesses are written.
     tells: bool,
-    /// Whether a call has failed. A list that the system forgot to write then is not written again: it is a hint.
+    /// Whether a call has failed. After that an access list may be missing, because a lost list is not written again.
+    /// It is only a hint.
     is_doubtful: bool,
-    /// The last block that is durable.
+    /// The number of the last durable block.
     durable: u64,
     lived: Lived,
 }
@@ -194,7 +197,7 @@ impl<'a> Run<'a> {
         let options = StoreOptions {
             durability,
             flush_every: [1, 3, 1_000][self.random.below(3)],
-            // Else calls would come in another order each time.
+            // A background thread would change the order of the calls from run to run.
             background: false,
             counters: false,
             ..StoreOptions::default()
@@ -212,7 +215,7 @@ impl<'a> Run<'a> {
         Chain::open(Arc::clone(&self.source.spec), store, layer, options).map_err(|e| text(&e))
     }
 
-    /// Imports up to a block.
+    /// Imports up to the block `to`.
     fn import(&mut self, to: u64) -> Result<(), String> {
         let mut chain = self.open()?;
         self.expect_known(&chain)?;
@@ -220,7 +223,8 @@ impl<'a> Run<'a> {
         options.to = Some(to);
         if self.tells {
             let text = |error: &dyn std::fmt::Display| error.to_string();
-            // Each in a directory of its own, so that none has its name by the sync of another.
+            // Each file has a directory of its own, so that the sync of one directory does not make another file's name
+            // durable.
             let [lists, figures, traces] =
                 ["lists", "figures", "traces"].map(|name| self.path(name));
             for dir in [&lists, &figures, &traces] {
@@ -258,7 +262,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a process finds after a loss of power.
+    /// Checks what a process finds after a power loss. With `is_end` the rows must be those of an undisturbed import.
     fn look(&mut self, is_end: bool) -> Result<(), String> {
         let chain = self.open()?;
         self.expect_known(&chain)?;
@@ -346,7 +350,7 @@ fn an_import_goes_on_after_a_loss_of_power() {
     }
 }
 
-/// The places of syncs of files that an import and an export write.
+/// The names of the places at which an import and an export sync files.
 const PLACES: [&str; 10] = [
     "access lists: content",
     "access lists: name",

@@ -1,4 +1,4 @@
-//! What blocks touched, from Amsterdam on.
+//! Tests of the access lists of blocks, from Amsterdam on.
 
 use crate::{
     amsterdam,
@@ -10,7 +10,7 @@ use alloy_primitives::{B256, U256};
 use polytrie::consensus::access_list::access_list_hash;
 use serde_json::{Value, json};
 
-/// The list of a block, and the hash in its header.
+/// Returns the access list of a block, and the hash in its header.
 fn list_of(node: &Devnet, block: &Value) -> (Vec<AccountChanges>, B256) {
     let list = node.call("eth_getBlockAccessList", json!([block]));
     let header = node.call("eth_getHeaderByHash", json!([block]));
@@ -30,7 +30,7 @@ fn blocks_of_amsterdam_have_their_lists() {
             node.call("eth_sendTransaction", call);
         }
         node.send(ALICE, BOB, 7);
-        // What is changed by hand is no part of the next block.
+        // A change by hand does not appear in the list of the next block.
         node.call("anvil_setBalance", json!([BOB, "0x64"]));
         node.send(ALICE, BOB, 1);
         for number in 1..=node.head() {
@@ -52,7 +52,7 @@ fn blocks_of_amsterdam_have_their_lists() {
             "codeChanges": [],
         });
         assert_eq!(*paid, expected, "{layer}");
-        // A slot has all its zeros, and so has its value.
+        // Slots and values are written with all of their leading zeros.
         let set = node.call("eth_getBlockAccessList", json!(["0x2"]));
         let changed = set.as_array().unwrap().iter().find(|a| a["address"] == contract).unwrap();
         let change = &changed["storageChanges"][0];

@@ -1,4 +1,4 @@
-//! Blobs in requests for transactions that the node makes itself.
+//! Tests of blobs in requests for transactions that the node makes itself.
 
 use crate::support::{ALICE, BOB, Devnet, args};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn transfer(more: Value) -> Value {
     json!([request])
 }
 
-/// As geth does: the node would sign a transaction without its blobs.
+/// The node refuses to send blobs, as geth does, because it would sign a transaction without them.
 #[test]
 fn a_request_to_send_blobs_is_refused() {
     let node = Devnet::start("mpt", args![]);
@@ -35,7 +35,7 @@ fn a_request_to_send_blobs_is_refused() {
         }
     }
     assert_eq!(node.head(), 0);
-    // Clients that know of blobs name them even where there are none.
+    // Clients that support blobs send these fields even for transactions without blobs.
     let none = json!({ "blobs": null, "blobVersionedHashes": null, "maxFeePerBlobGas": null });
     node.call("eth_sendTransaction", transfer(none));
 }
@@ -49,7 +49,7 @@ fn a_request_to_fill_in_may_name_blobs_but_not_bring_them() {
         assert!(message.contains("`blobs`") && message.contains("blobVersionedHashes"));
         let tx = node.call(method, transfer(hashes.clone()))["tx"].clone();
         assert_eq!((&tx["type"], &tx["blobVersionedHashes"]), (&json!("0x3"), &json!([HASH])));
-        // Twice what a blob costs in the next block.
+        // The fee is twice the price of blobs in the next block.
         assert_eq!(tx["maxFeePerBlobGas"], "0x2");
         for (request, words) in [
             (json!({ "type": "0x3" }), "names none"),
@@ -65,7 +65,7 @@ fn a_request_to_fill_in_may_name_blobs_but_not_bring_them() {
 #[test]
 fn a_call_sees_the_hashes_of_blobs() {
     let node = Devnet::start("mpt", args![]);
-    // BLOBHASH 0, returned.
+    // The code returns BLOBHASH 0.
     let code = json!({ BOB.to_string(): { "code": "0x5f495f5260205ff3" } });
     let call = |more: Value| json!([transfer(more)[0], "latest", code]);
     let named = json!({ "blobVersionedHashes": [HASH], "blobs": ["0x00"] });
@@ -77,7 +77,7 @@ fn a_call_sees_the_hashes_of_blobs() {
     }
 }
 
-/// A block of given transactions is one that a consensus layer could take.
+/// A block built from given transactions has no more blobs than a consensus layer would accept.
 #[test]
 fn a_block_to_be_built_has_room_for_so_many_blobs() {
     let node = Devnet::start("mpt", args![]);

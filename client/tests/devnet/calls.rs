@@ -1,4 +1,4 @@
-//! Calls that are refused before they run, and how others end.
+//! Tests of calls that are refused before they run, and of the end of other calls.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// As geth does.
+/// The id of the chain and the base fee are checked, as in geth.
 #[test]
 fn a_call_is_for_this_chain_and_pays_the_base_fee() {
     let node = Devnet::start("mpt", args![]);
@@ -39,7 +39,7 @@ fn an_access_list_leaves_the_reason_of_a_revert_to_eth_call() {
 #[test]
 fn a_trace_ends_when_its_caller_wants_it_to() {
     let node = Devnet::start("mpt", args![]);
-    // Goes round and round.
+    // The code is an endless loop.
     let endless = json!({ "from": ALICE, "to": BOB, "gas": "0x2faf080" });
     let state = json!({ BOB.to_string(): { "code": "0x5b5f56" } });
     for tracer in ["callTracer", "prestateTracer", "noopTracer"] {
@@ -52,7 +52,7 @@ fn a_trace_ends_when_its_caller_wants_it_to() {
         let (code, message) = node.error("debug_traceCall", trace("soon"));
         assert_eq!(code, -32602, "{message}");
     }
-    // One that is in a block, and the others of the block have their time.
+    // The timeout also ends the trace of a mined transaction. Other transactions of its block have their own time.
     let hash = node.send(ALICE, BOB, 1);
     let at_once = json!({ "tracer": "callTracer", "timeout": "0" });
     let (code, message) = node.error("debug_traceTransaction", json!([hash, at_once]));
@@ -65,7 +65,7 @@ fn a_trace_ends_when_its_caller_wants_it_to() {
     }
 }
 
-/// The specification writes a number without leading zeros, and tags in lower case.
+/// A block number is written without leading zeros, and a tag in lower case, as in the specification.
 #[test]
 fn a_block_is_named_as_the_specification_writes_it() {
     let node = Devnet::start("mpt", args![]);
@@ -94,7 +94,7 @@ fn a_block_is_named_as_the_specification_writes_it() {
     assert_eq!(node.call("eth_getBlockByNumber", json!(["0x0", false]))["number"], "0x0");
 }
 
-/// The tests of execution-apis have one code for all of them.
+/// All methods answer an unknown block with the same error code, as the tests of execution-apis expect.
 #[test]
 fn a_block_that_is_not_there() {
     let node = Devnet::start("mpt", args![]);
@@ -117,7 +117,8 @@ fn a_block_that_is_not_there() {
     assert_eq!(node.call("eth_feeHistory", json!(["0x0", "latest", []])), none);
 }
 
-/// EIP-1474: −32004 is for a method that is not supported; libraries take −32000 for invalid parameters.
+/// A method that the layer does not support is answered with −32004 (EIP-1474), because libraries take −32000 for
+/// invalid parameters.
 #[test]
 fn what_a_layer_cannot_do_has_a_code_of_its_own() {
     for layer in polytrie::layers::LAYERS {
@@ -139,17 +140,17 @@ fn what_a_layer_cannot_do_has_a_code_of_its_own() {
     }
 }
 
-/// What is found is no more than 1.5 % above what is needed; the search begins at what a run took, the floor included.
+/// An estimate is at most 1.5 % above the needed gas. The search starts at the gas of a run, which includes the floor.
 #[test]
 fn an_estimate_begins_at_the_floor_of_the_data() {
     let node = Devnet::start("mpt", args![]);
     let state = json!({ BOB.to_string(): { "code": "0x00" } });
     let call = json!([{ "from": ALICE, "to": BOB, "input": word(6) }, "latest", state]);
-    // 21,000 and 10 for each of 35 tokens are the floor (EIP-7623); geth answers the same.
+    // The floor is 21,000 and 10 for each of 35 tokens (EIP-7623). geth answers the same value.
     assert_eq!(node.call("eth_estimateGas", call), "0x540c");
 }
 
-/// Writes one slot after the other as long as there is gas, so that the list decides how many they are.
+/// The contract writes one slot after the other as long as it has gas. So the access list changes the number of slots.
 #[test]
 fn an_access_list_settles() {
     let node = Devnet::start("mpt", args![]);

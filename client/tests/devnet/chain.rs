@@ -1,4 +1,4 @@
-//! What the node makes can be imported like any other chain.
+//! Tests that a chain of the node can be exported, imported and converted like any other chain.
 
 use crate::{
     run::polytrie,
@@ -10,7 +10,7 @@ use alloy_primitives::U256;
 use polytrie::devnet::dev_genesis;
 use serde_json::{Value, json};
 
-/// Some blocks of different kinds.
+/// Makes some blocks of different kinds.
 fn make_blocks(node: &Devnet) {
     let contract = deploy(node);
     for number in 0..5 {
@@ -65,20 +65,21 @@ fn a_directory_that_was_imported_goes_on() {
     polytrie!["export", file, "--datadir", data].ok();
     let other = dir.path().join("other");
     polytrie!["import", file, "--chain", data.join("genesis.json"), "--datadir", other].ok();
-    // Read only: everything is found, nothing changes.
+    // A read-only node finds everything and changes nothing.
     let node = Devnet::open(&other, args!["--read-only"]);
     assert_eq!(node.head(), head);
     assert_eq!(node.call("eth_getTransactionByHash", json!([hash]))["blockNumber"], "0x3");
     assert!(node.error("evm_mine", json!([])).1.contains("--read-only"));
     node.stop();
-    // And on it goes.
+    // A node that may write continues the chain.
     let node = Devnet::open(&other, args![]);
     assert_eq!(node.call("eth_getTransactionByHash", json!([hash]))["blockNumber"], "0x3");
     node.send(ALICE, BOB, 1);
     assert_eq!(node.head(), head + 1);
 }
 
-/// What a development node remembers besides the chain comes along, and the old directory is not needed any more.
+/// A converted directory also has the data of a development node beside the chain, and does not need the old
+/// directory.
 #[test]
 fn a_directory_that_was_converted_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,13 +99,13 @@ fn a_directory_that_was_converted_goes_on() {
     assert_eq!(node.head(), head + 1);
 }
 
-/// What came before the block that the chain begins with is not here, and the node works without it.
+/// A chain that starts in the middle has no earlier blocks, and the node works without them.
 #[test]
 fn a_chain_that_begins_in_the_middle_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let (data, dump, header, begun) = (file("data"), file("dump"), file("header"), file("begun"));
-    // From Prague on the state itself would hold the hashes of earlier blocks.
+    // From Prague on the state would hold the hashes of earlier blocks.
     let genesis = dev_genesis(1337, &[ALICE, BOB], U256::from(u128::MAX));
     let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();
     for fork in ["pragueTime", "osakaTime"] {
@@ -136,7 +137,7 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
         node.call("eth_feeHistory", json!([blocks, "latest", [50]]))["oldestBlock"].clone()
     };
     assert_eq!(oldest("0x400"), "0x3");
-    // There are such blocks, so that they are not said to be none.
+    // These blocks exist, so the answer is an error and not null.
     for number in ["0x1", "latest"] {
         let (code, message) = node.error("eth_getBlockByNumber", json!([number, false]));
         assert!(code == -32000 && message.contains("begins with the state at block 3"));
@@ -147,7 +148,7 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     assert_eq!(since["blocks"]["oldestBlock"], "0x4");
     assert_eq!(since["stateproofs"]["oldestBlock"], "0x3");
     node.call("eth_getProof", json!([ALICE, [], "0x3"]));
-    // Who asks for the hash of block 1, which is not known, does not keep others from their blocks.
+    // A transaction that reads the unknown hash of block 1 is dropped, and does not stop other transactions.
     let asks = json!([{ "from": ALICE, "data": "0x60014000", "gas": "0x186a0" }]);
     let asks = node.call("eth_sendTransaction", asks);
     let other = json!([{ "from": BOB, "to": ALICE, "value": "0x1", "gas": "0x5208" }]);
@@ -158,14 +159,15 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     assert_eq!(node.call("eth_getTransactionReceipt", json!([other]))["status"], "0x1");
 }
 
-/// Blocks may come with the state, but not their receipts.
+/// A state may be imported with earlier blocks but without their receipts. Answers that need the receipts are
+/// errors.
 #[test]
 fn what_is_not_known_of_earlier_blocks_is_not_made_up() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let (data, dump, blocks, begun) = (file("data"), file("dump"), file("blocks"), file("begun"));
     let node = Devnet::open(&data, args!["--state", "mpt"]);
-    // Logs without a topic: PUSH0 PUSH0 LOG0
+    // The code writes a log without topics: PUSH0 PUSH0 LOG0.
     node.call(
         "eth_sendTransaction",
         json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]),
@@ -206,7 +208,7 @@ fn what_is_not_known_of_earlier_blocks_is_not_made_up() {
     assert_eq!(node.call("eth_getLogs", json!([{ "fromBlock": "0x2" }])), json!([]));
 }
 
-/// An import of the blocks must show that something is missing.
+/// An export of a chain with changes by hand prints a warning, and an import of it fails.
 #[test]
 fn an_export_tells_of_changes_by_hand() {
     let dir = tempfile::tempdir().unwrap();
@@ -247,7 +249,7 @@ fn a_genesis_of_prague_without_its_contracts_makes_no_block_and_says_why() {
     assert!(message.contains(&words) && message.contains("EIP-7002"), "{message}");
 }
 
-/// The fork of today may ask for contracts that were not there when the last block was made.
+/// A read-only node answers by the fork of its head. A later fork might need contracts that did not exist then.
 #[test]
 fn what_is_served_read_only_is_of_the_fork_of_its_head() {
     let genesis = dev_genesis(1337, &[ALICE], U256::from(u64::MAX));

@@ -1,4 +1,4 @@
-//! What development nodes let their users do.
+//! Tests of the methods with which users of development nodes change state, time and mining.
 
 use crate::transactions::{deploy, word};
 use crate::{
@@ -27,7 +27,7 @@ fn back_to_a_snapshot_on_every_layer() {
         assert_eq!(node.call("eth_call", json!([{ "to": contract }, "latest"])), word(0));
         assert_eq!(node.head(), 1);
         assert_eq!(node.call("evm_revert", json!([id])), false);
-        // The chain goes on as if nothing had been.
+        // The chain continues from the snapshot.
         node.call(
             "eth_sendTransaction",
             json!([{ "from": ALICE, "to": contract, "data": word(6) }]),
@@ -77,16 +77,16 @@ fn acting_as_somebody_else() {
     let hash = node.call("eth_sendTransaction", transfer.clone());
     let tx = node.call("eth_getTransactionByHash", json!([hash]));
     assert_eq!(tx["from"], json!(SOMEBODY));
-    // Libraries refuse a high one.
+    // Libraries refuse a signature with a high `s`.
     assert_eq!(tx["s"], "0x0");
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["from"], json!(SOMEBODY));
-    // A second look sees the ether that was given by hand.
+    // The trace runs with the ether that was given by hand.
     let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
     assert_eq!(trace["from"], json!(SOMEBODY));
     assert_eq!(trace.get("error"), None);
     node.call("ots_traceTransaction", json!([hash]));
     node.call("debug_executionWitness", json!(["latest"]));
-    // A way back leads to another state, not to other rights.
+    // A revert restores the state, but does not end the impersonation of accounts.
     let id = node.call("evm_snapshot", json!([]));
     node.call("anvil_impersonateAccount", json!([BOB.create(0)]));
     node.call("anvil_setBalance", json!([BOB.create(0), "0xde0b6b3a7640000"]));
@@ -100,7 +100,8 @@ fn acting_as_somebody_else() {
     assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
 }
 
-/// Nothing that the node made itself is damage, whatever other clients say of it.
+/// Blocks with transactions of impersonated accounts pass `db check` and can be exported, although
+/// other clients refuse them.
 #[test]
 fn blocks_of_somebody_else_are_kept_and_exported() {
     for layer in layers() {
@@ -124,7 +125,7 @@ fn blocks_of_somebody_else_are_kept_and_exported() {
         let ere = dir.path().join("ere");
         let export = polytrie!["export", &ere, "--format", "ere", "--datadir", &data].ok();
         assert!(export.stderr.contains(warning), "{layer}: {}", export.stderr);
-        // An import says which block it is.
+        // An import of the export fails and names the block.
         let (copy, genesis) = (dir.path().join("copy"), data.join("genesis.json"));
         let import =
             polytrie!["import", &file, "--datadir", copy, "--chain", genesis, "--state", layer];
@@ -140,7 +141,7 @@ fn time_goes_as_it_is_told() {
         || quantity(&node.call("eth_getBlockByNumber", json!(["latest", false]))["timestamp"]);
     node.call("evm_mine", json!([]));
     let now = time();
-    // Numbers and nothing, as anvil answers.
+    // The answers are numbers and null, as in anvil.
     assert_eq!(node.call("evm_increaseTime", json!([1000])), 1000);
     node.call("evm_mine", json!([]));
     assert!(time() >= now + U256::from(1000));
@@ -153,7 +154,7 @@ fn time_goes_as_it_is_told() {
     assert!(time() >= next + U256::from(120));
     let ahead = node.call("evm_setTime", json!([time() + U256::from(10_000)]));
     assert!(ahead.as_u64().unwrap() >= 10_000 - 180, "{ahead}");
-    // No later time is left for another one.
+    // A time is refused if no later one is left for the next block.
     for (method, params) in [
         ("evm_mine", json!(["0xffffffffffffffff"])),
         ("evm_setNextBlockTimestamp", json!(["0xffffffffffffffff"])),
@@ -200,7 +201,7 @@ fn mining_by_hand() {
     node.call("evm_mine", json!([]));
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     assert_eq!(block["baseFeePerGas"], "0x2540be400");
-    // Also where it comes after the last block that was asked about.
+    // The base fee of the next block is also right if that block exists already.
     let history = node.call("eth_feeHistory", json!(["0x1", "0x1", []]));
     assert_eq!(history["baseFeePerGas"][1], block["baseFeePerGas"]);
     let dropped = node.send(ALICE, BOB, 3);
@@ -211,7 +212,7 @@ fn mining_by_hand() {
     let before = instance();
     assert_eq!(instance(), before);
     node.call("anvil_autoImpersonateAccount", json!([true]));
-    // As viem sends it.
+    // The parameters as viem sends them.
     node.call("hardhat_reset", json!([{ "forking": { "blockNumber": null } }]));
     assert_ne!(instance(), before);
     assert_eq!(node.head(), 0);
@@ -222,7 +223,8 @@ fn mining_by_hand() {
     assert!(node.error("hardhat_reset", forked).1.contains("not supported"));
 }
 
-/// The types that alloy reads these answers as leave nothing out and take nothing else.
+/// The answers can be read into the types of alloy, which accept no missing and no additional
+/// fields.
 #[test]
 fn answers_are_those_that_alloy_reads() {
     let node = Devnet::start("mpt", args![]);
@@ -258,7 +260,7 @@ fn messages_are_signed() {
     assert_eq!(signature.as_str().unwrap().len(), 2 + 130);
     let nobody = Address::repeat_byte(1);
     assert!(node.error("eth_sign", json!([nobody, "0x00"])).1.contains("unknown account"));
-    // Not that it has no ether, which is true too.
+    // The error names the unknown account, and not its missing ether.
     let transfer = json!([{ "from": nobody, "to": BOB, "value": "0x1" }]);
     for method in ["eth_sendTransaction", "eth_sendTransactionSync", "eth_signTransaction"] {
         assert!(node.error(method, transfer.clone()).1.contains("unknown account"), "{method}");
@@ -269,7 +271,7 @@ fn messages_are_signed() {
 fn blocks_of_a_reorganisation_are_others() {
     let node = Devnet::start("mpt", args![]);
     node.call("anvil_mine", json!([5]));
-    // Times that are the same however long the test takes.
+    // Fixed times, so that the hashes do not depend on the duration of the test.
     node.call("anvil_setBlockTimestampInterval", json!([1]));
     node.call("anvil_mine", json!([3]));
     let hashes = || -> Vec<Value> {

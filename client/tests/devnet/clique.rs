@@ -1,4 +1,5 @@
-//! A chain of Clique that was imported: the signers are paid, whatever is asked about earlier blocks.
+//! Tests of a node on an imported Clique chain. Fees go to the signers in the answers for all earlier
+//! blocks.
 
 use crate::{
     clique_maker::{COINBASE_KEEPER, Maker, address},
@@ -10,7 +11,7 @@ use polytrie::consensus::decode::decode_header;
 use polytrie_chainspec::Clique;
 use serde_json::{Value, json};
 
-/// Returns what COINBASE answers.
+/// Code that returns the result of COINBASE.
 const COINBASE_CODE: &str = "0x4160005260206000f3";
 
 fn word(address: Address) -> Value {
@@ -29,7 +30,7 @@ fn signers_are_paid_in_calls_and_traces() {
         signers.push(address(signer));
     }
     let sealed = maker.blocks.len();
-    // Each has the difficulty 2, so that was all: 1 + 2 * 7 ends it.
+    // Each block has the difficulty 2, so the next one reaches the terminal difficulty of 1 + 2 * 7.
     maker.push_in_turn("AB", 1);
     maker.push_merged(Address::repeat_byte(0xbe), Vec::new());
 
@@ -45,7 +46,7 @@ fn signers_are_paid_in_calls_and_traces() {
     let to = sealed.to_string();
     polytrie!["import", blocks, "--datadir", dir, "--chain", genesis, "--to", to].ok();
 
-    // The signers make the next block, and not this program.
+    // The node refuses to make blocks, because only the signers may do that.
     let run = polytrie!["devnet", "--datadir", dir, "--http.port", "0"];
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("sealed by the signers of Clique"), "{}", run.stderr);
@@ -65,11 +66,11 @@ fn signers_are_paid_in_calls_and_traces() {
         assert_eq!(called, word(*signer), "block {number}");
         let kept = node.call("eth_getStorageAt", json!([COINBASE_KEEPER, "0x0", at]));
         assert_eq!(kept, word(*signer), "block {number}");
-        // The field of the header is a vote.
+        // The field in the header is the address of a vote.
         let header = decode_header(rlp).unwrap();
         let block = node.call("eth_getBlockByNumber", json!([at, false]));
         assert_eq!(block["miner"], json!(header.beneficiary), "block {number}");
-        // A trace leads to what the block did.
+        // A trace leads to the same changes as the block.
         let options = json!({ "tracer": "prestateTracer", "tracerConfig": { "diffMode": true } });
         let traces = node.call("debug_traceBlockByNumber", json!([at, options]));
         let paid = json!(signer).as_str().unwrap().to_lowercase();
@@ -78,11 +79,11 @@ fn signers_are_paid_in_calls_and_traces() {
         }
         let slot = word(Address::ZERO);
         let keeper = &traces[0]["result"]["post"][format!("{COINBASE_KEEPER:?}").to_lowercase()];
-        // Where it had the same value before nothing changed.
+        // If the value was the same before, there is no change.
         if !keeper.is_null() {
             assert_eq!(keeper["storage"][slot.as_str().unwrap()], word(*signer));
         }
-        // There is no reward.
+        // Clique blocks have no reward.
         let traces = node.call("trace_block", json!([at]));
         let kinds = traces.as_array().unwrap().iter().filter(|trace| trace["type"] == "reward");
         assert_eq!(kinds.count(), 0, "block {number}");

@@ -1,4 +1,4 @@
-//! The conformance files of execution-apis: each request must get the answer that is written down.
+//! Tests of the conformance files of execution-apis: the answer to each request must be the recorded one.
 
 use crate::{
     fixtures::{self, fixture},
@@ -11,13 +11,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a conformance file holds.
+/// The content of a conformance file.
 #[derive(Debug)]
 struct Conversation {
     name: String,
-    /// Whether only the form of the answers is fixed.
+    /// Whether only the form of the answers is given.
     form_only: bool,
-    /// Requests with the answers to them.
+    /// The requests and the expected answers.
     turns: Vec<(Value, Value)>,
 }
 
@@ -41,10 +41,10 @@ fn read(dir: &Path, file: &Path) -> Conversation {
     Conversation { name, form_only, turns: requests.zip(answers).collect() }
 }
 
-/// Fields that an implementation may leave out.
+/// The fields that an implementation may leave out.
 const OPTIONAL: [&str; 2] = ["deleteStrategy", "oldestBlock"];
 
-/// Where two answers differ, if they do. The words of an error are each implementation's own.
+/// Returns the first difference between two answers. The message of an error is not compared.
 fn difference(found: &Value, expected: &Value, form_only: bool) -> Option<String> {
     let (code, wanted) = (&found["error"]["code"], &expected["error"]["code"]);
     if code != wanted {
@@ -73,7 +73,7 @@ fn compare(place: &str, found: &Value, expected: &Value, form_only: bool) -> Opt
             let is_optional = |key: &str| form_only && OPTIONAL.contains(&key);
             let missing = b.keys().find(|key| !a.contains_key(*key) && !is_optional(key));
             let extra = a.keys().find(|key| !b.contains_key(*key));
-            // Where only the form counts, objects may be maps with keys of their own.
+            // If only the form counts, an object may be a map with other keys.
             let is_map = form_only
                 && b.keys().all(|key| key.starts_with("0x") || key.parse::<u64>().is_ok());
             if is_map {
@@ -105,7 +105,7 @@ fn compare(place: &str, found: &Value, expected: &Value, form_only: bool) -> Opt
         {
             None
         }
-        // A field that is empty on one side says nothing about the form.
+        // A null on one side does not show the form.
         (Value::Null, _) | (_, Value::Null) if form_only => None,
         (a, b) if a == b => None,
         (a, b) => {
@@ -115,12 +115,13 @@ fn compare(place: &str, found: &Value, expected: &Value, form_only: bool) -> Opt
     }
 }
 
-/// Whether an answer rests on the commitment being the state root.
+/// Whether the answer depends on the state root of the layer.
 fn needs_state_root(name: &str) -> bool {
     name.starts_with("eth_simulateV1") || name.starts_with("testing_buildBlockV1")
 }
 
-/// What a layer without state roots cannot answer: receipts from before Byzantium hold them, and there are no proofs.
+/// The files that a layer without state roots cannot answer, because receipts from before Byzantium hold state roots,
+/// and because there are no proofs.
 const STATE_ROOTS: [&str; 4] = [
     "debug_getRawReceipts/get-block-n.io",
     "eth_capabilities/get-capabilities.io",
@@ -145,7 +146,7 @@ fn check(layer: &str, canonical: bool) {
     let all = conversations.len();
     for Conversation { name, form_only, turns } in conversations {
         if !canonical && STATE_ROOTS.contains(&name.as_str()) {
-            // What cannot be encoded is refused, and not made up.
+            // A receipt that cannot be encoded is an error, and not an invented value.
             for (request, _) in turns.iter().filter(|_| name.starts_with("debug_getRawReceipts")) {
                 let (_, body) = node.post(&request.to_string());
                 assert!(body.contains("-32004"), "{layer}: {name}: {body}");

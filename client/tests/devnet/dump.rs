@@ -1,4 +1,4 @@
-//! The whole state out of one node and into another.
+//! Tests of the transfer of the whole state from one node into another.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 const ELSEWHERE: Address = address!("00000000000000000000000000000000000000bb");
 
-/// What a user can see of some accounts.
+/// Returns the answers of a node about some accounts.
 fn seen(node: &Devnet, contract: &Value) -> Vec<Value> {
     let mut seen = vec![
         node.call("eth_call", json!([{ "to": contract }, "latest"])),
@@ -27,7 +27,7 @@ fn seen(node: &Devnet, contract: &Value) -> Vec<Value> {
     seen
 }
 
-/// A node with a bit of everything: a contract with storage, mined; changes by hand, some mined and some not.
+/// Fills a node with a mined contract that has storage, and with changes by hand, of which some are mined.
 fn busy(node: &Devnet) -> Value {
     let contract = deploy(node);
     node.call("eth_sendTransaction", json!([{ "from": ALICE, "to": contract, "data": word(5) }]));
@@ -51,12 +51,12 @@ fn a_state_goes_into_another_node_on_every_layer() {
         let fresh = Devnet::start(layer, args!["--accounts", "0"]);
         assert_eq!(fresh.call("hardhat_loadState", json!([state])), true, "{layer}");
         assert_eq!(seen(&fresh, &contract), before, "{layer}");
-        // What came in goes out again, but for what belongs to the block.
+        // The loaded state can be dumped again, without the data of its block.
         assert!(fresh.call("anvil_dumpState", json!([])).as_str().unwrap().len() > 100);
         fresh.call("evm_mine", json!([]));
         assert_eq!(fresh.balance(SOMEBODY), U256::from(7), "{layer}");
 
-        // In the same node: what is not in the state stays, nonces do not go down.
+        // If the same node loads the state, accounts outside the state stay, and nonces do not decrease.
         node.send(ALICE, ELSEWHERE, 100);
         node.call(
             "eth_sendTransaction",

@@ -1,4 +1,4 @@
-//! Filters: what is new since they were last asked, whatever happened meanwhile.
+//! Tests of filters. They return the changes since the last request, also after reorganisations.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
@@ -22,7 +22,7 @@ fn hash(node: &Devnet, number: u64) -> Value {
     node.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))["hash"].clone()
 }
 
-/// A contract in block 1, whose blocks after it have one log each.
+/// Deploys a contract in block 1 and makes `count` blocks, each with one log of it.
 fn with_logs(node: &Devnet, count: u64) -> Value {
     let contract = deploy(node);
     (1..=count).for_each(|number| log(node, &contract, number));
@@ -53,7 +53,7 @@ fn blocks_in_the_place_of_others_are_new_on_every_layer() {
         let expected: Vec<_> = (4..=10).map(|number| hash(&node, number)).collect();
         assert_eq!(changes(&node, &blocks), expected, "{layer}");
         assert_eq!(words(&changes(&node, &logs)), [json!(word(7))], "{layer}");
-        // And where the chain is as long as before, or was asked for in between.
+        // The new chain may be as long as the old one, also if the filter was read in between.
         let point = node.call("evm_snapshot", json!([]));
         mine(&node, 2);
         assert_eq!(changes(&node, &blocks).len(), 2);
@@ -78,7 +78,7 @@ fn logs_that_are_too_many_come_piece_by_piece() {
     let rest = words(&changes(&node, &filter));
     assert_eq!(rest, [4, 5, 6].map(|number| json!(word(number))));
     assert_eq!(changes(&node, &filter), Vec::<Value>::new());
-    // A block that has too many by itself is never passed over.
+    // A block with too many logs is never skipped.
     node.call("evm_setAutomine", json!([false]));
     (1..=4).for_each(|number| log(&node, &contract, number));
     mine(&node, 1);
@@ -118,7 +118,7 @@ fn transactions_are_told_once_with_their_fields_or_without() {
     let hashes = node.call("eth_newPendingTransactionFilter", json!([]));
     let full = node.call("eth_newPendingTransactionFilter", json!([true]));
     let sent: Vec<_> = (1..=3).map(|value| node.send(ALICE, BOB, value)).collect();
-    // Blocks in between take no place.
+    // Empty blocks do not count against the limit.
     mine(&node, 5_000);
     assert_eq!(changes(&node, &hashes), sent);
     let told = changes(&node, &full);
@@ -126,10 +126,10 @@ fn transactions_are_told_once_with_their_fields_or_without() {
     assert_eq!(changes(&node, &hashes), Vec::<Value>::new());
 }
 
-/// How often the chain goes back beside those who read.
+/// The number of times that blocks are taken back beside the readers.
 const ROUNDS: u32 = 500;
 
-/// A reader sees the chain of one moment while blocks come and go.
+/// Each answer is of one state of the chain, although blocks appear and are taken back.
 #[test]
 fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
     let node = Devnet::start("mpt", args![]);
@@ -163,7 +163,7 @@ fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
     });
 }
 
-/// A position of a filter is a topic that there must be, whichever it is.
+/// Each position in the topics of a filter needs a topic in the log, even if any value matches.
 #[test]
 fn a_log_with_fewer_topics_than_a_filter_does_not_pass() {
     let node = Devnet::start("mpt", args![]);
@@ -182,13 +182,14 @@ fn a_log_with_fewer_topics_than_a_filter_does_not_pass() {
     assert_eq!(found.map(|logs| words(logs.as_array().unwrap())), expected);
 }
 
-/// Numbers of blocks, what the logs say, and whether they were removed.
+/// Returns the block hash, the data and the removed flag of each log.
 fn told(logs: &[Value]) -> Vec<(Value, Value, Value)> {
     let fields = |log: &Value| ["blockHash", "data", "removed"].map(|name| log[name].clone());
     logs.iter().map(|log| fields(log).into()).collect()
 }
 
-/// As geth: those that were sent and are in no block any more, then new ones.
+/// A filter returns the sent logs of removed blocks again as removed, and then the new logs, as in
+/// geth.
 #[test]
 fn logs_that_are_gone_are_told_again_as_removed() {
     for layer in layers() {
@@ -204,20 +205,21 @@ fn logs_that_are_gone_are_told_again_as_removed() {
         let gone = |(hash, data): &(Value, Value)| (hash.clone(), data.clone(), json!(true));
         let first = [2, 3].map(log_of);
         assert_eq!(told(&changes(&node, &filter)), first.each_ref().map(there), "{layer}");
-        // Not told of yet, and gone before that: no news.
+        // A log that is removed before it is returned does not appear.
         log_of(4);
         assert_eq!(node.call("evm_revert", json!([point])), true);
         let second = log_of(5);
         let expected = [gone(&first[0]), gone(&first[1]), there(&second)];
         assert_eq!(told(&changes(&node, &filter)), expected, "{layer}");
         assert_eq!(changes(&node, &filter), Vec::<Value>::new(), "{layer}");
-        // Deeper than before, twice between two answers, by each of the other ways back.
+        // A deeper fork, two reorganisations between two requests, and other methods of taking
+        // blocks back.
         node.call("anvil_rollback", json!([1]));
         log_of(6);
         node.call("anvil_reorg", json!([2]));
         let news = told(&changes(&node, &filter));
         assert_eq!(news.len(), 2, "{layer}: {news:?}");
-        // Of a block from before the filter, but gone all the same.
+        // The log is of a block from before the filter was made, and is returned as removed.
         assert_eq!((&news[0].1, &news[0].2), (&json!(word(1)), &json!(true)), "{layer}");
         assert_eq!(news[1], gone(&second), "{layer}");
         node.call("anvil_mine", json!([3]));
@@ -256,7 +258,7 @@ fn removed_logs_that_are_too_many_come_piece_by_piece() {
     assert_eq!(removed.len(), 5);
 }
 
-/// What waits for another transaction is news once it can go into a block.
+/// A transaction that waits for another one is returned when it can go into a block.
 #[test]
 fn transactions_are_told_when_they_can_go_into_a_block() {
     let node = Devnet::start("mpt", args!["--no-mining"]);
@@ -271,7 +273,7 @@ fn transactions_are_told_when_they_can_go_into_a_block() {
     let first = send("0x0");
     let [third, second] = late;
     assert_eq!(changes(&node, &filter), [first, second, third]);
-    // And where another one takes the nonces before it.
+    // The same holds if another transaction takes the nonces before it.
     let fifth = send("0x4");
     mine(&node, 1);
     assert_eq!(changes(&node, &filter), Vec::<Value>::new());

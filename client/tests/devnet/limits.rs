@@ -1,4 +1,4 @@
-//! Requests that mean no good.
+//! Tests of malformed and excessive requests.
 
 use crate::support::{ALICE, BOB, Devnet, args};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn nonsense_is_answered_and_forgotten() {
         ("", &unread),
         ("{", &unread),
         ("[]", &invalid),
-        // The library takes for unreadable what is no request at all.
+        // The library answers valid JSON that is no request as if it could not be parsed.
         ("null", &unread),
         (r#"{"jsonrpc":"2.0"}"#, &unread),
         (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, &invalid),
@@ -97,7 +97,7 @@ fn a_block_to_be_built_keeps_the_rules() {
 #[test]
 fn endless_calls_end() {
     let node = Devnet::start("mpt", args!["--rpc.gascap", "1000000"]);
-    // JUMPDEST PUSH1 0 JUMP
+    // The code is JUMPDEST PUSH1 0 JUMP.
     let code = json!([{ "data": "0x5b600056", "gas": "0xffffffffff" }, "latest"]);
     let (_, message) = node.error("eth_call", code);
     assert_eq!(message, "out of gas");
@@ -124,16 +124,16 @@ fn a_trace_is_bounded_while_it_grows() {
         "mpt",
         args!["--rpc.max-response", "1M", "--rpc.gascap", "1000000000", "--rpc.evmtimeout", "60"],
     );
-    // JUMPDEST PUSH1 0 JUMP, until the gas is gone.
+    // The code is JUMPDEST PUSH1 0 JUMP, until all gas is used.
     let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
     let hash = node.call("eth_sendTransaction", json!([call]));
     let hash = hash.as_str().unwrap();
     let big = json!({ "data": "0x5b600056", "gas": "0x3b9aca00" });
-    // CALL of the identity contract with 32 kB, again and again.
+    // The code calls the identity contract with 32 kB in a loop.
     let calls = json!({ "data": "0x5b5f5f6180005f5f60045af1505f56", "gas": "0x989680" });
-    // SLOAD of one slot after the other: each step shows all of them.
+    // The code reads one slot after the other. Each step of the trace shows all of them.
     let slots = json!({ "data": "0x5f5b60010180545060015600", "gas": "0x989680" });
-    // KECCAK256 of 32 kB that are never the same.
+    // The code hashes 32 kB in a loop, each time with another content.
     let hashes = json!({ "data": "0x5b5f516001015f526180005f20505f56", "gas": "0x989680" });
     let mux = json!({ "tracer": "muxTracer", "tracerConfig": { "keccak256PreimageTracer": {} } });
     for (method, params) in [
@@ -151,16 +151,17 @@ fn a_trace_is_bounded_while_it_grows() {
         assert_eq!(code, -32008, "{method} {params}: {message}");
         assert!(message.contains("--rpc.max-response"), "{method} {params}: {message}");
     }
-    // MCOPY of 1 MiB over itself, again and again: the trace of the virtual machine has what is written to memory.
+    // The code copies 1 MiB over itself in a loop. The trace of the virtual machine contains the bytes written to
+    // memory.
     let copies = json!({ "data": "0x5b621000005f5f5e5f56", "gas": "0x989680" });
-    // Calls of a contract of 24 kB that does nothing: such a trace has the code of each call.
+    // The code calls an empty contract of 24 kB in a loop. The trace contains the code of each call.
     let large = json!([{ "from": ALICE, "data": "0x6160005ff3", "gas": "0x989680" }]);
     let large = node.call("eth_sendTransaction", large);
     let large = node.call("eth_getTransactionReceipt", json!([large]))["contractAddress"].clone();
     let large = large.as_str().unwrap();
     let data = format!("0x5b5f5f5f5f5f73{}5af1505f56", &large[2..]);
     let loads = json!({ "data": data, "gas": "0x124f8" });
-    // A contract of 600 kB, which is only looked at.
+    // A contract of 600 kB that is only read.
     let code = format!("0x{}", "00".repeat(600_000));
     let overrides = json!({ BOB.to_string(): { "code": code } });
     let prestate = json!({ "tracer": "prestateTracer", "stateOverrides": overrides });
@@ -301,13 +302,13 @@ fn what_waits_is_shown_as_far_as_it_fits() {
     assert_eq!(lines["pending"][ALICE.to_checksum(None)].as_object().unwrap().len(), 5);
 }
 
-/// A request has one deadline, however many blocks it looks through.
+/// A request has one deadline for all blocks that it searches.
 #[test]
 fn searches_end_too() {
     let node = Devnet::start("raw", args!["--rpc.evmtimeout", "0.001", "--no-mining"]);
     let filter = node.call("eth_newFilter", json!([{}]));
     node.call("anvil_mine", json!([10_000]));
-    // Logs without a topic: PUSH0 PUSH0 LOG0
+    // The code writes a log without topics: PUSH0 PUSH0 LOG0.
     node.call(
         "eth_sendTransaction",
         json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]),

@@ -1,4 +1,4 @@
-//! What a devnet says while it works.
+//! Tests of the log of a devnet.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
-/// `log(string,uint256)` with "answer" and 42, as the libraries of Solidity send it.
+/// The input of `log(string,uint256)` with "answer" and 42, as the libraries of Solidity send it.
 const MESSAGE: &str = "b60e72cc0000000000000000000000000000000000000000000000000000000000000040000000000000000000000000000000000000000000000000000000000000002a0000000000000000000000000000000000000000000000000000000000000006616e737765720000000000000000000000000000000000000000000000000000";
 
-/// Code that sends the message, which is behind it, to the console, and reverts if it was called with data:
+/// Returns code that sends the message after it to the console, and reverts if it is called with data:
 ///
 /// ```text
 ///       132 35 0 CODECOPY   0 0 132 0 console GAS STATICCALL POP   CALLDATASIZE bad JUMPI STOP
@@ -21,7 +21,7 @@ fn talker() -> String {
     format!("0x608460235f395f5f60845f6a636f6e736f6c652e6c6f675afa5036601f57005b5f5ffd{MESSAGE}")
 }
 
-/// A node that logs into a file, to be read once the node has stopped.
+/// Starts a node that logs into a file. The file can be read when the node has stopped.
 fn node(layer: &str, more: &str) -> (Devnet, PathBuf, TempDir) {
     let dir = TempDir::new().unwrap();
     let log = dir.path().join("log");
@@ -90,7 +90,7 @@ fn a_quiet_node_says_nothing_and_a_verbose_one_names_requests() {
     assert!(!log.contains("hyper"), "{log}");
 }
 
-/// However many transactions a block has, the log has some lines of it.
+/// A block with many transactions causes only a few log lines.
 #[test]
 fn a_large_block_has_few_lines() {
     let (node, log, _dir) = node("mpt", "--no-mining");

@@ -1,4 +1,4 @@
-//! `polytrie devnet` as its users see it: a program that answers JSON-RPC.
+//! Tests of `polytrie devnet` through its JSON-RPC interface.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Every method that tools rely on is there.
+//! Tests that the methods exist on which tools rely.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args},
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What does not exist.
+/// The error code of an unknown method.
 const MISSING: i64 = -32601;
 
 #[test]
@@ -53,7 +53,7 @@ fn nothing_that_tools_ask_for_is_missing() {
         polytrie_getStateLayer polytrie_getProof polytrie_verifyProof polytrie_metrics";
     let missing: Vec<_> = names
         .split_whitespace()
-        // What is asked without parameters is refused or done, but known.
+        // Without parameters a known method is done or refused with another code.
         .filter(|name| node.answer(name, json!([]))["error"]["code"] == MISSING)
         .collect();
     assert_eq!(missing, Vec::<&str>::new());
@@ -118,7 +118,7 @@ fn what_the_schema_requires_must_be_there() {
     assert_eq!(code, -32602, "{message}");
 }
 
-/// A contract whose constructor refuses the time of the head.
+/// The constructor reverts at the time of the head, so the estimate must use the time of the next block.
 #[test]
 fn gas_is_estimated_for_the_next_block() {
     let node = Devnet::start("mpt", args![]);
@@ -133,7 +133,8 @@ fn gas_is_estimated_for_the_next_block() {
     node.call("eth_estimateGas", json!([call]));
 }
 
-/// `keccak256PreimageTracer`, `result` that is absent, and logs counted from the beginning of the block.
+/// The answers of tracers equal those of geth: the preimages, a missing `result`, and log indices
+/// counted from the start of the block.
 #[test]
 fn tracers_answer_as_those_of_geth() {
     let node = Devnet::start("mpt", args!["--no-mining"]);
@@ -149,7 +150,7 @@ fn tracers_answer_as_those_of_geth() {
         trace(&call, "callTracer", json!({}))["error"],
         "invalid opcode: opcode 0xc not defined"
     );
-    // RJUMP of EOF, which is in no fork.
+    // RJUMP of EOF is in no fork.
     let eof = trace(&json!({ "data": "0xe0" }), "callTracer", json!({}));
     assert_eq!(eof["error"], "invalid opcode: RJUMP");
     let flat = trace(&json!({ "data": "0x01" }), "flatCallTracer", json!({}));
@@ -158,7 +159,7 @@ fn tracers_answer_as_those_of_geth() {
     let flat = trace(&call, "flatCallTracer", json!({ "convertParityErrors": true }));
     assert_eq!(flat[0]["error"], "Bad instruction");
 
-    // A constructor that logs nothing, twice.
+    // The constructor writes two empty logs.
     let send = json!([{ "from": ALICE, "data": "0x5f5fa05f5fa000", "gas": "0x30d40" }]);
     let hashes = [(); 2].map(|()| node.call("eth_sendTransaction", send.clone()));
     node.call("evm_mine", json!([]));
@@ -170,7 +171,7 @@ fn tracers_answer_as_those_of_geth() {
     );
 }
 
-/// What `erc7562Tracer` and `keccak256PreimageTracer` look at counts as soon as it is the next step.
+/// `erc7562Tracer` and `keccak256PreimageTracer` record a step even if there is not enough gas for it.
 #[test]
 fn a_step_counts_though_it_cannot_be_paid() {
     let node = Devnet::start("mpt", args![]);
@@ -178,24 +179,24 @@ fn a_step_counts_though_it_cannot_be_paid() {
         let call = json!({ "from": ALICE, "data": data, "gas": format!("{gas:#x}") });
         node.call("debug_traceCall", json!([call, "latest", { "tracer": tracer }]))
     };
-    // PUSH2 0xffff, EXTCODESIZE.
+    // The code is PUSH2 0xffff, EXTCODESIZE.
     let cold = trace("0x61ffff3b", 53_000 + 4 * 16 + 2 + 3 + 2_599, "erc7562Tracer");
     let account = "0x000000000000000000000000000000000000ffff";
     assert_eq!(cold["error"], "out of gas", "{cold}");
     assert_eq!(cold["contractSize"], json!({ account: { "contractSize": 0, "opcode": 59 } }));
-    // PUSH1 7, SLOAD.
+    // The code is PUSH1 7, SLOAD.
     let slot = trace("0x600754", 53_000 + 3 * 16 + 2 + 3 + 99, "erc7562Tracer");
     assert_eq!(slot["accessedSlots"]["reads"], json!({ word(7): [word(0)] }), "{slot}");
-    // PUSH1 3, PUSH0, KECCAK256: the memory is empty, and cannot be grown.
+    // The code is PUSH1 3, PUSH0, KECCAK256. The memory is empty and there is no gas to grow it.
     let hash = trace("0x60035f20", 53_000 + 4 * 16 + 2 + 5 + 30, "keccak256PreimageTracer");
     assert_eq!(hash.as_object().unwrap().values().collect::<Vec<_>>(), ["0x000000"], "{hash}");
-    // More than geth copies is no input, and does not make the trace too large.
+    // An input larger than geth copies is left out, and does not exceed the limit of the answer.
     let huge = format!("0x7f{}5f20", "ff".repeat(32));
     for tracer in ["erc7562Tracer", "keccak256PreimageTracer"] {
         let answer = trace(&huge, 100_000, tracer);
         assert_eq!(answer.get("keccak"), None, "{answer}");
     }
-    // An initcode that is empty runs nothing: PUSH0 x 3, CREATE.
+    // The empty initcode runs no instruction: PUSH0 x 3, CREATE.
     let create = trace("0x5f5f5ff0", 100_000, "erc7562Tracer");
     assert_eq!(create["calls"][0]["usedOpcodes"], json!({}), "{create}");
 }

@@ -1,11 +1,11 @@
-//! What is written about the metrics against what a node answers.
+//! Tests that the documentation and the dashboard of the metrics fit the answers of a node.
 
 use crate::support::{ALICE, BOB, Devnet, args, layers};
 use regex::Regex;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -39,7 +39,7 @@ fn catalogue_and_dashboard_name_what_there_is() {
         let with_values = all(r"(?m)^(\w+)(?:\{[^}]*\})? [-+.e\d]+$", &answer);
         let silent: Vec<_> = there.difference(&with_values).collect();
         assert!(silent.iter().all(|name| *name == "polytrie_layer_figure"), "{layer}: {silent:?}");
-        // The figures of the layer are described too.
+        // The figures of the layer are described, too.
         let figures = all(r#"polytrie_layer_figure\{figure="(\w+)"\}"#, &answer);
         let described = read("client/METRICS.md");
         for figure in figures {

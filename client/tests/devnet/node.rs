@@ -1,4 +1,4 @@
-//! The node as a whole: what it says of itself, and how it is used.
+//! Tests of the node as a whole: its information about itself, and its options.
 
 use crate::{
     run::polytrie,
@@ -80,8 +80,8 @@ fn other_hosts_are_refused() {
     assert_eq!(node.http(&request("127.0.0.1:8545")).0, 200);
 }
 
-/// What a browser would let a page of this origin do: send JSON and read the answer, and open a WebSocket. A request that
-/// comes without asking is to be refused where the page may not have the answer.
+/// Whether a browser lets a page of this origin send JSON, read the answer, and open a WebSocket. Checks that a request
+/// sent without a preflight is refused for other origins.
 fn may_call(node: &Devnet, origin: &str) -> bool {
     let preflight = format!(
         "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\nConnection: close\r\n\r\n"
@@ -178,13 +178,13 @@ fn mistakes_are_explained() {
 fn a_clock_makes_blocks_too() {
     let node = Devnet::start("mpt", args!["--block-time", "0.1"]);
     wait_until("no blocks come", || node.head() >= 2);
-    // What ends is that transactions are mined at once, as in anvil, and they never were.
+    // `evm_setAutomine` ends only the mining of each transaction, as in anvil. The clock goes on.
     node.call("evm_setAutomine", json!([false]));
     let head = node.head();
     wait_until("the clock stands still", || node.head() >= head + 2);
 }
 
-/// Hardhat counts milliseconds, anvil seconds.
+/// The interval is in milliseconds for the method of Hardhat, and in seconds for that of anvil.
 #[test]
 fn the_name_of_a_method_tells_the_unit_of_an_interval() {
     let node = Devnet::start("raw", args!["--no-mining"]);

@@ -1,4 +1,4 @@
-//! What an explorer asks for.
+//! Tests of the methods for the block explorer Otterscan.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers, quantity},
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 
-/// Creation of a contract that, when called, sends what it is sent on to an account:
-/// 0 0 0 0 CALLVALUE PUSH20 account GAS CALL STOP.
+/// Creation code of a contract that passes the value of each call on to an account: 0 0 0 0
+/// CALLVALUE PUSH20 account GAS CALL STOP.
 const FORWARDER: &str =
     "0x601d8060095f395ff35f5f5f5f347300000000000000000000000000000000000000aa5af100";
 
@@ -74,7 +74,7 @@ fn the_history_of_an_account() {
     let of = |page: &Value| -> Vec<Value> {
         page["txs"].as_array().unwrap().iter().map(|tx| tx["hash"].clone()).collect()
     };
-    // The account never appears in a transaction itself, only in calls of the contract.
+    // The account appears only in calls of the contract, and in no transaction itself.
     let first = node.call("ots_searchTransactionsBefore", json!([SOMEBODY, 0, 2]));
     assert_eq!(of(&first), hashes[..2]);
     assert_eq!((&first["firstPage"], &first["lastPage"]), (&json!(true), &json!(false)));

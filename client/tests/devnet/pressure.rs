@@ -1,4 +1,4 @@
-//! Requests that take much: other clients do not wait for them, and memory is bounded.
+//! Tests of expensive requests: other clients do not wait for them, and the memory of the node is bounded.
 
 use crate::{
     sending::wait_for_pending,
@@ -12,7 +12,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// JUMPDEST PUSH1 0 JUMP
+/// The code JUMPDEST PUSH1 0 JUMP, an endless loop.
 const ENDLESS: &str = "0x5b600056";
 
 fn endless_simulation(at: &str) -> Value {
@@ -21,7 +21,8 @@ fn endless_simulation(at: &str) -> Value {
     json!([{ "blockStateCalls": [block] }, at])
 }
 
-/// What is simulated stands on a layer of its own. The simulations run for a minute unless the node ends before.
+/// A simulation runs on a separate layer, so blocks are made meanwhile. The simulations last a minute unless the
+/// node ends first.
 #[test]
 fn a_simulation_holds_up_no_block() {
     for layer in layers() {
@@ -35,7 +36,7 @@ fn a_simulation_holds_up_no_block() {
             let mut answer = node.request_of("eth_simulateV1", &endless_simulation(at));
             let ended = Arc::clone(&ended);
             std::thread::spawn(move || {
-                // It ends with the node.
+                // The simulation ends when the node ends.
                 let _ = std::io::copy(&mut answer, &mut std::io::sink());
                 ended.fetch_add(1, Ordering::SeqCst);
             });
@@ -50,16 +51,16 @@ fn a_simulation_holds_up_no_block() {
     }
 }
 
-/// An answer of 4 MiB, and twice as much as text.
+/// Returns a call whose result has 4 MiB, which are 8 MiB of text.
 fn large_call(id: usize) -> Value {
     let address = Address::repeat_byte(0x77);
-    // PUSH4 4 MiB PUSH0 RETURN
+    // The code is PUSH4 4 MiB PUSH0 RETURN.
     let code = json!({ address.to_string(): { "code": "0x63004000005ff3" } });
     let params = json!([{ "to": address }, "latest", code]);
     json!({ "jsonrpc": "2.0", "id": id, "method": "eth_call", "params": params })
 }
 
-/// Before answers were counted 300 of them took 2.9 GiB.
+/// A client that does not read its answers does not fill the memory. Without a limit 300 answers took 2.9 GiB.
 #[test]
 fn a_socket_that_takes_nothing_fills_no_memory() {
     let node = Devnet::start("raw", args![]);
@@ -67,13 +68,13 @@ fn a_socket_that_takes_nothing_fills_no_memory() {
     for id in 0..300 {
         socket.send(&large_call(id));
     }
-    // Another client is answered at the same time.
+    // Another client gets its answers meanwhile.
     for id in 0..40 {
         let (status, body) = node.post(&large_call(id).to_string());
         assert!(status == 200 && body.len() > 8 << 20, "{status}");
     }
     assert!(node.peak_memory() < 800 << 20, "{} MiB", node.peak_memory() >> 20);
-    // What was asked for is answered once it is taken.
+    // All answers arrive when the client reads them.
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..300 {
         let answer = socket.receive();
@@ -83,7 +84,7 @@ fn a_socket_that_takes_nothing_fills_no_memory() {
     assert!(node.peak_memory() < 800 << 20, "{} MiB", node.peak_memory() >> 20);
 }
 
-/// Requests of one socket that wait for a block do not keep the one from running that makes it.
+/// Requests of a socket that wait for a block do not delay the request on the same socket that makes the block.
 #[test]
 fn who_waits_for_a_block_may_ask_for_it() {
     let node = Devnet::start("raw", args!["--no-mining"]);

@@ -1,4 +1,4 @@
-//! The state part by part, as geth shows it to those who debug.
+//! Tests of the debug methods that return the state in parts, as in geth.
 
 use crate::{
     support::{ALICE, Devnet, args, layers},
@@ -39,7 +39,7 @@ fn slots_come_in_the_order_of_their_hashes() {
         assert_eq!(first["nextKey"], json!(hashes[1]), "{layer}: {first}");
         let rest = range(&hashes[1], 10);
         assert_eq!(rest["storage"].as_object().unwrap().len(), 2, "{layer}: {rest}");
-        // What is looked at is the state before the block.
+        // The state is that before the block.
         let before = json!(["0x1", 0, contract, "0x", 10]);
         let none = json!({ "storage": null, "nextKey": null });
         assert_eq!(node.call("debug_storageRangeAt", before), none, "{layer}");
@@ -77,7 +77,7 @@ fn accounts_come_in_the_order_of_their_hashes() {
             assert_eq!(stored, json!(value), "{layer}");
         }
 
-        // Page after page there is nothing else, and nothing twice.
+        // The pages together hold every account once and nothing else.
         let (mut pages, mut from, mut seen) = (0, json!("0x"), Vec::new());
         while !from.is_null() {
             let page = json!(["latest", from, 3, true, true, false]);
@@ -91,7 +91,7 @@ fn accounts_come_in_the_order_of_their_hashes() {
         all.sort();
         assert_eq!(seen, all, "{layer}");
         assert_eq!(pages, all.len().div_ceil(3), "{layer}");
-        // At an earlier block it is not there.
+        // The account does not exist at an earlier block.
         let genesis = node.call("debug_dumpBlock", json!(["0x0"]));
         assert_eq!(genesis["accounts"].get(address.to_checksum(None)), None, "{layer}");
     }

@@ -1,9 +1,10 @@
-//! Requests within requests within requests: what reads them calls itself, and a stack has an end.
+//! Tests of deeply nested requests. A reader that calls itself for each level must not use up its
+//! stack.
 
 use crate::support::{ALICE, BOB, Devnet, args};
 use serde_json::{Value, json};
 
-/// The size of what the review sent; each level costs the reader a call.
+/// The number of levels in a request. Each level costs a recursive reader a call.
 const LEVELS: usize = 200_000;
 
 fn typed(types: Value) -> Value {
@@ -21,11 +22,11 @@ fn typed_data_do_not_end_the_node() {
     let brackets = format!("uint256{}", "[]".repeat(LEVELS));
     let node = Devnet::start("raw", args![]);
     for data in [typed(chain.into()), typed(json!({ "T0": [{ "name": "x", "type": brackets }] }))] {
-        // Text is read by another way.
+        // Text is read by other code than an object.
         for data in [json!(data.to_string()), data] {
             let (code, message) = node.error("eth_signTypedData_v4", json!([ALICE, data]));
             assert!(code == -32602 && message.contains("more than"), "{code} {message}");
-            // An account that is not the node's: nothing is hashed for it.
+            // The node does not have the key of this account, so it computes no hash.
             let nobody = "0x00000000000000000000000000000000000000aa";
             let (_, message) = node.error("eth_signTypedData_v4", json!([nobody, data]));
             assert!(message.contains("unknown account"), "{message}");
@@ -34,7 +35,7 @@ fn typed_data_do_not_end_the_node() {
     assert_eq!(node.call("eth_chainId", json!([])), "0x539");
 }
 
-/// A request as text, for what no value could hold.
+/// Returns a request as text, because no JSON value can be nested that deep.
 fn request(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
 }
@@ -68,14 +69,14 @@ fn no_parameter_is_too_deep() {
             assert!((200..500).contains(&status) && body.contains("error"), "{method}: {body}");
         }
     }
-    // As deep as it can be read, which is not deep at all.
+    // The deepest configuration that is accepted.
     let mux = (0..100).fold(json!({}), |inner, _| json!({ "muxTracer": inner }));
     let options = json!({ "tracer": "muxTracer", "tracerConfig": mux });
     node.error("debug_traceCall", json!([{ "to": BOB }, "latest", options]));
     assert_eq!(node.call("eth_chainId", json!([])), "0x539");
 }
 
-/// RLP lists within each other, as far as `bytes` go.
+/// Returns nested RLP lists of about `bytes` bytes.
 fn nested_rlp(bytes: usize) -> Vec<u8> {
     let mut rlp = vec![0xc0];
     let mut heads = Vec::new();
@@ -108,12 +109,12 @@ fn no_list_of_rlp_is_too_deep() {
     assert_eq!(node.call("eth_chainId", json!([])), "0x539");
 }
 
-/// A trace is as deep as the calls.
+/// The nesting of a trace equals the depth of the calls.
 #[test]
 fn the_deepest_calls_are_traced() {
     let node =
         Devnet::start("raw", args!["--rpc.gascap", "1000000000000000", "--gas-limit", "60000000"]);
-    // A contract that calls itself with all gas: PUSH0 five times, ADDRESS, GAS, CALL.
+    // The contract calls itself with all gas: PUSH0 five times, ADDRESS, GAS, CALL.
     let code = "0x5f5f5f5f5f305af100";
     node.call("anvil_setCode", json!([BOB, code]));
     let call = json!({ "from": ALICE, "to": BOB, "gas": "0x38d7ea4c68000" });

@@ -1,4 +1,4 @@
-//! What was made is there after a restart, however the node ended.
+//! Tests that the chain of a node survives a restart, however the node ended.
 
 use crate::{
     mount::Mount,
@@ -41,7 +41,7 @@ fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
     let run = polytrie!["db", "drop", "--yes", "--datadir", &data];
     assert_eq!((run.code, data.exists()), (Some(0), false), "{}", run.stderr);
 
-    // A file that is there is not ours to remove, so nothing is made beside it.
+    // An existing file is not removed, so nothing is created beside it.
     fs::create_dir(&copy).unwrap();
     let file = copy.join("genesis.json");
     fs::write(&file, kept).unwrap();
@@ -50,7 +50,7 @@ fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
     assert_eq!(fs::read_dir(&copy).unwrap().count(), 1);
 }
 
-/// A reset goes back to the beginning, however far it is.
+/// A reset goes back to genesis, even if no undo records reach that far.
 #[test]
 fn a_reset_needs_no_way_back() {
     for layer in layers() {
@@ -66,7 +66,7 @@ fn a_reset_needs_no_way_back() {
         node.call("anvil_reset", json!([]));
         assert_eq!((node.head(), node.balance(BOB)), (0, before), "{layer}");
         assert!(node.call("eth_getTransactionByHash", json!([hash])).is_null(), "{layer}");
-        // Once more, and what is opened after a restart is the new chain.
+        // After a second reset, a restart opens the new chain.
         assert_eq!(node.send(ALICE, BOB, 5), hash, "{layer}");
         for value in 1..=5 {
             node.send(ALICE, BOB, value);
@@ -75,7 +75,7 @@ fn a_reset_needs_no_way_back() {
         polytrie!["db", "check", "--datadir", &data].ok();
         let node = Devnet::open(&data, options());
         assert_eq!(node.head(), 6, "{layer}");
-        // The genesis is read again by then.
+        // The genesis is read from the file again.
         assert_eq!(node.call("anvil_reset", json!([])), serde_json::Value::Null, "{layer}");
         assert_eq!((node.head(), node.balance(BOB)), (0, before), "{layer}");
         assert_eq!(node.stop(), Some(0));
@@ -93,7 +93,7 @@ fn kill_9_loses_nothing_that_was_durable() {
         for value in 1..=20 {
             node.send(ALICE, BOB, value);
         }
-        // The node says when nothing is left to be made durable.
+        // The metrics say when all blocks are durable.
         wait_until("something is left for ever", || {
             node.call("polytrie_metrics", json!([]))["unflushed"]["blocks"] == 0
         });
@@ -156,7 +156,7 @@ fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
     let large = json!([{ "from": ALICE, "to": BOB, "data": large, "gas": "0x7a1200" }]);
     let until = Instant::now() + Duration::from_secs(120);
     node.answer("evm_mine", json!([]));
-    // Else the disk may be full before anything is on it.
+    // Wait for a durable block before the disk is full.
     wait_until("block 1 is not durable", || {
         node.call("eth_getBlockByNumber", json!(["finalized", false]))["number"] == "0x1"
     });
@@ -170,7 +170,7 @@ fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
         assert!(Instant::now() < until, "at block {}", node.head());
     };
     assert!(status == 503 && health.contains("the disk is full"), "{status}: {health}");
-    // What is there can still be read.
+    // The stored blocks can still be read.
     let head = node.head();
     assert_eq!(node.stop(), Some(3));
     disk.remount("size=100m");

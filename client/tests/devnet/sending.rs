@@ -1,10 +1,10 @@
-//! Transactions from many at once, and waiting for their blocks.
+//! Tests of transactions from many threads, and of waiting for their blocks.
 
 use crate::support::{ALICE, BOB, Devnet, args, quantity, wait_until};
 use serde_json::{Value, json};
 use std::thread;
 
-/// Waits until so many transactions can go into the next block.
+/// Waits until `count` transactions can go into the next block.
 pub(crate) fn wait_for_pending(node: &Devnet, count: u64) {
     wait_until(&format!("there are never {count} transactions"), || {
         node.call("txpool_status", json!([]))["pending"] == format!("{count:#x}")
@@ -29,7 +29,7 @@ fn requests_at_the_same_time_get_nonces_of_their_own() {
     assert_eq!(nonces, (0..20).collect::<Vec<_>>());
 }
 
-/// There are fewer threads for requests than wait here.
+/// More requests wait than the node has threads for requests, and the block is still made.
 #[test]
 fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
     const WAITING: u64 = 140;
@@ -43,14 +43,14 @@ fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
         let threads: Vec<_> = (1..=WAITING).map(wait).collect();
         wait_for_pending(node, WAITING);
         node.call("evm_mine", json!([]));
-        // Had the block come only after they gave up, each would say so.
+        // If the block came only after the timeout, each answer would be an error.
         for thread in threads {
             assert_eq!(thread.join().unwrap()["blockNumber"], "0x1");
         }
     });
 }
 
-/// EIP-7966
+/// The error of a request that waited in vain says why (EIP-7966).
 #[test]
 fn who_waits_in_vain_is_told_why() {
     let node = Devnet::start("mpt", args!["--no-mining"]);
@@ -67,7 +67,7 @@ fn who_waits_in_vain_is_told_why() {
         let waiting = scope.spawn(|| send("0x2", json!(50_000)));
         wait_for_pending(&node, 3);
         node.call("anvil_dropAllTransactions", json!([]));
-        // A caller that waits to the end gets another answer, as above.
+        // A request that waits until its timeout gets another error, as above.
         assert_eq!(waiting.join().unwrap()["code"], -32000);
     });
 }

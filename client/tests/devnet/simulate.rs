@@ -1,4 +1,4 @@
-//! Blocks that never were, and what calls want otherwise about theirs.
+//! Tests of simulated blocks, and of the overrides of calls.
 
 use crate::{
     run::polytrie,
@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// More than any balance here: the last 128-bit price that is accepted.
+/// A price that no account of these tests can pay. It is the highest 64-bit price.
 const DEAR: &str = "0xffffffffffffffff";
 
 fn simulate(node: &Devnet, blocks: Value, validation: bool) -> Value {
@@ -15,13 +15,13 @@ fn simulate(node: &Devnet, blocks: Value, validation: bool) -> Value {
     node.answer("eth_simulateV1", json!([payload, "latest"]))
 }
 
-/// EIP-1559: the sender must be able to pay what it offers, and not only what it will pay.
+/// The sender needs funds for the fee that it offers, not only for the fee that it will pay (EIP-1559).
 #[test]
 fn funds_are_held_against_the_fee_that_is_offered() {
     let node = Devnet::start("mpt", args![]);
     let poor = "0x00000000000000000000000000000000000000bb";
     let call = json!({ "from": poor, "to": BOB, "gas": "0x5208", "maxFeePerGas": "0x77359400" });
-    // Enough for the base fee of 0.875 Gwei at most, not for 2 Gwei.
+    // The balance suffices for the base fee of at most 0.875 Gwei, but not for 2 Gwei.
     let state = json!({ poor: { "balance": "0x12309ce54000" } });
     for method in ["eth_call", "eth_createAccessList"] {
         let (code, message) = node.error(method, json!([call, "latest", state]));
@@ -37,7 +37,8 @@ fn funds_are_held_against_the_fee_that_is_offered() {
     node.call("eth_call", json!([call, "latest", rich]));
 }
 
-/// The order is that of geth, which the tests of execution-apis have: nonce, fees, funds, gas.
+/// If a transaction has several errors, the first in the order of geth is named: nonce, fees, funds, gas. The tests
+/// of execution-apis expect this order.
 #[test]
 fn of_several_faults_the_first_is_named() {
     let node = Devnet::start("mpt", args![]);
@@ -48,7 +49,7 @@ fn of_several_faults_the_first_is_named() {
     };
     let last = json!({ ALICE.to_string(): { "nonce": "0xffffffffffffffff" } });
     let none = json!({});
-    // No price at all, which is below the base fee, and the last nonce.
+    // The price is absent, so it is below the base fee, and the nonce is the last one.
     assert_eq!(code(json!({ "from": ALICE, "to": BOB }), last, true), -32603);
     let low = json!({ "from": ALICE, "to": BOB, "nonce": "0x9", "gas": "0x1" });
     assert_eq!(code(low, none.clone(), true), -38011);
@@ -83,7 +84,7 @@ fn simulated_time_does_not_wrap() {
     assert_eq!(code, -32000);
 }
 
-/// Where nothing is checked the base fee may be more than a transaction offers.
+/// Without validation the base fee may be higher than the price that a transaction offers.
 #[test]
 fn a_simulated_transaction_pays_no_more_than_it_offers() {
     let node = Devnet::start("mpt", args![]);
@@ -108,7 +109,7 @@ fn withdrawals_of_a_simulated_block_are_paid() {
         let node = Devnet::start(layer, args![]);
         let somebody = "0x00000000000000000000000000000000000000cc";
         let withdrawal = json!({ "index": "0x0", "validatorIndex": "0x1", "address": somebody, "amount": "0x2" });
-        // BALANCE of the one that is paid
+        // The code returns the BALANCE of the account that is paid.
         let code = format!("0x73{}315f5260205ff3", &somebody[2..]);
         let blocks = json!([
             { "blockOverrides": { "withdrawals": [withdrawal] } },
@@ -126,7 +127,7 @@ fn withdrawals_of_a_simulated_block_are_paid() {
 fn a_call_is_given_the_hashes_that_it_wants() {
     let node = Devnet::start("mpt", args![]);
     let hash = word(77);
-    // BLOCKHASH of the block with the number in the data
+    // The code returns the BLOCKHASH of the block whose number is in the data.
     let code = "0x5f35405f5260205ff3";
     let state = json!({ BOB.to_string(): { "code": code } });
     let block = json!({ "number": "0x100", "blockHash": { "255": hash } });
@@ -138,7 +139,8 @@ fn a_call_is_given_the_hashes_that_it_wants() {
     assert_eq!(answer["result"][1]["calls"][0]["returnData"], hash, "{answer}");
 }
 
-/// As with geth: there is no system call before a call that could store the root, and nothing after it that pays out.
+/// A call cannot set the beacon root or withdrawals, as in geth. No system call before it could store the root, and
+/// no step after it pays the withdrawals.
 #[test]
 fn a_call_cannot_have_what_belongs_to_a_whole_block() {
     let node = Devnet::start("mpt", args![]);
@@ -154,7 +156,7 @@ fn a_call_cannot_have_what_belongs_to_a_whole_block() {
             assert!(message.contains(field), "{message}");
         }
     }
-    // In a simulated block it is there, for the contract of EIP-4788 too.
+    // A simulated block has the beacon root, in the contract of EIP-4788 too.
     let time = "0x7fffffffffffff00";
     let beacon = "0x000f3df6d732807ef1319fb7b8bb8522d0beac02";
     let block = json!({
@@ -166,13 +168,14 @@ fn a_call_cannot_have_what_belongs_to_a_whole_block() {
     assert_eq!(answer["result"][0]["calls"][0]["returnData"], word(7), "{answer}");
 }
 
-/// EIP-2929 knows the addresses of precompiles, and no move changes that list.
+/// A moved precompile has the access cost of an ordinary account, because EIP-2929 lists the addresses of
+/// precompiles.
 #[test]
 fn a_precompile_that_was_moved_is_as_cold_as_any_other_account() {
     let node = Devnet::start("mpt", args![]);
     let there = "0x00000000000000000000000000000000000000dd";
     let identity = "0x0000000000000000000000000000000000000004";
-    // Calls the account in the data with nothing, and returns the gas that it took.
+    // The code calls the account in the data and returns the gas of the call.
     let code = "0x5a5f5f5f5f5f5f355af1505a90035f5260205ff3";
     let gas = |account: &str, moved: bool| {
         let mut state = json!({ BOB.to_string(): { "code": code } });
@@ -183,12 +186,12 @@ fn a_precompile_that_was_moved_is_as_cold_as_any_other_account() {
         let found = node.call("eth_call", json!([{ "to": BOB, "input": data }, "latest", state]));
         u64::from_str_radix(&found.as_str().unwrap()[2..], 16).unwrap()
     };
-    // The precompile itself takes 15 for no data.
+    // The precompile costs 15 for empty input.
     assert_eq!(gas(there, false) + 15, gas(there, true));
     assert_eq!(gas(identity, false), gas(identity, true) + 15);
     assert_eq!(gas(there, true), gas(identity, false) + 2_500);
 
-    // What is overridden is no precompile any more.
+    // An overridden precompile runs the given code.
     let state = json!({ identity: { "code": "0x602a5f5260205ff3" } });
     let call = json!([{ "to": identity, "input": "0x0102" }, "latest", state]);
     assert_eq!(node.call("eth_call", call), word(42));
@@ -199,7 +202,7 @@ fn a_precompile_that_was_moved_is_as_cold_as_any_other_account() {
     assert!(message.contains("already overridden"), "{message}");
 }
 
-/// Before London there are no fees of EIP-1559, and a call that names none, or those, runs all the same.
+/// Before London a call may have no fee fields or the fee fields of EIP-1559, and runs either way.
 #[test]
 fn calls_and_simulations_before_london() {
     let temp = tempfile::tempdir().unwrap();
@@ -231,22 +234,22 @@ fn calls_and_simulations_before_london() {
         let block = json!({ "calls": [{ "from": ALICE, "to": BOB }], "blockOverrides": { "baseFeePerGas": "0x7" } });
         let answer = simulate(&node, json!([block]), true);
         assert_eq!(answer["result"][0]["calls"][0]["status"], "0x1", "{answer}");
-        // Access lists came with Berlin.
+        // Access lists exist since Berlin.
         let call = json!({ "from": ALICE, "to": BOB, "accessList": [] });
         let (code, message) = node.error("eth_call", json!([call]));
         assert_eq!(code, -32000, "{message}");
-        // More than the sender has, which is not asked of it.
+        // The fee is more than the sender has, but it is not charged.
         let dear = json!({ "from": ALICE, "to": BOB, "input": "0x01", "maxFeePerGas": DEAR });
         node.call("eth_estimateGas", json!([dear]));
 
-        // PREVRANDAO came with the merge, and the merge after London: SLOAD costs what it did.
+        // PREVRANDAO exists since the merge, which is after London. SLOAD has its old price.
         let call = json!({ "from": ALICE, "data": "0x600054", "gas": "0x30d40" });
         let trace = |block: Value| {
             let options = json!({ "tracer": "callTracer", "blockOverrides": block });
             node.call("debug_traceCall", json!([call, "latest", options]))
         };
         assert_eq!(trace(json!({ "prevRandao": word(7) })), trace(json!({})), "{}", layer.name);
-        // PUSH1 1, PUSH1 1, TSTORE, which came with Cancun, and less gas than it takes there.
+        // The code is PUSH1 1, PUSH1 1, TSTORE, which exists since Cancun, with too little gas for Cancun.
         let gas = 53_000 + 5 * 68 + 6 + 50;
         let call = json!({ "from": ALICE, "data": "0x600160015d", "gas": format!("{gas:#x}") });
         let steps = node.call("debug_traceCall", json!([call, "latest"]));
@@ -257,14 +260,14 @@ fn calls_and_simulations_before_london() {
     }
 }
 
-/// EIP-3675: past the merge is what comes after a block with the terminal total difficulty.
+/// A block is past the merge if it comes after a block with the terminal total difficulty (EIP-3675).
 #[test]
 fn a_simulated_block_is_past_the_merge_when_its_chain_says_so() {
     let temp = tempfile::tempdir().unwrap();
     let (genesis, data) = (temp.path().join("genesis.json"), temp.path().join("data"));
     let before = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
     let before = before.map(|fork| format!("\"{fork}Block\": 0")).join(", ");
-    // Each block has a difficulty of 0x20000, and six of them, the genesis counted, reach the terminal one.
+    // Each block has a difficulty of 0x20000, so six blocks including genesis reach the terminal total difficulty.
     let config = format!(
         r#"{{ "chainId": 1337, {before}, "petersburgBlock": 0, "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 3, "terminalTotalDifficulty": 786432, "shanghaiTime": 1000, "cancunTime": 1000, "ethash": {{}} }}"#
     );
@@ -283,7 +286,7 @@ fn a_simulated_block_is_past_the_merge_when_its_chain_says_so() {
     let difficulties: Vec<_> = chain.iter().map(|block| block["difficulty"].as_str()).collect();
     let (work, stake) = (Some("0x20000"), Some("0x0"));
     assert_eq!(difficulties, [work, work, work, work, work, stake, stake, stake]);
-    // The time of a later fork does not make a merged block of one before London.
+    // The time of a later fork does not move a block before London past the merge.
     let early = &blocks(json!({ "number": "0x1", "time": "0x7d0" }))[0];
     assert_eq!(early["difficulty"], "0x20000");
     for field in ["baseFeePerGas", "withdrawals", "blobGasUsed"] {
@@ -293,7 +296,7 @@ fn a_simulated_block_is_past_the_merge_when_its_chain_says_so() {
     assert_eq!((&late["difficulty"], &late["blobGasUsed"]), (&json!("0x0"), &json!("0x0")));
 }
 
-/// A call that names no price for its blobs is as one that names no gas price.
+/// A call without a price for its blobs is treated like one without a gas price.
 #[test]
 fn blobs_without_a_price_are_simulated() {
     let node = Devnet::start("mpt", args![]);
@@ -303,7 +306,7 @@ fn blobs_without_a_price_are_simulated() {
     let answer = simulate(&node, json!([{ "calls": [call] }]), false);
     assert_eq!(answer["result"][0]["calls"][0]["status"], "0x1", "{answer}");
     assert_eq!(answer["result"][0]["blobGasUsed"], "0x20000", "{answer}");
-    // With validation they have one, and before it is asked whether there are blobs at all, the nonce counts.
+    // With validation the blobs need a price, and the nonce is checked before the blobs.
     let answer = simulate(&node, json!([{ "calls": [call] }]), true);
     assert_eq!(answer["error"]["code"], -38012, "{answer}");
     let none = json!({ "from": ALICE, "to": BOB, "nonce": "0x9", "blobVersionedHashes": [] });

@@ -1,4 +1,4 @@
-//! The whole state in files.
+//! Tests of the whole state in files.
 
 use crate::{
     run::polytrie,
@@ -21,7 +21,7 @@ fn a_state_goes_on_from_its_file_on_every_layer() {
         assert!(!fs::read_dir(dir.path()).unwrap().any(|f| f.unwrap().path() == file), "{layer}");
         assert_eq!(node.stop(), Some(0), "{layer}");
 
-        // It is JSON as it is, as anvil writes it.
+        // The file is plain JSON, as anvil writes it.
         let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         assert_eq!(written["best_block_number"], 1, "{layer}");
         for option in ["--state-file", "--load-state"] {
@@ -53,7 +53,8 @@ fn a_state_that_cannot_be_read_or_written_is_named_at_the_start() {
     assert_eq!(both.code, Some(2), "{}", both.stderr);
 }
 
-/// What is kept in a file can be lost as well as what is in a directory.
+/// A node with a state file refuses the pages of other origins, because its state could be lost
+/// like that of a directory.
 #[test]
 fn pages_of_other_origins_may_not_call_a_node_with_a_state_file() {
     let dir = TempDir::new().unwrap();

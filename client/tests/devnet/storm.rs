@@ -1,4 +1,5 @@
-//! Blocks that come and go while others read: an answer is of one block, and of the one that was named, or there is none.
+//! Tests of reads while blocks are replaced. Each answer must be of one block, and of the block that was named, or be
+//! an error.
 
 use crate::support::{ALICE, Devnet, args, layers, quantity};
 use alloy_consensus::Header;
@@ -14,20 +15,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often blocks take the place of others; `POLYTRIE_STORM_SECONDS` has it go on for so long instead, on each layer.
+/// The number of times that blocks are replaced. The variable `POLYTRIE_STORM_SECONDS` sets a duration for each layer
+/// instead.
 const ROUNDS: u64 = 250;
 
 const READERS: usize = 3;
 
 const SOMEBODY: Address = Address::repeat_byte(0x5b);
 
-/// CALLVALUE PUSH0 SSTORE, and a log of the value
+/// The code CALLVALUE PUSH0 SSTORE, and then a log of the value.
 const CODE: &str = "0x345f55345f5260205fa0";
 
 /// Creation code that returns the balance of the account.
 const BALANCE: &str = "0x735b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b315f5260205ff3";
 
-/// A block, and what it alone has: the value of its transaction, which is in slot 0 and in a log, and the balance after it.
+/// A block and its unique values: the value of its transaction, which is also in slot 0 and in a log, and the balance
+/// after it.
 #[derive(Debug, Clone)]
 struct Known {
     number: Value,
@@ -39,14 +42,14 @@ struct Known {
     value: U256,
 }
 
-/// What an answer says about the block that it is of.
+/// The statements of an answer about its block.
 #[derive(Debug, Default)]
 struct Seen {
     hash: Option<Value>,
     root: Option<Value>,
     tx: Option<Value>,
     balance: Option<U256>,
-    /// Zero before there was any.
+    /// The value of the block, or zero before the first one.
     value: U256,
 }
 
@@ -67,7 +70,7 @@ impl Seen {
     }
 }
 
-/// What is asked for.
+/// The kinds of questions.
 const KINDS: [&str; 14] = [
     "balance",
     "slot",
@@ -85,8 +88,8 @@ const KINDS: [&str; 14] = [
     "logs of a range",
 ];
 
-/// Asks for a block by its hash, or by a number or tag, and says what the answer says; `None` if it was refused or names
-/// none.
+/// Asks a question about a block that is named by its hash, or by a number or tag. Returns the statements of the
+/// answer, or `None` if it is an error or names no block.
 fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<Vec<Seen>> {
     let result = |method: &str, params: Value| {
         let answer = node.answer(method, params);
@@ -100,7 +103,7 @@ fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<
         Some(known) => result(&format!("eth_get{method}ByHash"), json!([known.hash, true])),
         None => result(&format!("eth_get{method}ByNumber"), json!([at, true])),
     };
-    // Where an answer is only a balance, it can be held against a named block only.
+    // An answer that is only a balance can be checked only against a named block.
     let balance = |found: &Value| {
         if let Some(known) = named {
             assert_eq!(quantity(found), known.balance, "mixed: {} {known:?}", KINDS[kind]);
@@ -218,7 +221,7 @@ fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<
         "logs of a range" => {
             let found =
                 result("eth_getLogs", json!([{ "fromBlock": "0x1", "toBlock": "latest" }]))?;
-            // One block after the other, each with its own.
+            // The logs are in the order of their blocks, each with the value of its block.
             let numbers: Vec<_> =
                 found.as_array().unwrap().iter().map(|log| quantity(&log["blockNumber"])).collect();
             let one = U256::from(1);
@@ -239,7 +242,7 @@ fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<
         kind => unreachable!("{kind}"),
     })
     .inspect(|seen| {
-        // Whatever says which value it is of must say that of the block that was named.
+        // All statements about the value must be those of the named block.
         if let Some(known) = named {
             seen.iter()
                 .for_each(|seen| assert_eq!(seen.value, known.value, "mixed: {seen:?} {known:?}"));
@@ -247,12 +250,12 @@ fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<
     })
 }
 
-/// All blocks that there were, by the value that each of them has alone.
+/// All blocks that existed, by their unique values.
 #[derive(Debug, Default)]
 struct Blocks {
     all: Mutex<HashMap<U256, Known>>,
     last: Mutex<Option<Known>>,
-    /// What was seen of blocks before they are known here.
+    /// Statements about blocks that this test has not recorded yet.
     early: Mutex<Vec<Seen>>,
 }
 
@@ -268,7 +271,7 @@ impl Blocks {
         }
     }
 
-    /// The head, which is one block with one transaction of this value.
+    /// Records the head, which has one transaction of this value.
     fn add(&self, node: &Devnet, value: U256) {
         let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
         let known = Known {
@@ -285,14 +288,14 @@ impl Blocks {
     }
 }
 
-/// Answers and refusals of each kind, of blocks named by their hashes and by numbers.
+/// The numbers of answers and refusals of each kind, for blocks named by hash and by number.
 #[derive(Debug, Default)]
 struct Counts {
     answered: [[AtomicUsize; 2]; KINDS.len()],
     refused: AtomicUsize,
 }
 
-/// Reads all kinds of things until it is done.
+/// Asks questions of all kinds until `done` is set.
 fn read(node: &Devnet, blocks: &Blocks, counts: &Counts, done: &AtomicBool, first: usize) {
     let mut round = first;
     while !done.load(Ordering::Relaxed) {
@@ -317,7 +320,7 @@ fn read(node: &Devnet, blocks: &Blocks, counts: &Counts, done: &AtomicBool, firs
     }
 }
 
-/// Ends the readers also where this thread panics.
+/// A guard that ends the readers, also if this thread panics.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -351,7 +354,7 @@ fn no_answer_mixes_two_blocks() {
                 && !readers.iter().any(thread::ScopedJoinHandle::is_finished)
             {
                 rounds += 1;
-                // One block back and another in its place, then two.
+                // Replace one block, and in the next round two.
                 let depth = 1 + rounds % 2;
                 node.call("anvil_rollback", json!([depth]));
                 for _ in 0..depth {
@@ -382,7 +385,7 @@ fn no_answer_mixes_two_blocks() {
                 kinds.join(", ")
             );
         }
-        // What no layer refuses.
+        // No layer refuses these kinds.
         for kind in ["balance", "slot", "call", "block", "receipts", "logs", "header", "trace"] {
             let kind = KINDS.iter().position(|known| *known == kind).unwrap();
             assert!(answered[kind].iter().all(|count| *count > 0), "{layer}: {answered:?}");
@@ -390,11 +393,11 @@ fn no_answer_mixes_two_blocks() {
     }
 }
 
-/// A clock that makes blocks all the time takes no block's time from whom asked for it.
+/// A requested time is used by the requested block, even if the clock makes blocks all the time.
 #[test]
 fn a_time_is_that_of_the_block_it_was_asked_for() {
     let node = Devnet::start("raw", args!["--block-time", "0.001"]);
-    // The genesis block is of the year 1970, the first one after it of today.
+    // The genesis block has a time in 1970, and the first block after it the current time.
     node.call("evm_mine", json!([]));
     let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
     let mut time = quantity(&head["timestamp"]).to::<u64>();

@@ -1,4 +1,4 @@
-//! Subscriptions over a WebSocket.
+//! Tests of subscriptions over a WebSocket.
 
 use crate::{
     support::{ALICE, BOB, Devnet, args, layers, quantity},
@@ -10,7 +10,7 @@ use std::{
     net::TcpStream,
 };
 
-/// One end of a WebSocket, for messages of one frame.
+/// The client side of a WebSocket whose messages have one frame each.
 #[derive(Debug)]
 pub(crate) struct Socket(BufReader<TcpStream>);
 
@@ -30,7 +30,7 @@ impl Socket {
     pub(crate) fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u64::try_from(text.len()).unwrap();
-        // A whole text, eight bytes of length, and a mask that changes nothing.
+        // The frame is a whole text with eight bytes of length and a mask of zeros.
         let mut frame = vec![0x81, 0x80 | 127];
         frame.extend(length.to_be_bytes());
         frame.extend([0; 4]);
@@ -44,7 +44,7 @@ impl Socket {
         bytes
     }
 
-    /// The next message; others that the protocol has are passed over.
+    /// Returns the next text message and skips other messages of the protocol.
     pub(crate) fn receive(&mut self) -> Value {
         loop {
             let [kind, length] = self.bytes();
@@ -69,7 +69,7 @@ impl Socket {
         socket
     }
 
-    /// What a subscription tells next.
+    /// Returns the result of the next notification.
     fn news(&mut self) -> Value {
         self.receive()["params"]["result"].take()
     }
@@ -79,13 +79,13 @@ impl Socket {
 fn who_reads_late_misses_no_block() {
     let node = Devnet::start("raw", args!["--no-mining"]);
     let mut heads = Socket::subscribe(&node, json!(["newHeads"]));
-    // More than are kept for it, in the node and on the way.
+    // The blocks are more than the node and the connection buffer.
     let blocks = 15_000;
     node.call("anvil_mine", json!([blocks]));
     for number in 1..=blocks {
         assert_eq!(quantity(&heads.news()["number"]).to::<u64>(), number);
     }
-    // One that is in the place of another is told too.
+    // A block that replaces another one is sent, too.
     let point = node.call("evm_snapshot", json!([]));
     for _ in 0..2 {
         node.call("anvil_mine", json!([2]));
@@ -105,7 +105,8 @@ fn transactions_are_told_as_they_come() {
     assert_eq!([(); 3].map(|()| pending.news()).as_slice(), sent);
 }
 
-/// As geth: what was told of and is in no block any more, then what is there now.
+/// A subscription sends the logs of removed blocks again as removed, and then the new logs, as in
+/// geth.
 #[test]
 fn logs_that_are_gone_are_told_again_as_removed() {
     for layer in layers() {

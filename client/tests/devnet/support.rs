@@ -1,4 +1,4 @@
-//! A node in a process of its own, and requests to it.
+//! Starts a node in a separate process and sends requests to it.
 
 use crate::{run::binary, testsetup};
 use alloy_primitives::{Address, U256, address};
@@ -13,18 +13,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The first accounts of the usual mnemonic.
+/// The first accounts of the common test mnemonic.
 pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub(crate) const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
 
-/// A running node; it is killed in the end.
+/// A running node. It is killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Devnet {
     child: Child,
     address: String,
 }
 
-/// Arguments of different kinds, as the operating system takes them.
+/// Converts arguments of different types to `OsString`.
 macro_rules! args {
     ($($arg:expr),* $(,)?) => {
         vec![$(std::ffi::OsString::from($arg)),*]
@@ -33,26 +33,26 @@ macro_rules! args {
 pub(crate) use args;
 
 impl Devnet {
-    /// A node in memory with this state layer.
+    /// Starts a node in memory with this state layer.
     pub(crate) fn start(layer: &str, more: Vec<OsString>) -> Self {
         let mut args = args!["--state", layer];
         args.extend(more);
         Self::run(args)
     }
 
-    /// A node in a directory.
+    /// Starts a node on a data directory.
     pub(crate) fn open(dir: &Path, more: Vec<OsString>) -> Self {
         let mut args = args!["--datadir", dir];
         args.extend(more);
         Self::run(args)
     }
 
-    /// A node in memory that logs into a file.
+    /// Starts a node in memory that logs into a file.
     pub(crate) fn logged(log: &Path, more: Vec<OsString>) -> Self {
         Self::run_with(more, File::create(log).unwrap().into(), Some(testsetup::dir()))
     }
 
-    /// A node in memory of a user who has prepared nothing, and keeps what is prepared here.
+    /// Starts a node in memory without a prepared setup. A setup that it prepares is kept in `cache`.
     pub(crate) fn unprepared(layer: &str, cache: &Path, log: &Path) -> Self {
         let args = args!["--state", layer];
         Self::run_in(args, File::create(log).unwrap().into(), None, Some(cache))
@@ -99,7 +99,7 @@ impl Devnet {
         Self { child, address }
     }
 
-    /// Sends bytes as they are, and returns the status and the body of the answer.
+    /// Sends the bytes of an HTTP request, and returns the status and the body of the answer.
     pub(crate) fn http(&self, request: &str) -> (u16, String) {
         let mut stream = self.request(request);
         let mut answer = Vec::new();
@@ -110,14 +110,14 @@ impl Devnet {
         (status, body.to_owned())
     }
 
-    /// The status of an answer, where the connection stays open behind it.
+    /// Returns the status of the answer to a request after which the connection stays open.
     pub(crate) fn status(&self, request: &str) -> u16 {
         let mut line = String::new();
         BufReader::new(self.request(request)).read_line(&mut line).unwrap();
         line.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0)
     }
 
-    /// The value of one header of the answer.
+    /// Returns the value of a header of the answer.
     pub(crate) fn header(&self, request: &str, name: &str) -> Option<String> {
         let mut answer = Vec::new();
         self.request(request).read_to_end(&mut answer).unwrap();
@@ -129,7 +129,7 @@ impl Devnet {
         })
     }
 
-    /// Sends bytes as they are.
+    /// Sends the bytes of an HTTP request and returns the connection.
     pub(crate) fn request(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -148,7 +148,7 @@ impl Devnet {
         ))
     }
 
-    /// Sends a request and does not wait for the answer.
+    /// Sends a JSON-RPC request and does not wait for the answer.
     pub(crate) fn request_of(&self, method: &str, params: &Value) -> TcpStream {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let body = request.to_string();
@@ -158,7 +158,7 @@ impl Devnet {
         ))
     }
 
-    /// The whole answer to a request.
+    /// Returns the whole answer to a request.
     pub(crate) fn answer(&self, method: &str, params: Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, body) = self.post(&request.to_string());
@@ -166,7 +166,7 @@ impl Devnet {
         serde_json::from_str(&body).unwrap_or_else(|e| panic!("{method}: {e}: {body}"))
     }
 
-    /// The result of a request, which must succeed.
+    /// Returns the result of a request, which must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, params: Value) -> Value {
         let mut answer = self.answer(method, params);
@@ -174,7 +174,7 @@ impl Devnet {
         answer["result"].take()
     }
 
-    /// Code and message of the error of a request, which must fail.
+    /// Returns the code and message of the error of a request, which must fail.
     #[track_caller]
     pub(crate) fn error(&self, method: &str, params: Value) -> (i64, String) {
         let answer = self.answer(method, params);
@@ -194,20 +194,20 @@ impl Devnet {
         self.number("eth_blockNumber", json!([])).to()
     }
 
-    /// Sends ether from one of the node's accounts.
+    /// Sends `value` wei from an account of the node and returns the hash of the transaction.
     pub(crate) fn send(&self, from: Address, to: Address, value: u64) -> Value {
         let value = U256::from(value);
         self.call("eth_sendTransaction", json!([{ "from": from, "to": to, "value": value }]))
     }
 
-    /// The most memory that the process held so far, in bytes.
+    /// Returns the largest memory use of the process so far, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Asks the node to stop, and waits until it has.
+    /// Asks the node to stop, waits for its end, and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
@@ -221,7 +221,7 @@ impl Devnet {
         panic!("the node does not stop");
     }
 
-    /// Ends the process without a warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -230,14 +230,13 @@ impl Devnet {
 
 impl Drop for Devnet {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until something `holds` that comes by itself and soon; `what` says what does not come, if it is not there in two
-/// minutes.
+/// Waits until `holds` returns true, for at most two minutes. The panic after that has the message `what`.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(120);
@@ -247,14 +246,14 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A number as the node writes it.
+/// Reads a number from an answer.
 #[track_caller]
 pub(crate) fn quantity(value: &Value) -> U256 {
     let text = value.as_str().unwrap_or_else(|| panic!("{value} is no number"));
     U256::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-/// Every layer that is compiled in.
+/// Returns the names of all layers of the build.
 pub(crate) fn layers() -> impl Iterator<Item = &'static str> {
     polytrie::layers::LAYERS.iter().map(|layer| layer.name)
 }

@@ -1,9 +1,9 @@
-//! Traces in the forms of Parity.
+//! Tests of traces in the formats of Parity.
 
 use crate::support::{ALICE, BOB, Devnet, args, layers};
 use serde_json::{Value, json};
 
-/// Creates an empty contract, which sends a wei to Bob on its way.
+/// Creates an empty contract, whose constructor sends a wei to Bob.
 fn create(node: &Devnet) -> Value {
     let code = format!("0x5f5f5f5f600173{BOB:x}5af100");
     node.call("eth_sendTransaction", json!([{ "from": ALICE, "data": code, "value": "0x5" }]))
@@ -79,14 +79,15 @@ fn transactions_are_replayed_with_what_they_changed() {
     assert_eq!(code, -32602, "{message}");
 }
 
-/// The gas of a call is what it has and uses; geth counts from the transaction's limit, in both.
+/// The gas of a call in the format of Parity is the gas that the call has and uses. The format of
+/// geth includes the intrinsic gas in both.
 #[test]
 fn gas_is_counted_from_the_same_point_in_one_form() {
     let node = Devnet::start("mpt", args![]);
     let transfer = json!({ "from": ALICE, "to": BOB, "value": "0x1", "gas": "0x186a0" });
     let hash = node.call("eth_sendTransaction", json!([transfer]));
     let gas = |trace: &Value| (trace["action"]["gas"].clone(), trace["result"]["gasUsed"].clone());
-    // 100,000 less the 21,000 of every transaction.
+    // The gas is 100,000 minus the intrinsic 21,000.
     let parity = (json!("0x13498"), json!("0x0"));
     let types = json!(["trace"]);
     for (method, params, place) in [
@@ -115,15 +116,16 @@ fn gas_is_counted_from_the_same_point_in_one_form() {
     }
 }
 
-/// Creation collides with storage (EIP-7610), but with that of its own block.
+/// The creation of a contract whose address has slots fails (EIP-7610), but slots from a later
+/// block do not count.
 #[test]
 fn the_creation_of_a_contract_that_has_slots_today_is_run_again() {
-    // 1 0 SSTORE, and code of one byte: STOP
+    // The constructor stores 1 in slot 0 and returns code of one byte: STOP.
     let create = json!({ "from": ALICE, "data": "0x60015f5560015ff3" });
     for layer in layers() {
         let node = Devnet::start(layer, args![]);
         let first = node.call("eth_sendTransaction", json!([create]));
-        // Another one where there is ether already.
+        // A second creation, at an address that has ether already.
         node.send(ALICE, ALICE.create(2), 1);
         let second = node.call("eth_sendTransaction", json!([create]));
         for (hash, nonce, block) in [(first, 0, "0x1"), (second, 2, "0x3")] {
@@ -142,7 +144,8 @@ fn the_creation_of_a_contract_that_has_slots_today_is_run_again() {
             }
             let creator = node.call("ots_getContractCreator", json!([contract]));
             assert_eq!(creator["hash"], hash, "{layer}: {creator}");
-            // And what was never done, at the block before.
+            // A call of the same creation at the block before succeeds, although it was never
+            // mined.
             let parent = if nonce == 0 { "0x0" } else { "0x2" };
             assert_eq!(node.call("eth_call", json!([create, parent])), "0x00", "{layer}");
             let simulated = json!({ "blockStateCalls": [{ "calls": [create] }] });

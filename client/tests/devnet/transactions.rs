@@ -1,10 +1,10 @@
-//! Transactions from the request to the receipt.
+//! Tests of transactions, from the request to the receipt.
 
 use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
 
-/// Assembly of the contract that the tests deploy, behind the eleven bytes that copy it to its place:
+/// Assembly of the contract that the tests deploy. Eleven bytes of creation code stand before it:
 ///
 /// ```text
 ///       CALLDATASIZE ISZERO read JUMPI               without data: return slot 0
@@ -60,7 +60,7 @@ fn a_contract_on_every_layer() {
             node.call("eth_sendTransaction", call);
         }
         assert_eq!(node.call("eth_call", json!([{ "to": contract }, "latest"])), word(3));
-        // Each earlier block still answers for itself.
+        // The answers for earlier blocks do not change.
         for number in 1..=3u64 {
             let at = format!("{:#x}", number + 1);
             assert_eq!(
@@ -95,7 +95,7 @@ fn a_revert_brings_its_data() {
     }
     let (code, message) = node.error("eth_sendTransaction", json!([call]));
     assert_eq!((code, message.as_str()), (3, "execution reverted: no"));
-    // With gas of its own it goes into a block and fails there.
+    // With an explicit gas limit the transaction goes into a block and fails there.
     let hash = node.call(
         "eth_sendTransaction",
         json!([{ "from": ALICE, "to": contract, "data": all_ones, "gas": "0x30000" }]),
@@ -245,7 +245,7 @@ fn pending_is_what_comes_next() {
         let hash = node.call("eth_sendTransaction", code);
         let balance = |tag: &str| node.number("eth_getBalance", json!([SOMEBODY, tag]));
         assert_eq!((balance("pending"), balance("latest")), (U256::from(7), U256::ZERO), "{layer}");
-        // NUMBER PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+        // The code is NUMBER PUSH0 MSTORE PUSH1 32 PUSH0 RETURN.
         let number =
             |tag: &str| node.call("eth_call", json!([{ "data": "0x435f5260205ff3" }, tag]));
         assert_eq!((number("pending"), number("latest")), (json!(word(1)), json!(word(0))));
@@ -290,7 +290,7 @@ fn a_simulated_block_has_its_root_on_earlier_blocks_too() {
         node.send(BOB, SOMEBODY, 1);
         node.call("anvil_setBalance", json!([SOMEBODY, "0x64"]));
         assert_eq!(simulate(), at_head, "{}", layer.name);
-        // The chain goes on as if nothing had been.
+        // The simulation has not changed the chain.
         node.send(BOB, SOMEBODY, 1);
         assert_eq!(node.balance(SOMEBODY), U256::from(101));
     }
@@ -441,7 +441,7 @@ fn other_ways_to_send() {
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])), Value::Null);
 }
 
-/// The block builder and the sender of a transaction read it in the same way.
+/// Bytes after a transaction are refused by the block builder and by the methods that send.
 #[test]
 fn bytes_after_a_transaction_are_no_part_of_it() {
     let node = Devnet::start("mpt", args![]);

@@ -1,4 +1,4 @@
-//! Witnesses of blocks.
+//! Tests of the witnesses of blocks.
 
 use crate::{
     run::polytrie,
@@ -17,7 +17,7 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
     for layer in layers() {
         let node = Devnet::start(layer, args![]);
         let contract = deploy(&node);
-        // A slot comes, changes and goes; an account comes.
+        // A slot is created, changed and cleared, and an account is created.
         for number in [5, 6, 0] {
             let call = json!([{ "from": ALICE, "to": contract, "data": word(number) }]);
             node.call("eth_sendTransaction", call);
@@ -48,7 +48,7 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
                 assert!(list("codes").iter().any(|found| json!(found) == code), "{layer}");
             }
         }
-        // With nothing else the block can be executed and its state root computed.
+        // The witness alone suffices to execute the block and compute its state root.
         let dir = tempfile::tempdir().unwrap();
         for number in 1..=head {
             let number = json!([format!("{number:#x}")]);
@@ -67,7 +67,7 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
         }
         let (_, message) = node.error("debug_executionWitness", json!(["0x0"]));
         assert!(message.contains("genesis"), "{message}");
-        // What changed a state by hand is in no block.
+        // A change by hand belongs to no block.
         node.call("anvil_setBalance", json!([BOB, "0x1"]));
         node.call("evm_mine", json!([]));
         node.call("debug_executionWitness", json!(["latest"]));

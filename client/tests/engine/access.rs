@@ -1,4 +1,4 @@
-//! Who may call what.
+//! Tests of the access rights on the two ports of the engine.
 
 use crate::{
     run::polytrie,
@@ -34,14 +34,15 @@ fn the_engine_answers_to_whoever_has_the_secret() {
         let (status, body) = ask(authorization.as_deref());
         assert!(status == 401 && body.contains(words), "{authorization:?}: {status} {body}");
     }
-    // So it is for a WebSocket, and for what is otherwise for everybody.
+    // The token is also needed for a WebSocket, and for the health check, which the other port
+    // answers without a token.
     let upgrade = "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     assert!(http(&node.engine, None, upgrade, "").starts_with("HTTP/1.1 401"));
     let close = "GET /health HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n";
     assert!(http(&node.engine, None, close, "").starts_with("HTTP/1.1 401"));
     assert!(http(&node.engine, Some(&node.token(0)), close, "").starts_with("HTTP/1.1 200"));
 
-    // The other port is for everybody, and changes nothing.
+    // The other port answers without a token and has no method that changes anything.
     for method in ["engine_newPayloadV1", "debug_setHead", "evm_mine", "anvil_setBalance"] {
         let (status, body) = post(&node.open, None, method, json!([]));
         let answer: Value = serde_json::from_str(&body).unwrap();
@@ -72,7 +73,7 @@ fn a_websocket_with_the_token_is_let_in() {
     assert!(line.starts_with("HTTP/1.1 101"), "{line}");
 }
 
-/// Its owner may still do with the chain what a devnet allows.
+/// On a devnet with the Engine API, the usual methods of a devnet still make blocks.
 #[test]
 fn a_devnet_is_driven_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -85,7 +86,7 @@ fn a_devnet_is_driven_too() {
     let payload = node.build(genesis, &attributes(time + 10, 1));
     node.valid(&payload);
     node.public("evm_mine", json!([]));
-    // It was mined in between: the payload is on another branch now.
+    // A block was mined meanwhile, so the payload is on another branch.
     assert_ne!(node.head(), genesis);
     node.choose(payload.hash);
     node.public("evm_mine", json!([]));
@@ -108,7 +109,7 @@ fn what_is_missing_is_said_before_anything_is_served() {
         polytrie!["engine", "--chain", "dev", "--datadir", &data, "--authrpc.jwtsecret", &secret];
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.message().contains("64 hexadecimal digits"), "{}", run.stderr);
-    // A chain that is not past the merge.
+    // The chain is not past the merge.
     let genesis = dir.path().join("genesis.json");
     fs::write(
         &genesis,

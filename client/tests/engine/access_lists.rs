@@ -1,4 +1,4 @@
-//! Payloads of Amsterdam, which carry the access list of their block.
+//! Tests of payloads of Amsterdam, which contain the access list of their block.
 
 use crate::{
     amsterdam,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const ROOT: B256 = B256::repeat_byte(0xbe);
 
-/// Makes a block the head, and begins a payload on top of it.
+/// Makes a block the head and starts a payload on top of it. Returns the id of the payload.
 fn choose(node: &Node, head: B256, attributes: &Value) -> Value {
     let choice = json!({
         "headBlockHash": head, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
@@ -45,7 +45,8 @@ fn a_payload_of_amsterdam_goes_round() {
             let params = json!([payload, [], ROOT, made["executionRequests"]]);
             node.call("engine_newPayloadV5", params)
         };
-        // Its hash is in that of the block, so another list makes another block.
+        // The hash of the block covers the hash of the list, so a payload with another list is another
+        // block.
         let list: Bytes = serde_json::from_value(payload["blockAccessList"].clone()).unwrap();
         let mut other = payload.clone();
         other["blockAccessList"] = json!(Bytes::from([&list[..], &[0x80]].concat()));
@@ -63,7 +64,7 @@ fn a_payload_of_amsterdam_goes_round() {
         let hash: B256 = serde_json::from_value(payload["blockHash"].clone()).unwrap();
         choose(&node, hash, &Value::Null);
         assert_eq!(node.head(), hash);
-        // And it can be had again.
+        // The list can be requested again with the body.
         let bodies = node.call("engine_getPayloadBodiesByHashV2", json!([[hash, ROOT]]));
         assert_eq!(bodies[0]["blockAccessList"], payload["blockAccessList"], "{}", layer.name);
         assert_eq!(bodies[1], Value::Null);
@@ -91,7 +92,8 @@ fn attributes_of_amsterdam_name_slot_and_gas_limit() {
     assert_eq!(node.error("engine_forkchoiceUpdatedV3", json!([choice, old])).0, -38005);
 }
 
-/// The blocks are run once more for their lists, and may not all be before the time of the request is over.
+/// The lists of bodies are computed by running the blocks again. When the time of the request is over, the
+/// remaining bodies come without lists.
 #[test]
 fn bodies_come_without_lists_once_their_time_is_over() {
     let dir = tempfile::tempdir().unwrap();

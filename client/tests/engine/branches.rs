@@ -1,4 +1,4 @@
-//! Other branches, and ways back.
+//! Tests of changes of branch, and of going back on a chain.
 
 use crate::support::{ALICE, Node, args, attributes, choice, layers, payment, quantity};
 use alloy_primitives::{Address, B256};
@@ -28,13 +28,13 @@ fn a_branch_of_two_blocks_and_back() {
         node.choose(ours[1].hash);
         assert_eq!((balance(&node), quantity(&node.call("eth_blockNumber", json!([])))), (11, 2));
 
-        // The other one is found valid aside: the head stays, and what is read with it.
+        // A valid payload on the other branch does not change the head or the state that is read.
         node.valid(&theirs[0]);
         assert_eq!((node.head(), balance(&node)), (ours[1].hash, 11), "{}", layer.name);
         node.choose(theirs[0].hash);
         assert_eq!(balance(&node), 5);
         assert!(node.call("eth_getBlockByHash", json!([ours[1].hash, false])).is_null());
-        // What was taken back with a block waits again.
+        // The transactions of a removed block wait in the pool again.
         assert!(node.call("eth_getTransactionReceipt", json!([second])).is_null());
         let waiting = node.call("eth_getTransactionByHash", json!([second]));
         assert!(waiting["blockHash"].is_null() && waiting["nonce"] == "0x1", "{waiting}");
@@ -55,7 +55,8 @@ fn a_branch_of_two_blocks_and_back() {
         let nonce = node.call("eth_getTransactionCount", json!([ALICE, "latest"]));
         assert_eq!(nonce, "0x2");
 
-        // A choice whose final block is on the other branch contradicts itself, and moves nothing.
+        // A choice whose final block is on another branch than its head is an error and does not
+        // move the head.
         let choice = json!({
             "headBlockHash": ours[1].hash, "safeBlockHash": B256::ZERO,
             "finalizedBlockHash": theirs[0].hash
@@ -64,7 +65,7 @@ fn a_branch_of_two_blocks_and_back() {
         assert!(code == -38002 && message.contains("finalizedBlockHash"), "{message}");
         assert_eq!(node.head(), theirs[1].hash);
 
-        // Back by hand, and on again.
+        // Go back with `debug_setHead`, and forward with payloads.
         node.call("debug_setHead", json!(["0x0"]));
         assert_eq!((node.head(), balance(&node)), (genesis, 0));
         node.valid(&theirs[0]);
@@ -98,13 +99,14 @@ fn what_leaves_the_chain_too_far_back_is_not_gone_over_to() {
         assert!(code == -38006 && message.contains("--history"), "{code} {message}");
         assert_eq!(node.head(), head);
     }
-    // A block of the chain that is not so far back is the head, and a payload is made on top of it.
+    // A recent block of the chain can become the head again, and a payload can be made on top of
+    // it.
     let made = node.build(chain[3], &attributes(35, 3));
     assert_eq!(node.head(), chain[3]);
     assert_eq!(made.params[0]["parentHash"], json!(chain[3]));
     node.valid(&made);
     node.choose(made.hash);
-    // What was left is still known.
+    // The blocks of the abandoned branch are still known.
     node.choose(head);
     let (_, message) = node.error("debug_setHead", json!(["0x1"]));
     assert!(message.contains("undo records reach back to block 2"), "{message}");

@@ -1,4 +1,4 @@
-//! Payloads that the node makes.
+//! Tests of payloads that the node makes.
 
 use crate::support::{Node, Payload, args, attributes, choice, layers, payment, quantity};
 use alloy_primitives::{Address, B256, U256};
@@ -17,10 +17,10 @@ fn a_payload_goes_round() {
             json!([{ "index": "0x0", "validatorIndex": "0x1", "address": bob, "amount": "0x3" }]);
         let answer = node.choose_as(genesis, B256::ZERO, &wanted);
         let id = &answer["payloadId"];
-        // The same attributes are the same payload.
+        // The same attributes give the same payload id.
         assert_eq!(&node.choose_as(genesis, B256::ZERO, &wanted)["payloadId"], id);
 
-        // It is empty, until there is something to put into it.
+        // The payload is empty until the pool has a transaction.
         let empty = node.call("engine_getPayloadV5", json!([id]));
         assert_eq!(empty["executionPayload"]["transactions"], json!([]));
         assert_eq!(empty["blockValue"], "0x0");
@@ -40,7 +40,7 @@ fn a_payload_goes_round() {
 
         let made = Payload::made(&full, B256::repeat_byte(0xbe));
         node.valid(&made);
-        // What somebody looks at in between takes nothing away.
+        // A request for the pending block does not change the payload.
         node.public("eth_getBlockByNumber", json!(["pending", false]));
         node.choose(made.hash);
         let balance = node.public("eth_getBalance", json!([bob, "latest"]));
@@ -48,7 +48,7 @@ fn a_payload_goes_round() {
         let fees = node.public("eth_getBalance", json!([Address::repeat_byte(1), "latest"]));
         assert_eq!(quantity(&fees), tip);
         assert_eq!(node.public("txpool_status", json!([]))["pending"], "0x0");
-        // Its parent is not the head any more: it stays what it was.
+        // The parent of the payload is not the head any more, so the payload does not change.
         assert_eq!(node.call("engine_getPayloadV5", json!([id])), full);
     }
 }
@@ -63,7 +63,7 @@ fn attributes_are_held_against_version_and_head() {
     let chosen = json!({
         "headBlockHash": first.hash, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
     });
-    // The head moves nevertheless.
+    // The head moves although the attributes are refused.
     let late = attributes(10, 1);
     let (code, message) = node.error("engine_forkchoiceUpdatedV3", json!([chosen, late]));
     assert!(code == -38003 && message.contains("later"), "{code} {message}");
@@ -86,7 +86,7 @@ fn attributes_are_held_against_version_and_head() {
         let (code, message) = node.error(&method, json!([chosen, attributes]));
         assert_eq!(code, expected, "{method} {attributes}: {message}");
     }
-    // So it does where they are of another shape.
+    // The head also moves if the attributes lack a field.
     let second = node.build(first.hash, &attributes(20, 1));
     node.valid(&second);
     let (method, params) = choice(second.hash, B256::ZERO, &without("prevRandao"));

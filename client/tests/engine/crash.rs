@@ -1,4 +1,5 @@
-//! `kill -9` at the moments that matter: what was chosen is there, what was not is not.
+//! Tests of `kill -9` at decisive moments: a chosen head survives, and payloads that were not
+//! chosen are lost.
 
 use crate::{
     run::polytrie,
@@ -21,7 +22,7 @@ fn kill_9_loses_nothing_that_was_chosen() {
             node.public("eth_sendRawTransaction", json!([raw]));
             let other = node.build(head, &attributes(number * 10, 2));
             let next = node.build(head, &attributes(number * 10, 1));
-            // Two that are known and not chosen, one of them on the head, and one aside.
+            // Two payloads are known and not chosen, one on the head and one on another branch.
             node.valid(&next);
             node.valid(&other);
             node.kill();
@@ -32,7 +33,7 @@ fn kill_9_loses_nothing_that_was_chosen() {
                 "SYNCING"
             );
 
-            // And one that was chosen, in the place of the other.
+            // One payload is chosen in the place of the other.
             node.valid(&other);
             node.choose(other.hash);
             node.valid(&next);
@@ -43,7 +44,7 @@ fn kill_9_loses_nothing_that_was_chosen() {
             assert_eq!(node.head(), head, "{} {number}", layer.name);
             let balance = node.public("eth_getBalance", json!([bob, "latest"]));
             assert_eq!(quantity(&balance), number, "{}", layer.name);
-            // The branch that was left is still known.
+            // The abandoned branch is still known.
             node.choose(other.hash);
             node.choose(next.hash);
         }

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments of a chain that is driven, again and again.
+//! Tests of repeated `kill -9` at random moments of a chain that a consensus layer drives.
 
 use crate::{
     run::polytrie,
@@ -15,19 +15,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a node of each layer is killed; `POLYTRIE_CRASH_ROUNDS` names another number.
+/// The number of times that a node of each layer is killed. The variable `POLYTRIE_CRASH_ROUNDS` sets another
+/// number.
 const ROUNDS: u32 = 5;
-/// Payloads that are sent and chosen in peace between two kills, at most.
+/// The largest number of payloads that are sent and chosen without a kill in between.
 const PEACE: usize = 3;
 
-/// A chain that a consensus layer drives, and its end as it is known to it.
+/// A chain that a consensus layer drives, with the state that the consensus layer knows.
 struct Driven<'a> {
     layer: &'static str,
     data: PathBuf,
     payloads: &'a [Payload],
-    /// Payloads whose choice was confirmed.
+    /// The number of payloads whose choice was confirmed.
     chosen: usize,
-    /// How long the last calls took, to be killed within.
+    /// The durations of the last calls that sent and that chose a payload. Kills happen within such a time.
     executing: Duration,
     choosing: Duration,
 }
@@ -49,7 +50,8 @@ impl Driven<'_> {
         self.chosen += 1;
     }
 
-    /// Kills the node at some moment of the next payload. Returns how many may be chosen then beside those that are.
+    /// Kills the node at a random moment of the next payload. Returns how many more payloads may be chosen
+    /// afterwards, and a description of the moment.
     fn kill(&mut self, node: Node, random: &mut ChaCha8Rng) -> (usize, String) {
         let next = &self.payloads[self.chosen];
         let part = random.random::<f64>() * 1.5;
@@ -134,7 +136,7 @@ fn a_chain_that_is_killed_again_and_again_goes_on() {
     }
 }
 
-/// The state is that of an import of the same blocks, and nothing is damaged.
+/// Checks that the state equals that of an import of the same blocks, and that `db check` finds no damage.
 fn assert_as_imported(driven: &Driven<'_>, temp: &Path, context: &str) {
     let check = polytrie!["db", "check", "--datadir", driven.data].ok();
     assert!(check.text().starts_with("clean: "), "{context}: {}", check.text());

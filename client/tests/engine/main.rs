@@ -1,4 +1,4 @@
-//! `polytrie engine` as a consensus layer sees it: payloads in, heads chosen.
+//! Tests of `polytrie engine` with the calls of a consensus layer: payloads and choices of a head.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! What is said of payloads, on every layer.
+//! Tests of the answers to payloads on every layer.
 
 use crate::{
     fixtures::fixture,
@@ -11,7 +11,7 @@ use alloy_eips::Encodable2718;
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
-/// The block with another value somewhere in its header.
+/// Returns the payload of `block` after `change`.
 fn changed(block: &Block<TxEnvelope>, change: impl FnOnce(&mut Block<TxEnvelope>)) -> Payload {
     let mut block = block.clone();
     change(&mut block);
@@ -37,16 +37,16 @@ fn every_layer_is_driven_block_by_block() {
         assert!(node.public("eth_getBlockByNumber", json!(["finalized", false])).is_null());
         for (at, payload) in payloads[..40].iter().enumerate() {
             node.valid(payload);
-            // Nobody has chosen it yet.
+            // The payload is not chosen yet.
             assert_eq!(node.head(), blocks[at].header.parent_hash, "{}", layer.name);
             node.choose(payload.hash);
         }
 
-        // What is known is said at once, wherever it is.
+        // A known payload is answered at once, as the head and as an older block.
         node.valid(&payloads[10]);
         node.valid(&payloads[39]);
 
-        // What stands on a block that nobody has sent waits for it.
+        // A payload on an unknown parent is kept until the parent arrives.
         let syncing =
             json!({ "status": "SYNCING", "latestValidHash": null, "validationError": null });
         assert_eq!(node.payload(&payloads[43]), syncing);
@@ -54,7 +54,7 @@ fn every_layer_is_driven_block_by_block() {
         let answer = node.choose_as(payloads[43].hash, B256::ZERO, &Value::Null);
         assert_eq!(answer, json!({ "payloadStatus": syncing, "payloadId": null }));
         assert_eq!(node.head(), payloads[39].hash);
-        // It comes, and another one on top of it before it is chosen.
+        // The missing payload arrives, and another one on top of it before it is chosen.
         node.valid(&payloads[40]);
         node.valid(&payloads[41]);
         assert_eq!(node.head(), payloads[39].hash);
@@ -66,14 +66,14 @@ fn every_layer_is_driven_block_by_block() {
             let block = node.public("eth_getBlockByNumber", json!([tag, false]));
             assert_eq!(block["hash"], json!(payloads[30].hash), "{}", layer.name);
         }
-        // What is below the final block changes nothing, and nothing is made on it.
+        // Choosing a block below the final one is valid but changes nothing, and no payload is made on it.
         let ancestor = node.choose_as(payloads[20].hash, B256::ZERO, &attributes(u64::MAX / 2, 1));
         let valid = json!({
             "status": "VALID", "latestValidHash": payloads[20].hash, "validationError": null
         });
         assert_eq!(ancestor, json!({ "payloadStatus": valid, "payloadId": null }));
         assert_eq!(node.head(), payloads[43].hash);
-        // What is above it is the head then, and so is the final block; the way forward needs no payloads.
+        // A chosen block above the final one becomes the head. Going forward again needs no payloads.
         for back in [36, 30] {
             let answer = node.choose_as(payloads[back].hash, payloads[29].hash, &Value::Null);
             assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[back].hash));
@@ -85,7 +85,7 @@ fn every_layer_is_driven_block_by_block() {
             node.choose(payloads[43].hash);
         }
 
-        // Both ports answer what drivers ask for.
+        // Both ports answer the other methods that consensus layers use.
         assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), 44);
         assert_eq!(node.call("eth_syncing", json!([])), false);
         assert_eq!(node.call("net_version", json!([])), "70717");
@@ -106,7 +106,7 @@ fn every_layer_is_driven_block_by_block() {
     }
 }
 
-/// The bodies of blocks by hash and by range.
+/// Checks the bodies of blocks by hash and by range.
 fn bodies(node: &Node, blocks: &[Block<TxEnvelope>]) {
     let expected = |number: usize| {
         let txs = &blocks[number - 1].body.transactions;
@@ -153,10 +153,11 @@ fn an_invalid_payload_and_what_stands_on_it_are_refused() {
         let status = node.payload(&wrong_root);
         match layer.canonical {
             true => assert_invalid(&status, Some(parent), "state root"),
-            // Their own commitment is no such root.
+            // The commitment of such a layer is no state root and is not compared.
             false => assert_eq!(status["status"], "VALID", "{}", layer.name),
         }
-        // Said again, and of what stands on it; and it cannot be chosen.
+        // The refusal is repeated for the same payload and for those on top of it, and none of them can be
+        // chosen.
         assert_invalid(&node.payload(&wrong_gas), Some(parent), "gas");
         let child = changed(&blocks[11], |block| block.header.parent_hash = wrong_gas.hash);
         assert_invalid(&node.payload(&child), Some(parent), &wrong_gas.hash.to_string());
@@ -166,7 +167,7 @@ fn an_invalid_payload_and_what_stands_on_it_are_refused() {
             let answer = node.choose_as(refused.hash, B256::ZERO, &Value::Null);
             assert_invalid(&answer["payloadStatus"], Some(parent), "gas");
         }
-        // Not the block of that hash at all: nothing is known of a block with it.
+        // The hash is not that of the block, so there is no last valid block to name.
         let mut other = payloads[10].clone();
         other.params[0]["blockHash"] = json!(B256::repeat_byte(7));
         assert_invalid(&node.payload(&other), None, "hash");
@@ -174,7 +175,7 @@ fn an_invalid_payload_and_what_stands_on_it_are_refused() {
         garbage.params[0]["transactions"] = json!(["0x1234"]);
         assert_invalid(&node.payload(&garbage), None, "");
 
-        // On another branch, where it is found out aside.
+        // An invalid payload on another branch is found when it is sent.
         let sibling = changed(&blocks[9], |block| block.header.extra_data = vec![1].into());
         node.valid(&sibling);
         let on_it = changed(&blocks[10], |block| {
@@ -182,7 +183,7 @@ fn an_invalid_payload_and_what_stands_on_it_are_refused() {
             block.header.gas_used += 1;
         });
         assert_invalid(&node.payload(&on_it), Some(sibling.hash), "gas");
-        // Two of which the first is wrong, the second one sent first.
+        // Two payloads arrive in the wrong order, and the first block is invalid.
         let first = changed(&blocks[9], |block| block.header.gas_used += 1);
         let second = changed(&blocks[10], |block| block.header.parent_hash = first.hash);
         assert_eq!(node.payload(&second)["status"], "SYNCING");
@@ -228,7 +229,7 @@ fn each_fork_has_its_version_of_the_method() {
             let node = Node::open(dir.path(), args![]);
             for block in &blocks[start - 2..start + 2] {
                 let payload = Payload::of(block);
-                // A version for another fork is refused, whatever the shape.
+                // A method for another fork is refused whatever its parameters are.
                 let (code, message) = match payload.params.len() {
                     1 => node.error("engine_newPayloadV3", json!(payload.params)),
                     _ => node.error("engine_newPayloadV2", json!(payload.params)),
@@ -242,7 +243,7 @@ fn each_fork_has_its_version_of_the_method() {
     }
 }
 
-/// Blocks that another client has made, from Shanghai on.
+/// The blocks of another client, from Shanghai on, are valid payloads.
 #[test]
 fn blocks_of_another_client_are_valid_payloads() {
     let files = ["chains/ethtest/genesis.json", "chains/ethtest/chain.rlp"].map(fixture);
@@ -258,7 +259,7 @@ fn blocks_of_another_client_are_valid_payloads() {
     assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), payloads.len() as u64);
 }
 
-/// The merge is behind the genesis block, which is one of proof of work itself.
+/// The chain is past the merge right after genesis, which itself is a block of proof of work.
 #[test]
 fn a_block_of_proof_of_work_is_not_named_as_the_last_valid_one() {
     let dir = tempfile::tempdir().unwrap();

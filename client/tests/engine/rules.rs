@@ -1,4 +1,4 @@
-//! The shapes of calls, and what is kept.
+//! Tests of the parameters of calls, and of the limit on kept payloads.
 
 use crate::support::{Node, args, attributes};
 use alloy_primitives::B256;
@@ -22,7 +22,7 @@ fn a_call_of_another_shape_is_refused() {
         ("engine_newPayloadV4", params(&|params| params[0]["withdrawals"] = Value::Null), -32602),
         ("engine_newPayloadV4", params(&|params| params[0]["blobGasUsed"] = Value::Null), -32602),
         ("engine_newPayloadV4", params(&|params| params[1] = Value::Null), -32602),
-        // Requests that are empty, or not in order.
+        // A request without content, and requests in the wrong order.
         ("engine_newPayloadV4", params(&|params| params[3] = json!(["0x00"])), -32602),
         ("engine_newPayloadV4", params(&|params| params[3] = json!(["0x0101", "0x0001"])), -32602),
         ("engine_newPayloadV3", old, -38005),
@@ -31,7 +31,7 @@ fn a_call_of_another_shape_is_refused() {
         let (code, message) = node.error(method, params.clone());
         assert_eq!(code, expected, "{method} {params}: {message}");
     }
-    // Other blobs than the transactions have.
+    // The blob hashes differ from those of the transactions.
     let mut blobs = payload.clone();
     blobs.params[1] = json!([B256::repeat_byte(1)]);
     let status = node.payload(&blobs);
@@ -48,7 +48,7 @@ fn a_call_of_another_shape_is_refused() {
 fn what_is_kept_is_bounded_and_the_head_needs_none_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    // Room for one empty block.
+    // The limit leaves room for one empty block.
     let node = Node::new(&data, "mpt", Path::new("dev"), args!["--engine.payloads", "1000"]);
     let genesis = node.head();
     let [one, two] = [1, 2].map(|salt| node.build(genesis, &attributes(10, salt)));
@@ -57,7 +57,7 @@ fn what_is_kept_is_bounded_and_the_head_needs_none_of_it() {
     let three = node.build(one.hash, &attributes(20, 1));
     node.valid(&two);
     node.valid(&three);
-    // The oldest one has made room.
+    // The oldest payload was dropped.
     let answer = node.choose_as(two.hash, B256::ZERO, &Value::Null);
     assert_eq!(answer["payloadStatus"]["status"], "SYNCING");
     node.choose(three.hash);

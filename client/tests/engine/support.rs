@@ -1,4 +1,4 @@
-//! A node in a process of its own, and a consensus layer that drives it.
+//! Starts a node in a separate process and drives it as a consensus layer does.
 
 use crate::{fixtures::read, run::binary, sample::sample, testsetup};
 use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope, TypedTransaction};
@@ -19,22 +19,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// An account that has ether on the chain `dev`, and its key, which everybody knows.
+/// An account with ether on the chain `dev`, and its private key, which is public.
 pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 const ALICE_KEY: B256 = b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
 
-/// A running node; it is killed in the end.
+/// A running node. It is killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Node {
     child: Child,
-    /// Where the Engine API is.
+    /// The address of the Engine API.
     pub(crate) engine: String,
-    /// Where everybody may call.
+    /// The address of the port that needs no token.
     pub(crate) open: String,
     pub(crate) secret: JwtSecret,
 }
 
-/// Arguments of different kinds, as the operating system takes them.
+/// Converts arguments of different types to `OsString`.
 macro_rules! args {
     ($($arg:expr),* $(,)?) => {
         vec![$(std::ffi::OsString::from($arg)),*]
@@ -51,7 +51,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// That of a block whose requests, if it may have any, are none.
+    /// Makes the payload of a block without requests.
     pub(crate) fn of(block: &Block<TxEnvelope>) -> Self {
         let header = &block.header;
         let hash = header.hash_slow();
@@ -78,7 +78,8 @@ impl Payload {
         Self { version, params, hash }
     }
 
-    /// Those of the blocks before the first one with requests: a block holds their hash only.
+    /// Makes the payloads of the blocks before the first one with requests. A block has only the hash of its
+    /// requests.
     pub(crate) fn of_all(blocks: &[Block<TxEnvelope>]) -> Vec<Self> {
         let is_known = |block: &&Block<TxEnvelope>| {
             block.header.requests_hash.is_none_or(|hash| hash == EMPTY_REQUESTS_HASH)
@@ -90,7 +91,7 @@ impl Payload {
         format!("engine_newPayloadV{}", self.version)
     }
 
-    /// A payload that the node made from Prague on, without blobs.
+    /// Makes a payload from one that the node has built. It must be without blobs and of Prague or later.
     pub(crate) fn made(envelope: &Value, root: B256) -> Self {
         let payload = envelope["executionPayload"].clone();
         let hash = payload["blockHash"].as_str().unwrap().parse().unwrap();
@@ -100,21 +101,21 @@ impl Payload {
 }
 
 impl Node {
-    /// A node on a new directory for this chain.
+    /// Starts a node on a new directory for this chain.
     pub(crate) fn new(dir: &Path, layer: &str, chain: &Path, more: Vec<OsString>) -> Self {
         let mut args = args!["--state", layer, "--chain", chain];
         args.extend(more);
         Self::open(dir, args)
     }
 
-    /// A node on a directory.
+    /// Starts a node on a directory.
     pub(crate) fn open(dir: &Path, more: Vec<OsString>) -> Self {
         let mut args = args!["--datadir", dir];
         args.extend(more);
         Self::run("engine", &dir.join("jwt.hex"), args)
     }
 
-    /// A node of this command, which keeps its secret in a file.
+    /// Starts a node with this command, which keeps its secret in the file `secret`.
     pub(crate) fn run(command: &str, secret: &Path, args: Vec<OsString>) -> Self {
         let mut child = Command::new(binary())
             .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
@@ -137,20 +138,20 @@ impl Node {
         Self { child, engine, open, secret }
     }
 
-    /// The value of the header `Authorization` with a token of this age in seconds.
+    /// Returns the value of the header `Authorization` with a token of this age in seconds.
     pub(crate) fn token(&self, age: i64) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         format!("Bearer {}", self.secret.token(now.checked_add_signed(-age).unwrap()))
     }
 
-    /// The whole answer of the Engine API to a request.
+    /// Returns the whole answer of the Engine API to a request.
     pub(crate) fn answer(&self, method: &str, params: Value) -> Value {
         let (status, body) = post(&self.engine, Some(&self.token(0)), method, params);
         assert_eq!(status, 200, "{method}: {body}");
         serde_json::from_str(&body).unwrap_or_else(|e| panic!("{method}: {e}: {body}"))
     }
 
-    /// The result of a request, which must succeed.
+    /// Returns the result of a request, which must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, params: Value) -> Value {
         let mut answer = self.answer(method, params);
@@ -158,7 +159,7 @@ impl Node {
         answer["result"].take()
     }
 
-    /// Code and message of the error of a request, which must fail.
+    /// Returns the code and message of the error of a request, which must fail.
     #[track_caller]
     pub(crate) fn error(&self, method: &str, params: Value) -> (i64, String) {
         let answer = self.answer(method, params);
@@ -166,7 +167,7 @@ impl Node {
         (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
     }
 
-    /// What everybody is told.
+    /// Returns the result of a request to the port that needs no token.
     #[track_caller]
     pub(crate) fn public(&self, method: &str, params: Value) -> Value {
         let (status, body) = post(&self.open, None, method, params);
@@ -176,7 +177,7 @@ impl Node {
         answer["result"].take()
     }
 
-    /// Sends a payload: what is said of it.
+    /// Sends a payload and returns its status.
     pub(crate) fn payload(&self, payload: &Payload) -> Value {
         self.call(&payload.method(), json!(payload.params))
     }
@@ -191,13 +192,13 @@ impl Node {
         assert_eq!(status, expected, "{}", payload.hash);
     }
 
-    /// Makes a block the head, and calls it safe and final if `settled`: what is said of it.
+    /// Chooses a block as the head, and `settled` as the safe and final block. Returns the answer.
     pub(crate) fn choose_as(&self, head: B256, settled: B256, attributes: &Value) -> Value {
         let (method, params) = choice(head, settled, attributes);
         self.call(&method, params)
     }
 
-    /// Makes a block the head, which must be possible.
+    /// Chooses a block as the head, which must be possible.
     #[track_caller]
     pub(crate) fn choose(&self, head: B256) {
         let answer = self.choose_as(head, B256::ZERO, &Value::Null);
@@ -206,7 +207,7 @@ impl Node {
         assert_eq!(self.head(), head);
     }
 
-    /// Has the node make a payload on top of a head from Osaka on.
+    /// Makes the node build a payload on top of `head`, which must be of Osaka or later, and returns it.
     pub(crate) fn build(&self, head: B256, attributes: &Value) -> Payload {
         let answer = self.choose_as(head, B256::ZERO, attributes);
         let envelope = self.call("engine_getPayloadV5", json!([answer["payloadId"]]));
@@ -214,20 +215,20 @@ impl Node {
         Payload::made(&envelope, root)
     }
 
-    /// The hash of the head.
+    /// Returns the hash of the head.
     pub(crate) fn head(&self) -> B256 {
         let block = self.public("eth_getBlockByNumber", json!(["latest", false]));
         block["hash"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Asks the node to stop, and waits until it has.
+    /// Asks the node to stop, waits for its end, and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         self.child.wait().unwrap().code()
     }
 
-    /// Sends a request and ends the process after a while, whatever has become of it by then.
+    /// Sends a request and kills the process after `delay`, without waiting for the answer.
     pub(crate) fn kill_during(self, (method, params): (String, Value), delay: Duration) {
         let (head, body) = request(&method, params);
         let _stream = send(&self.engine, Some(&self.token(0)), &head, &body);
@@ -235,7 +236,7 @@ impl Node {
         self.kill();
     }
 
-    /// Ends the process without a warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -244,13 +245,13 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The call that makes a block the head.
+/// Returns the method and the parameters of the call that chooses a head.
 pub(crate) fn choice(head: B256, settled: B256, attributes: &Value) -> (String, Value) {
     let version = match attributes {
         Value::Null => 1,
@@ -262,7 +263,7 @@ pub(crate) fn choice(head: B256, settled: B256, attributes: &Value) -> (String, 
     (format!("engine_forkchoiceUpdatedV{version}"), json!([choice, attributes]))
 }
 
-/// Attributes of a payload from Cancun on, which differs from others in `salt`.
+/// Returns attributes of a payload from Cancun on. Different values of `salt` give different payloads.
 pub(crate) fn attributes(timestamp: u64, salt: u8) -> Value {
     json!({
         "timestamp": format!("{timestamp:#x}"),
@@ -273,7 +274,7 @@ pub(crate) fn attributes(timestamp: u64, salt: u8) -> Value {
     })
 }
 
-/// Sends a request: the status and the body of the answer.
+/// Sends a JSON-RPC request and returns the status and the body of the answer.
 pub(crate) fn post(
     address: &str,
     authorization: Option<&str>,
@@ -287,7 +288,7 @@ pub(crate) fn post(
     (status, body.to_owned())
 }
 
-/// The lines and the body of a request.
+/// Returns the header lines and the body of a JSON-RPC request.
 fn request(method: &str, params: Value) -> (String, String) {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     let length = body.len();
@@ -297,7 +298,7 @@ fn request(method: &str, params: Value) -> (String, String) {
     (head, body)
 }
 
-/// Sends these lines of a request and a body.
+/// Sends header lines and a body, and returns the connection.
 fn send(address: &str, authorization: Option<&str>, head: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let authorization =
@@ -306,7 +307,7 @@ fn send(address: &str, authorization: Option<&str>, head: &str, body: &str) -> T
     stream
 }
 
-/// Sends these lines of a request and a body, and reads until the connection is closed.
+/// Sends header lines and a body, and reads until the connection is closed.
 pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body: &str) -> String {
     let mut stream = send(address, authorization, head, body);
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -315,12 +316,12 @@ pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body:
     String::from_utf8(answer).unwrap()
 }
 
-/// Blocks of the chain that is kept in this repository, from the first on: proof of stake from Paris to Osaka.
+/// Returns the first `count` blocks of the sample. They are of proof of stake, from Paris to Osaka.
 pub(crate) fn sample_blocks(count: usize) -> Vec<Block<TxEnvelope>> {
     blocks_of(&sample("chain.rlp.gz"), count)
 }
 
-/// Blocks of an RLP file, from the first one after the genesis on.
+/// Returns the first `count` blocks of an RLP file. Genesis is left out.
 pub(crate) fn blocks_of(file: &Path, count: usize) -> Vec<Block<TxEnvelope>> {
     let bytes = read(file);
     let mut rest = &bytes[..];
@@ -334,7 +335,7 @@ pub(crate) fn blocks_of(file: &Path, count: usize) -> Vec<Block<TxEnvelope>> {
     blocks.filter(|block| block.header.number > 0).take(count).collect()
 }
 
-/// A payment of Alice's on the chain `dev`.
+/// Returns the hash and the EIP-2718 bytes of a payment by Alice on the chain `dev`.
 pub(crate) fn payment(nonce: u64, to: Address, value: u64) -> (B256, Bytes) {
     let tx = TxEip1559 {
         chain_id: 1337,
@@ -357,18 +358,18 @@ pub(crate) fn signed(tx: TypedTransaction) -> TxEnvelope {
     tx.into_envelope(signature)
 }
 
-/// Every layer that is compiled in.
+/// Returns all layers of the build.
 pub(crate) fn layers() -> impl Iterator<Item = &'static polytrie::layers::LayerKind> {
     polytrie::layers::LAYERS.iter()
 }
 
-/// A number as the node writes it.
+/// Reads a number from an answer.
 pub(crate) fn quantity(value: &Value) -> u64 {
     let text = value.as_str().unwrap_or_else(|| panic!("{value} is no number"));
     u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-/// Bytes as the node writes them.
+/// Reads bytes from an answer.
 pub(crate) fn bytes(value: &Value) -> Vec<u8> {
     hex::decode(value.as_str().unwrap()).unwrap()
 }

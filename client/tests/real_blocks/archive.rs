@@ -1,10 +1,11 @@
-//! Reading the archives of real blocks.
+//! Reads the archives of real blocks.
 
 use polytrie_testing::for_each_json;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// Hands each file of `blocks/<name>.tar.xz` to `visit`, by its name without `.json`; false if the archive is absent.
+/// Calls `visit` with the name (without `.json`) and content of each file in `blocks/<name>.tar.xz`. Returns `false`
+/// if the archive is absent.
 pub(crate) fn for_each(name: &str, mut visit: impl FnMut(&str, &[u8])) -> bool {
     let archive = format!("blocks/{name}.tar.xz");
     let stem =
@@ -12,7 +13,7 @@ pub(crate) fn for_each(name: &str, mut visit: impl FnMut(&str, &[u8])) -> bool {
     for_each_json(&archive, "", |path, bytes| visit(&stem(path), bytes)).is_some()
 }
 
-/// Reads JSON out of a fixture.
+/// Reads JSON from a fixture.
 pub(crate) fn json<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> T {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

@@ -1,12 +1,11 @@
-//! A layer that listens to hints and insists on them.
+//! A layer that requires a hint before each read of a slot.
 
 use alloy_primitives::{Address, B256, U256};
 use polytrie_state::{Access, BlockRef, LayerSession, StateError, StateLayer, Wants};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use std::{collections::HashSet, sync::Arc};
 
-/// Another layer that is told what is coming, and panics if it is asked for a slot that nobody
-/// announced.
+/// Wraps a layer so that it asks for hints, and panics if a slot is read without a hint before.
 pub(crate) fn hinted(layer: Arc<dyn StateLayer>) -> AlteredLayer<impl AlterLayer> {
     AlteredLayer::new(layer, Hinted)
 }

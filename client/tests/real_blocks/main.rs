@@ -1,8 +1,9 @@
-//! Real mainnet blocks, Frontier to Cancun, through the executor.
+//! Runs real mainnet blocks, from Frontier to Cancun, through the executor.
 //!
-//! Two sets of them: with the trie nodes that each needs (`witness`), so that the state root can be
-//! checked, and with the accounts and slots that each touches (`prestate`). Nothing here knows the
-//! chain before such a block, so only what comes of executing it is checked.
+//! There are two sets of blocks. One has the trie nodes that each block needs (`witness`), so that
+//! the state root can be checked. The other has the accounts and slots that each block touches
+//! (`prestate`). The chain before such a block is unknown, so only the results of executing it are
+//! checked.
 
 mod archive;
 mod hints;
@@ -21,7 +22,7 @@ use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_state::{BlockRef, Session, StateLayer};
 use std::sync::Arc;
 
-/// The first block after the merge.
+/// The number of the first block after the merge.
 const PARIS: u64 = 15_537_394;
 
 fn mainnet() -> Arc<ChainSpec> {
@@ -38,15 +39,15 @@ fn decode_block(hex: &str) -> Block<TxEnvelope> {
     Block::decode(&mut &bytes[..]).expect("a fixture holds valid blocks")
 }
 
-/// A session on top of the block's parent.
+/// Begins a session on top of the block's parent.
 fn begin(layer: &dyn StateLayer, block: &Block<TxEnvelope>) -> Session {
     let parent = BlockRef { number: block.header.number - 1, hash: block.header.parent_hash };
     Session::begin(layer, parent).expect("a session begins")
 }
 
-/// Executes a block and checks everything the header says about the result but the state root.
+/// Executes a block and checks all results in its header but the state root.
 ///
-/// Returns what came of it, and whether the receipts could be compared.
+/// Returns the result of the execution, which also says whether the receipts could be compared.
 fn execute(
     executor: &mut Executor,
     session: &mut Session,
@@ -73,7 +74,7 @@ fn execute(
     executed
 }
 
-/// Hashes of ancestors that a fixture holds.
+/// Returns a function that looks up the hashes of ancestors in a fixture.
 fn ancestors(hashes: &std::collections::HashMap<u64, B256>) -> impl Fn(u64) -> Option<B256> + '_ {
     |number| hashes.get(&number).copied()
 }

@@ -1,4 +1,5 @@
-//! Blocks with the accounts and slots that they touch: gas, bloom, receipts root from Byzantium on.
+//! Blocks with the accounts and slots that they touch. The tests check gas, bloom and, from Byzantium
+//! on, the receipts root.
 
 use crate::{ancestors, archive, begin, decode_block, execute, hints::hinted, mainnet, rules};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
@@ -27,7 +28,7 @@ struct PreAccount {
     storage: HashMap<U256, U256>,
 }
 
-/// A layer that holds the accounts of a block.
+/// Creates a layer that holds the accounts of a block.
 fn layer(pre: &HashMap<Address, PreAccount>, codes: &HashMap<B256, Bytes>) -> Arc<OracleLayer> {
     let accounts: BTreeMap<B256, GenesisAccount<'_>> = pre
         .iter()
@@ -75,7 +76,7 @@ fn every_block_executes_to_what_its_header_says() {
         let plain = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));
         let plain_writes = session.finish().expect("a block ends").writes;
 
-        // A layer that takes hints gets one for every slot before the read, and the results are equal.
+        // A layer that asks for hints gets one before each read of a slot, and the results are equal.
         let hinted = hinted(layer);
         let mut session = begin(&hinted, &block);
         let again = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));

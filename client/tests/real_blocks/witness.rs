@@ -1,4 +1,4 @@
-//! Blocks with the trie nodes that they need, executed as `polytrie witness verify` does: all of the above, and the state
+//! Blocks with the trie nodes that they need, executed as by `polytrie witness verify`. The tests also check the state
 //! root.
 
 use crate::{archive, mainnet};

@@ -1,7 +1,8 @@
-//! A chain that was given: files of blocks, as `import` takes them, in place of a workload.
+//! A chain from the user: files of blocks, as `import` reads them, in place of a workload.
 //!
-//! They are read twice: once to see that they are one chain on top of the genesis block, and what they hold; and, if that
-//! is not in the cache yet, once more to recover the senders. Everything else about them is checked when they are measured.
+//! The files are read twice. The first pass checks that they are one chain on top of the genesis block, and finds its
+//! length; the second, if the chain is not in the cache yet, recovers the senders. Everything else is checked during
+//! the measurement.
 
 mod prestate;
 
@@ -26,73 +27,73 @@ use std::{
 };
 use thiserror::Error;
 
-/// Blocks whose senders are recovered at once.
+/// Number of blocks whose senders are recovered at once.
 const PORTION: usize = 256;
 
-/// Blocks from files, one on top of the other from block 1 on.
+/// Blocks from files, each on top of the one before, from block 1 on.
 #[derive(Debug)]
 pub struct GivenChain {
     spec: Arc<ChainSpec>,
-    /// Its name, or the absolute path of its genesis file.
+    /// Name of the chain, or absolute path of its genesis file.
     name: String,
     files: Vec<PathBuf>,
-    /// How many blocks of the files belong to it, the genesis block included if it is there.
+    /// Number of blocks in the files that belong to it, with the genesis block if it is there.
     taken: usize,
     head: Sealed<Header>,
-    /// Of all its blocks after each other.
+    /// Hash of all its blocks.
     content: B256,
 }
 
-/// The files are no chain that can be measured.
+/// Error of files that are no chain to be measured.
 #[derive(Debug, Error)]
 pub enum GivenError {
-    /// There is no such chain.
+    /// A chain that does not exist.
     #[error(transparent)]
     Chain(#[from] ChainSpecError),
-    /// A file cannot be read.
+    /// A file that cannot be read.
     #[error(transparent)]
     Blocks(#[from] BlockFileError),
-    /// A file does not go on where the chain ends so far.
+    /// A file that does not continue the chain so far.
     #[error("{file}: found {found}, expected {expected}")]
     Gap {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is in it.
+        /// Description of its block.
         found: String,
-        /// What would go on.
+        /// Description of the block that would continue the chain.
         expected: String,
     },
-    /// There is nothing to measure.
+    /// Files without a block to measure.
     #[error("the files hold no block after the genesis block; name one that does")]
     Nothing,
-    /// A transaction has no sender.
+    /// A transaction whose sender cannot be recovered.
     #[error("{file}: block {number}: {source}")]
     Sender {
-        /// The file.
+        /// Name of the file.
         file: Arc<str>,
-        /// The block.
+        /// Number of the block.
         number: u64,
-        /// Which transaction, and why.
+        /// Transaction and reason.
         source: SenderError,
     },
-    /// The cache failed.
+    /// A failure of the cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A directory of blocks and what they touch cannot be used.
+    /// A directory of blocks with their state that cannot be used.
     #[error(transparent)]
     Prestate(#[from] PrestateError),
-    /// The blocks cannot be kept.
+    /// Blocks that cannot be written.
     #[error(transparent)]
     Write(#[from] ExportError),
 }
 
 impl GivenChain {
-    /// Reads what the files hold, as far as block `to`. They may begin with the genesis block of `chain`, the name of a
-    /// built-in chain or the path of a genesis file.
+    /// Reads the blocks in the files, up to block `to`. They may begin with the genesis block of `chain`, which is the
+    /// name of a built-in chain or the path of a genesis file.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or they are no chain on top of that genesis block.
+    /// Fails if a file cannot be read, or the files are no chain on top of that genesis block.
     pub fn open(
         files: &[PathBuf],
         chain: &str,
@@ -124,17 +125,18 @@ impl GivenChain {
         Ok(Self { spec, name, files: files.to_vec(), taken, head, content })
     }
 
-    /// How many blocks it has beside the genesis block.
+    /// Returns the number of blocks without the genesis block.
     pub fn blocks(&self) -> u64 {
         self.head.number - self.spec.genesis_header().number
     }
 
-    /// What the state depends on that it begins with.
+    /// Returns the parameters of the first state.
     pub(super) fn base(&self) -> BaseSpec {
         BaseSpec::Chain { chain: self.name.clone(), genesis_hash: self.spec.genesis_hash() }
     }
 
-    /// What readers of a report should know of it. Paths are left out: the same files may be elsewhere on another machine.
+    /// Returns the parameters for the readers of a report. They have no paths, because the same files may have other
+    /// paths on another machine.
     pub(super) fn parameters(&self) -> Value {
         let name =
             |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -147,13 +149,13 @@ impl GivenChain {
         })
     }
 
-    /// The chain with its senders: from the cache, or made now.
+    /// Returns the chain with its senders: from the cache, or made now.
     ///
     /// # Errors
     ///
-    /// If a block cannot be decoded, a sender not recovered, or the cache fails.
+    /// Fails if a block cannot be decoded, a sender cannot be recovered, or the cache fails.
     pub(super) fn prepare(&self, cache: &Cache) -> Result<PreparedChain, GivenError> {
-        // Chains that differ in their forks only begin with the same block.
+        // Chains that differ only in their forks have the same genesis block.
         let (kind, rules) = rules(&self.spec);
         let parameters = json!({ kind: keccak256(rules), "content": self.content });
         let dir = cache.entry("chain-given", &parameters, |dir| self.write(dir, cache))?;
@@ -167,18 +169,19 @@ impl GivenChain {
     }
 }
 
-/// A chain by the name of a built-in one or the path of its genesis file, and its name or the absolute path.
+/// Loads a chain by the name of a built-in one or the path of its genesis file. Returns it with its name or the
+/// absolute path.
 fn load(chain: &str) -> Result<(Arc<ChainSpec>, String), GivenError> {
     let spec = ChainSpec::load(chain)?;
     let name = match spec.outline() {
-        // A relative path would mean something else to a process elsewhere.
+        // A relative path would mean another file to a process with another working directory.
         Some(_) => absolute(Path::new(chain))?.display().to_string(),
         None => spec.name().to_owned(),
     };
     Ok((spec, name))
 }
 
-/// What the chain follows, its genesis block included, and the name of the file that holds it in the cache.
+/// Returns the rules of the chain with its genesis block, and the name of the file for them in the cache.
 fn rules(spec: &ChainSpec) -> (&'static str, &str) {
     match spec.outline() {
         Some(outline) => (OUTLINE, outline),
@@ -225,7 +228,7 @@ fn write_chain(
     Ok(write(&dir.join(FIGURES), format!("{figures:#}\n"))?)
 }
 
-/// The blocks of all files.
+/// Returns the blocks of all files.
 fn blocks(files: &[PathBuf]) -> impl Iterator<Item = Result<RawBlock, BlockFileError>> {
     files.iter().flat_map(|file| -> Box<dyn Iterator<Item = _>> {
         match BlockReader::open(file) {
@@ -235,7 +238,7 @@ fn blocks(files: &[PathBuf]) -> impl Iterator<Item = Result<RawBlock, BlockFileE
     })
 }
 
-/// Fails if a block is not the one on top of `head`.
+/// Checks that a block is the one after `head`.
 fn expect_next(
     raw: &RawBlock,
     header: &Sealed<Header>,
@@ -260,7 +263,7 @@ fn expect_next(
     Err(GivenError::Gap { file: raw.file.to_string(), found, expected })
 }
 
-/// The number of a block, and its senders.
+/// Returns the number of a block, and its senders.
 fn senders(raw: &RawBlock) -> Result<(u64, Vec<Address>), GivenError> {
     let block = raw.decode()?;
     let number = block.header.number;

@@ -1,4 +1,4 @@
-//! Real blocks on the part of a state that they touch, in place of a workload.
+//! Real blocks with the part of the state that they touch, in place of a workload.
 
 use super::{GivenError, absolute, load, rules, write_chain};
 use crate::{
@@ -17,53 +17,53 @@ use std::{
     sync::Arc,
 };
 
-/// Consecutive blocks with what they touch, padded with other accounts.
+/// Consecutive blocks with the state that they touch, and other accounts.
 #[derive(Debug)]
 pub struct GivenPrestate {
     spec: Arc<ChainSpec>,
-    /// The chain's name, or the absolute path of its genesis file.
+    /// Name of the chain, or absolute path of its genesis file.
     name: String,
-    /// Absolute.
+    /// Absolute path of the directory.
     dir: PathBuf,
     prestate: Prestate,
-    /// Accounts of the state, if the blocks do not name more.
+    /// Number of accounts in the state, unless the blocks name more.
     accounts: u64,
-    /// Of all its files, and of the rules.
+    /// Hash of all its files, and of the rules.
     content: B256,
     /// Hash of the last block.
     head: B256,
 }
 
 impl GivenPrestate {
-    /// Reads a directory, as `import --prestate` takes it, of blocks of `chain`, the name of a built-in chain or the path of a
-    /// genesis file. The state is padded to so many accounts.
+    /// Reads a directory of blocks of `chain`, as `import --prestate` reads it. `chain` is the name of a built-in chain
+    /// or the path of a genesis file. The state gets other accounts, up to a number of `accounts`.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or they are no blocks that follow each other.
+    /// Fails if a file cannot be read, or the blocks do not follow each other.
     pub fn open(dir: &Path, chain: &str, accounts: u64) -> Result<Self, GivenError> {
         let (spec, name) = load(chain)?;
         let dir = absolute(dir)?;
         let prestate = Prestate::read(&dir, &spec)?;
         let content = content(&dir, &spec)?;
         let last = prestate.blocks().last().map(|rlp| decode_header(rlp));
-        // It has been decoded before.
+        // The block has been decoded before.
         let head = last.and_then(Result::ok).map_or(B256::ZERO, |header| header.hash());
         let accounts = accounts.max(prestate.accounts());
         Ok(Self { spec, name, dir, prestate, accounts, content, head })
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.prestate.blocks().len() as u64
     }
 
-    /// Whether the rules that compare the first header with the one before it can be checked.
+    /// Whether the rules that compare the first header with its parent can be checked.
     pub const fn knows_parent(&self) -> bool {
         self.prestate.knows_parent()
     }
 
-    /// What the state depends on that it begins with.
+    /// Returns the parameters of the first state.
     pub(crate) fn base(&self) -> BaseSpec {
         BaseSpec::Prestate {
             dir: self.dir.clone(),
@@ -73,7 +73,7 @@ impl GivenPrestate {
         }
     }
 
-    /// What readers of a report should know of it.
+    /// Returns the parameters for the readers of a report.
     pub(crate) fn parameters(&self) -> Value {
         let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let (first, head) = self.prestate.range();
@@ -89,11 +89,11 @@ impl GivenPrestate {
         })
     }
 
-    /// The blocks with their senders: from the cache, or made now.
+    /// Returns the blocks with their senders: from the cache, or made now.
     ///
     /// # Errors
     ///
-    /// If a sender is not recovered, or the cache fails.
+    /// Fails if a sender cannot be recovered, or the cache fails.
     pub(crate) fn prepare(&self, cache: &Cache) -> Result<PreparedChain, GivenError> {
         let parameters = json!({ "content": self.content });
         let dir = cache.entry("chain-prestate", &parameters, |dir| {
@@ -120,11 +120,11 @@ impl GivenPrestate {
     }
 }
 
-/// The part of a state that a [`BaseSpec::Prestate`] tells of.
+/// Reads the part of a state of a [`BaseSpec::Prestate`].
 ///
 /// # Errors
 ///
-/// If it is no longer what it was.
+/// Fails if the files have changed.
 pub(crate) fn read(dir: &Path, chain: &str, expected: B256) -> Result<Prestate, CacheError> {
     let invalid = |reason: String| CacheError::Invalid { path: dir.to_owned(), reason };
     let spec = ChainSpec::load(chain).map_err(|error| invalid(error.to_string()))?;
@@ -134,7 +134,7 @@ pub(crate) fn read(dir: &Path, chain: &str, expected: B256) -> Result<Prestate, 
     Prestate::read(dir, &spec).map_err(|error| invalid(error.to_string()))
 }
 
-/// A hash of what the state and the blocks follow from.
+/// Returns a hash of the files and rules that the state and the blocks depend on.
 fn content(dir: &Path, spec: &ChainSpec) -> Result<B256, CacheError> {
     let entries = fs::read_dir(dir).map_err(CacheError::at("read", dir))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>();

@@ -1,16 +1,16 @@
-//! The machine that was measured on.
+//! The machine of a measurement.
 
 use serde::{Deserialize, Serialize};
 use std::{fs, thread};
 
-/// The machine; fields are empty or 0 where the system does not tell.
+/// Description of the machine; fields are empty or 0 if the system has no figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor.
     pub cpu: String,
-    /// Cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
-    /// Bytes of memory.
+    /// Size of the memory in bytes.
     pub memory_bytes: u64,
     /// Bytes that the control group may use; `None` if there is no limit.
     pub memory_limit_bytes: Option<u64>,
@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the description of this machine.
     pub fn this() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let after = |text: &str, name: &str| {

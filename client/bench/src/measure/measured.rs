@@ -8,80 +8,79 @@ use polytrie_state::SessionCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The figures of one run, without its warm-up.
+/// Figures of one run, without its warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Blocks, each of them one commit.
+    /// Number of blocks, each of them one commit.
     pub blocks: u64,
-    /// Operations (of `bench store`: a read and a write of one key) or transactions.
+    /// Number of operations (in `bench store`: a read and a write of one key) or transactions.
     pub operations: u64,
-    /// Gas used; `None` where there is no EVM.
+    /// Gas used; `None` without an EVM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas: Option<u64>,
-    /// Wall-clock time.
+    /// Wall-clock time in seconds.
     pub seconds: f64,
-    /// Operations or transactions a second.
+    /// Operations or transactions per second.
     pub throughput: f64,
-    /// Millions of gas a second.
+    /// Millions of gas per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mgas_per_second: Option<f64>,
-    /// Where the time went.
+    /// Parts of the time.
     pub time: TimeSplit,
-    /// Seconds a block took.
+    /// Percentiles of the blocks' times, in seconds.
     pub block_seconds: Percentiles,
-    /// Throughput of up to fifty equal parts of the run, one after the other: a slope or a stall shows.
+    /// Throughput of up to fifty equal parts of the run in order, in which a trend or a stall is visible.
     pub over_time: Vec<f64>,
-    /// What was asked of the layer.
+    /// Reads and writes of the layer.
     pub session: SessionCounters,
-    /// What was asked of the store, and what reached the engine.
+    /// Reads and writes of the store, and those that reached the engine.
     pub counters: CountersSnapshot,
-    /// What reached devices; `None` where the system does not tell.
+    /// Bytes that were read from and written to devices; `None` if the system has no figure.
     pub device: Option<DeviceIo>,
-    /// What reached the engine for each read and write of the layer.
+    /// Reads and writes of the engine for each of the layer.
     pub amplification: Amplification,
-    /// Bytes on disk before the first block, and after the last one was durable: of the engine, and of the files that the
-    /// layer has beside it.
+    /// Bytes on disk before the first block: of the engine, and of the layer's files beside it.
     pub disk_bytes_before: u64,
-    /// See above.
+    /// Bytes on disk after the last block was durable, counted in the same way.
     pub disk_bytes: u64,
-    /// Memory held before the layer was opened: the workload and the program.
+    /// Memory before the layer was opened, in bytes: that of the workload and the program.
     pub rss_before_bytes: u64,
-    /// The most memory ever held, pages of mapped files (MDBX) included.
+    /// Greatest memory of the process, in bytes, with pages of mapped files (MDBX).
     pub peak_rss_bytes: u64,
-    /// Memory held at the end, such pages not included.
+    /// Memory at the end, in bytes, without such pages.
     pub own_rss_bytes: u64,
-    /// What the layer counted of its own work from the first block on, the warm-up's included.
+    /// Figures of the layer about its own work from the first block on, with the warm-up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub layer: BTreeMap<String, u64>,
-    /// Blocks that ran by their access list.
+    /// Number of blocks that ran by their access list.
     #[serde(default, skip_serializing_if = "is_none")]
     pub by_list: u64,
-    /// What other numbers of threads would make of the transactions, where they ran at the same time.
+    /// Estimated throughput with other numbers of threads, if transactions ran at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// The commitment after the last block.
+    /// Commitment after the last block.
     pub commitment: Commitment,
-    /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.
+    /// Hash of all values read: layers with the same values have the same one. `None` if values are not read directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
-    /// Each block; a comparison of runs takes them out.
+    /// Figures of each block; a comparison of runs removes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_block: Vec<BlockFigures>,
 }
 
-/// Whether there is nothing to tell.
+/// Whether the count is zero, so that the field is left out.
 const fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// One block.
+/// Figures of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockFigures {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Operations or transactions.
+    /// Number of operations or transactions.
     pub operations: u64,
-    /// Gas; `None` where there is no EVM.
+    /// Gas used; `None` without an EVM.
     pub gas: Option<u64>,
     /// Wall-clock time.
     pub nanoseconds: u64,
@@ -90,74 +89,75 @@ pub struct BlockFigures {
 /// A commitment, as far as it can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commitment {
-    /// 32 bytes that stand for it.
+    /// Digest of 32 bytes.
     pub digest: B256,
     /// Whether it is the state root of the Ethereum specification.
     pub canonical: bool,
 }
 
-/// Where the time went, in seconds. The first three add up to the total, up to what is between them.
+/// Parts of the time, in seconds. The first three add up to the total, except for the time between them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeSplit {
-    /// The EVM and what is around it. `bench store`: handing over keys and values.
+    /// Time of the EVM and the code around it. In `bench store`: passing keys and values.
     pub execution: f64,
-    /// In the layer, without waiting for the engine: account reads, SLOAD, SSTORE and commit less gets. The least that it
-    /// can be where threads of the layer read beside it.
+    /// Time in the layer without waiting for the engine: account reads, SLOAD, SSTORE and commit, minus gets. It is a
+    /// lower bound if threads of the layer read at the same time.
     pub structure: f64,
-    /// Waiting for the engine: gets, of whichever thread and at most as long as the layer took, writes, flushes.
+    /// Time of waiting for the engine: writes, flushes, and gets, those of any thread, but at most the time in the
+    /// layer.
     pub engine: f64,
-    /// Waiting for senders; zero unless recovery is included.
+    /// Time of waiting for senders; zero unless the recovery is measured.
     pub recover: f64,
-    /// Accounts read from the layer.
+    /// Time of account reads from the layer.
     pub account_read: f64,
-    /// Slots read from the layer.
+    /// Time of slot reads from the layer.
     pub sload: f64,
-    /// Writes of transactions handed to the layer.
+    /// Time of passing the writes of transactions to the layer.
     pub sstore: f64,
-    /// Commitments, and making them the head.
+    /// Time of commitments, and of making them the head.
     pub commit: f64,
-    /// Gets of the engine, summed over all threads.
+    /// Time of gets of the engine, summed over all threads.
     pub get: f64,
-    /// Handing batches to the store.
+    /// Time of passing batches to the store.
     pub write: f64,
-    /// Waiting for flushes.
+    /// Time of waiting for flushes.
     pub flush_wait: f64,
-    /// Flushing, on whichever thread.
+    /// Time of flushes on any thread.
     pub flush: f64,
-    /// Writes that waited for an earlier flush.
+    /// Time of writes that waited for an earlier flush.
     pub stall: f64,
 }
 
-/// Reads and writes asked of the layer (accounts and slots; 104 and 64 bytes each) against those that reach the engine
-/// (rows, with their keys).
+/// Reads and writes of the layer (accounts and slots; 104 and 64 bytes each) and those that reach the engine (rows,
+/// with their keys).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
-    /// Asked of the layer.
+    /// Number of reads from the layer.
     pub layer_reads: u64,
-    /// Bytes of them.
+    /// Number of bytes of these reads.
     pub layer_read_bytes: u64,
-    /// Rows asked of the engine, scans counted as one.
+    /// Number of rows read from the engine; a scan counts as one.
     pub engine_reads: u64,
-    /// Bytes that the engine returned.
+    /// Number of bytes that the engine returned.
     pub engine_read_bytes: u64,
-    /// Given to the layer.
+    /// Number of writes to the layer.
     pub layer_writes: u64,
-    /// Bytes of them.
+    /// Number of bytes of these writes.
     pub layer_write_bytes: u64,
-    /// Rows written to the engine.
+    /// Number of rows written to the engine.
     pub engine_writes: u64,
-    /// Bytes of them.
+    /// Number of bytes of these rows.
     pub engine_write_bytes: u64,
-    /// Engine reads a layer read.
+    /// Engine reads per layer read.
     pub read: f64,
-    /// Engine writes a layer write.
+    /// Engine writes per layer write.
     pub write: f64,
-    /// Bytes written to the engine a byte given to the layer.
+    /// Bytes written to the engine per byte written to the layer.
     pub write_bytes: f64,
 }
 
 impl Amplification {
-    /// The amplification that follows from these counts.
+    /// Computes the amplification from these counts.
     pub fn of(session: &SessionCounters, counters: &CountersSnapshot) -> Self {
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
         let engine_reads = counters.engine_gets + counters.scans;

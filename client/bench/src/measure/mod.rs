@@ -1,4 +1,4 @@
-//! What is measured, and how figures are summed up.
+//! The figures of a measurement, and their medians and percentiles.
 
 mod machine;
 mod measured;

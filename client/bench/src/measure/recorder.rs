@@ -1,4 +1,4 @@
-//! Taking the figures of a run while it runs.
+//! Records the figures of a run.
 
 use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, Schedule, TimeSplit};
 use crate::fixture::OpenStore;
@@ -7,23 +7,23 @@ use polytrie_node::process::{DeviceIo, own_rss_bytes, peak_rss_bytes};
 use polytrie_state::SessionCounters;
 use std::time::{Duration, Instant};
 
-/// Parts that the run is shown in over time.
+/// Number of parts for the throughput over time.
 const PARTS: usize = 50;
-/// The figure of a layer for the bytes of files that it has beside the store.
+/// Name of the layer's figure for the bytes of its files beside the store.
 const FILE_BYTES: &str = "file_bytes";
 
-/// The phases of one block.
+/// Times of one block's phases.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct BlockTimes {
-    /// Waiting for senders.
+    /// Time of waiting for senders.
     pub recover: Duration,
-    /// From the first read to the last write of a transaction.
+    /// Time from the first read to the last write of a transaction.
     pub execute: Duration,
-    /// The commitment, and making it the head.
+    /// Time of the commitment, and of making it the head.
     pub commit: Duration,
-    /// Handing the batch to the store.
+    /// Time of passing the batch to the store.
     pub write: Duration,
-    /// Waiting until it is durable.
+    /// Time of waiting until the block is durable.
     pub flush: Duration,
 }
 
@@ -33,7 +33,7 @@ impl BlockTimes {
     }
 }
 
-/// Sums up a run, leaving out its warm-up.
+/// Recorder of a run without its warm-up.
 #[derive(Debug)]
 pub struct Recorder {
     rss_before: u64,
@@ -46,19 +46,18 @@ pub struct Recorder {
     slowed: f64,
     times: BlockTimes,
     session: SessionCounters,
-    /// How long the transactions of blocks ran, and on how many threads.
+    /// Time of each transaction of the blocks, and the number of threads.
     transactions: (Vec<Vec<Duration>>, usize),
-    /// Blocks that ran by their access list.
+    /// Number of blocks that ran by their access list.
     by_list: u64,
 }
 
 impl Recorder {
-    /// Begins with the first block that counts. What was written before is made durable, so that nothing of the
-    /// warm-up is left to be done.
+    /// Starts before the first block that counts. Earlier blocks are flushed, so that no work of the warm-up is left.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn start(open: &OpenStore, rss_before: u64) -> Result<Self, KvError> {
         open.store.flush()?;
         Ok(Self {
@@ -105,19 +104,19 @@ impl Recorder {
         self.session += session;
     }
 
-    /// Adds a block that ran by its access list, and how long its transactions ran on so many threads, if they ran at the
-    /// same time.
+    /// Counts a block that ran by its access list. `times` are those of its transactions on `threads` threads, if they
+    /// ran at the same time.
     pub fn by_list(&mut self, times: Vec<Vec<Duration>>, threads: usize) {
         self.by_list += 1;
         self.transactions.0.extend(times);
         self.transactions.1 = threads;
     }
 
-    /// Ends the run when everything is durable; that takes part in the time.
+    /// Ends the run after everything is durable; the time of that flush counts.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Fails if the store fails.
     pub fn finish(mut self, open: &OpenStore) -> Result<Measured, KvError> {
         let start = Instant::now();
         open.store.flush()?;
@@ -166,13 +165,13 @@ impl Recorder {
     fn split(&self, counters: &CountersSnapshot) -> TimeSplit {
         let BlockTimes { recover, execute, commit, write, flush } = self.times;
         let account_read = self.session.accounts_read.time().as_secs_f64();
-        // A hint that waits for a queue keeps the EVM from its SLOAD.
+        // A hint that waits for a queue delays the EVM before its SLOAD.
         let sload = (self.session.slots_read.time() + self.session.hints.time()).as_secs_f64();
         let sstore = self.session.applied.time().as_secs_f64();
         let commit = commit.as_secs_f64();
         let in_layer = account_read + sload + sstore + commit;
         let nanos = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64();
-        // Gets of worker threads run beside; more than the layer took, they cannot have cost.
+        // Gets of worker threads run at the same time, so they cost at most the time in the layer.
         let get = nanos(counters.engine_get_ns);
         let waited_for_gets = get.min(in_layer);
         let (write, flush_wait) = (write.as_secs_f64(), flush.as_secs_f64());
@@ -194,12 +193,12 @@ impl Recorder {
     }
 }
 
-/// Bytes on disk that the engine knows nothing of.
+/// Returns the bytes of files that the engine does not count.
 fn beside_store(layer: &[(&str, u64)]) -> u64 {
     layer.iter().filter(|(name, _)| *name == FILE_BYTES).map(|(_, bytes)| bytes).sum()
 }
 
-/// Lets so much time pass, and returns it.
+/// Waits for this time in a loop, and returns it.
 fn waste(time: Duration) -> Duration {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -208,7 +207,7 @@ fn waste(time: Duration) -> Duration {
     time
 }
 
-/// Throughput of up to [`PARTS`] equal parts.
+/// Returns the throughput of up to [`PARTS`] equal parts.
 fn over_time(blocks: &[(u64, f64)]) -> Vec<f64> {
     let length = blocks.len().div_ceil(PARTS).max(1);
     let throughput = |part: &[(u64, f64)]| {

@@ -1,38 +1,38 @@
-//! How long the transactions of blocks would take on other numbers of threads.
+//! Estimates of the transactions' time on other numbers of threads.
 
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
-/// Numbers of threads that are looked at.
+/// Numbers of threads for which the time is estimated.
 pub const SCHEDULED_THREADS: [usize; 6] = [2, 4, 8, 16, 32, 64];
 
-/// What a greedy schedule makes of the transactions of a run: each block's are given out in their order, the next one to
-/// whichever thread is free first, and all of them are done before the next block begins. Nothing else is looked at: not
-/// what comes before and after the transactions, nor that threads share a memory.
+/// Estimates by a greedy schedule: the transactions of each block are assigned in order, each to the first free thread,
+/// and a block ends before the next one starts. The work before and after the transactions, and the shared memory of
+/// threads, are not taken into account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Seconds in the EVM of all transactions, one after the other.
+    /// Seconds of all transactions in the EVM, one after the other.
     pub seconds: f64,
-    /// Seconds in that of the longest transaction of each block: less it never is.
+    /// Seconds of the longest transaction of each block, summed: a lower bound for any number of threads.
     pub longest: f64,
-    /// Seconds with so many threads, each with what the throughput of the run would have been: what was not the
-    /// transactions' takes as long as it did.
+    /// Estimates for each number of threads. The time beside the transactions is taken as measured.
     pub threads: Vec<Scheduled>,
 }
 
-/// A number of threads, and what comes of it.
+/// Estimate for a number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scheduled {
-    /// The threads.
+    /// Number of threads.
     pub threads: usize,
     /// Seconds until the transactions are done.
     pub seconds: f64,
-    /// Operations a second of the whole run.
+    /// Operations per second of the whole run.
     pub throughput: f64,
 }
 
 impl Schedule {
-    /// Of the transactions of each block, in a run of so many operations and seconds in which so many threads ran them.
+    /// Computes the estimates from the times of each block's transactions, in a run of `operations` and `seconds` in
+    /// which `used` threads ran them. Returns `None` if no block ran so.
     pub(super) fn of(
         blocks: &[Vec<Duration>],
         used: usize,
@@ -55,7 +55,7 @@ impl Schedule {
     }
 }
 
-/// How long these take, each given to the thread that is free first.
+/// Returns the time until all are done, if each is assigned to the first free thread.
 fn greedy(times: &[Duration], threads: usize) -> Duration {
     let mut free: BinaryHeap<_> = vec![Reverse(Duration::ZERO); threads.max(1)].into();
     let mut end = Duration::ZERO;

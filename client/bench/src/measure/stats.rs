@@ -1,22 +1,22 @@
-//! Medians and their kin.
+//! Medians and percentiles.
 
 use serde::{Deserialize, Serialize};
 
-/// The median of some values and how far they are apart.
+/// Median and range of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The value in the middle; for an even number of values, the mean of the two in the middle.
+    /// Value in the middle; for an even number of values, the mean of the two in the middle.
     pub median: f64,
-    /// The least.
+    /// Least value.
     pub min: f64,
-    /// The greatest.
+    /// Greatest value.
     pub max: f64,
-    /// Distance of the least and the greatest, as a part of the median.
+    /// Difference of the greatest and the least value, as a part of the median.
     pub relative: f64,
 }
 
 impl Spread {
-    /// The spread of these values; zeros if there are none.
+    /// Computes the spread of these values; zeros if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -33,26 +33,27 @@ impl Spread {
     }
 }
 
-/// How values are distributed.
+/// Distribution of some values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Half of the values are not above this.
+    /// Median: half of the values are at most this.
     pub p50: f64,
-    /// Nine tenths are not.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 of a hundred are not.
+    /// 99th percentile.
     pub p99: f64,
-    /// None is.
+    /// Greatest value.
     pub max: f64,
 }
 
 impl Percentiles {
-    /// The percentiles of these values; zeros if there are none.
+    /// Computes the percentiles of these values; zeros if there are none.
     pub fn of(values: &[f64]) -> Self {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         let at = |percent: usize| {
-            // The nearest rank: the least value that is not below so many of all.
+            // This is the nearest rank: the least value such that this percentage of all values is
+            // at most as great.
             let rank = (values.len() * percent).div_ceil(100).max(1);
             values.get(rank - 1).copied().unwrap_or_default()
         };

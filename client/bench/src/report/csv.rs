@@ -1,16 +1,16 @@
-//! One line a block, in the columns that other clients' statistics use.
+//! CSV with a line per block, in the columns of other clients' statistics.
 
 use crate::run::RunResult;
 use polytrie_files::{ExportError, OutputFile};
 use std::{fmt::Write as _, fs, io::Write as _, path::Path, sync::Arc};
 
-/// Writes one file for every run to `dir`, which is made if it is not there: `mpt-mdbx-1.csv` for the first run of
-/// `mpt` on `mdbx`. The columns are those of `import --csv`: `block_number,blocks,slot,txs,gas,time`. `slot` is left
-/// empty, `time` is in nanoseconds; in `bench store`, `txs` are operations and there is no gas.
+/// Writes one file for every run to `dir`, which is created if it is not there: `mpt-mdbx-1.csv` for the first run
+/// of `mpt` on `mdbx`. The columns are those of `import --csv`: `block_number,blocks,slot,txs,gas,time`. `slot` is
+/// left empty, `time` is in nanoseconds; in `bench store`, `txs` are operations and there is no gas.
 ///
 /// # Errors
 ///
-/// If the disk fails.
+/// Fails if the disk fails.
 pub fn write_csv<'a>(
     dir: &Path,
     runs: impl IntoIterator<Item = &'a RunResult>,
@@ -21,7 +21,7 @@ pub fn write_csv<'a>(
         let mut text = "block_number,blocks,slot,txs,gas,time\n".to_owned();
         for block in &result.blocks {
             let gas = block.gas.map(|gas| gas.to_string()).unwrap_or_default();
-            // A String takes whatever is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
                 "{},1,,{},{gas},{}",

@@ -1,4 +1,4 @@
-//! What changed from one report to another, and whether that is more than chance.
+//! The changes from one report to another, and whether they are more than chance.
 
 use super::{
     LayerSummary, Report,
@@ -9,31 +9,31 @@ use crate::{Subject, measure::Spread};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Two reports that measured the same thing, layer by layer.
+/// Changes between two reports of the same benchmark, layer by layer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Difference {
     /// Version of this form.
     pub format: u32,
     /// `store` or `chain`.
     pub bench: String,
-    /// What throughput is in.
+    /// Unit of the throughput.
     pub unit: String,
-    /// Changes below this part of the throughput are never significant.
+    /// Part of the throughput below which a change is never significant.
     pub threshold: f64,
-    /// What all layers changed by together, the second divided by the first: the machine, or something they share.
-    /// `None` if the reports have one layer in common.
+    /// Common change of all layers, as the second throughput divided by the first: that of the machine, or of code
+    /// that they share. `None` if the reports have one layer in common.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<f64>,
-    /// What differs beside the results and may be their cause, and how to take the results.
+    /// Differences beside the results that may be their cause, and advice about the results.
     pub notes: Vec<String>,
-    /// One entry for every layer that both reports have.
+    /// Changes of every layer that both reports have.
     pub layers: Vec<LayerChange>,
 }
 
-/// What changed for one layer.
+/// Change of one layer.
 #[derive(Debug, Clone, Serialize)]
 pub struct LayerChange {
-    /// Which.
+    /// Layer that was measured.
     #[serde(flatten)]
     pub subject: Subject,
     /// Throughput in the first report.
@@ -42,35 +42,34 @@ pub struct LayerChange {
     pub b: Spread,
     /// Second median divided by the first.
     pub ratio: f64,
-    /// How likely it is that runs of one and the same thing come out so far apart (Mann and Whitney's exact test, both
-    /// directions).
+    /// Probability that runs of the same program differ as much (Mann and Whitney's exact test, two-sided).
     pub p: f64,
-    /// Its change beyond that of all layers together; `None` if there is no other layer to compare it with.
+    /// Change of the layer beyond the common change; `None` if there is no other layer to compare it with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<RelativeChange>,
-    /// What follows: from the relative change, or if there is none from the absolute one.
+    /// Verdict from the relative change, or from the absolute one if there is no relative one.
     pub verdict: Verdict,
-    /// What the median run needed, in the first report and in the second.
+    /// Costs of the median run in both reports.
     pub costs: Vec<CostChange>,
 }
 
-/// One figure of a layer in both reports.
+/// A figure of a layer in both reports.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostChange {
-    /// What it counts, with its unit.
+    /// Name of the figure, with its unit.
     pub name: &'static str,
-    /// In the first report.
+    /// Figure in the first report.
     pub a: f64,
-    /// In the second report.
+    /// Figure in the second report.
     pub b: f64,
 }
 
 impl Difference {
-    /// From report `a` to report `b`; `threshold` is a part of the throughput, as 0.05.
+    /// Compares report `a` with the later report `b`; `threshold` is a part of the throughput, such as 0.05.
     ///
     /// # Errors
     ///
-    /// A sentence, if the two did not measure the same thing.
+    /// Fails with a sentence if the two did not measure the same thing.
     pub fn of(a: &Report, b: &Report, threshold: f64) -> Result<Self, String> {
         same_benchmark(a, b)?;
         let after = |before: &LayerSummary| b.layers.iter().find(|l| l.subject == before.subject);
@@ -103,14 +102,15 @@ impl Difference {
         Ok(Self { format: 1, bench, unit, threshold, machine, notes, layers })
     }
 
-    /// Layers that became slower.
+    /// Returns the layers that became slower.
     pub fn slower(&self) -> impl Iterator<Item = &LayerChange> {
         self.layers.iter().filter(|layer| layer.verdict == Verdict::Slower)
     }
 }
 
 impl LayerChange {
-    /// `beside`: what it changed by beyond the machine, and how many layers that was found from.
+    /// Compares the summaries of a layer. `beside` is its change beyond the common one, with the number of layers that
+    /// it was computed from.
     fn of(
         before: &LayerSummary,
         after: &LayerSummary,
@@ -153,7 +153,7 @@ fn costs(a: &LayerSummary, b: &LayerSummary) -> Vec<CostChange> {
     FIGURES.iter().map(|(name, of)| CostChange { name, a: of(a), b: of(b) }).collect()
 }
 
-/// What is measured must be the same; how it is measured may differ.
+/// Checks that both reports have the same benchmark and parameters. Settings of the measurement may differ.
 fn same_benchmark(a: &Report, b: &Report) -> Result<(), String> {
     if a.bench != b.bench {
         return Err(format!(
@@ -169,7 +169,7 @@ fn same_benchmark(a: &Report, b: &Report) -> Result<(), String> {
     }
 }
 
-/// Names of fields that differ, with both values.
+/// Returns the names of fields that differ, with both values.
 fn different(a: &Value, b: &Value) -> Vec<(String, String, String)> {
     let (Value::Object(fields_a), Value::Object(fields_b)) = (a, b) else {
         return match a == b {
@@ -193,13 +193,13 @@ fn different(a: &Value, b: &Value) -> Vec<(String, String, String)> {
     all
 }
 
-/// Conditions that may explain a difference.
+/// Returns a sentence for each condition that differs, because it may explain a change.
 fn conditions(a: &Report, b: &Report) -> Vec<String> {
     let changes = other_conditions(a, b).into_iter();
     changes.map(|(name, a, b)| format!("{name} was {a}, is {b}")).collect()
 }
 
-/// Names of conditions that differ, with both values.
+/// Returns the names of conditions that differ, with both values.
 pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     let of = |report: &Report| {
         serde_json::json!({
@@ -224,7 +224,7 @@ fn left_out(a: &Report, b: &Report, which: &str) -> Vec<String> {
     layers.map(|layer| format!("{} is only in the {which} report", layer.subject)).collect()
 }
 
-/// What the machine did, and what of it is taken off the layers.
+/// Returns notes about the common change.
 fn together(machine: Option<f64>, layers: &[LayerChange]) -> Vec<String> {
     let Some(machine) = machine else {
         return vec![
@@ -249,7 +249,8 @@ fn together(machine: Option<f64>, layers: &[LayerChange]) -> Vec<String> {
     notes
 }
 
-/// Says how many runs it takes where there are too few. So many layers were compared with each other.
+/// Returns a note about the necessary number of runs if there are too few. `compared` is the number of layers that
+/// were compared with each other.
 fn few_runs(layers: &[LayerChange], compared: usize) -> Option<String> {
     layers.iter().any(|layer| layer.verdict == Verdict::TooFewRuns).then(|| {
         format!(

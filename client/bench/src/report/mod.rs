@@ -1,4 +1,4 @@
-//! The report of a comparison: everything as JSON, the essence as a table, and a page with plots.
+//! The report of a comparison: all figures as JSON, the most important ones as a table, and a page with plots.
 
 mod csv;
 mod difference;
@@ -24,86 +24,86 @@ use super::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The layer that the others are compared with.
+/// Name of the layer that the others are compared with.
 pub const REFERENCE: &str = "mpt";
 
-/// The layer that they are compared with beside it: what the papers measured against.
+/// Name of the second layer that the others are compared with: the papers' baseline.
 pub const BASELINE: &str = "mpt-hash";
 
-/// What throughput is in where a chain has nothing but empty blocks.
+/// Unit of the throughput if all blocks of a chain are empty.
 pub const EMPTY_BLOCKS: &str = "blk/s";
 
-/// The part of the machine's processor time from which on others disturb a run.
+/// Part of the machine's processor time from which on other processes count as a disturbance.
 const DISTURBED: f64 = 0.1;
 
-/// Raised when fields change their meaning or go away.
+/// Version of the form. It is raised when fields change their meaning or are removed.
 const FORMAT: u32 = 2;
 
-/// The result of a comparison; serialises to the JSON of `--json`.
+/// Result of a comparison; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// `store`, `trace` or `chain`.
+    /// Name of the benchmark: `store`, `trace` or `chain`.
     pub bench: String,
     /// Version of this form.
     pub format: u32,
     /// Version of this program.
     pub version: String,
-    /// The command that was given.
+    /// Command line of the benchmark.
     #[serde(default)]
     pub command: String,
-    /// Where it ran.
+    /// Machine of the benchmark.
     pub machine: Machine,
-    /// Seconds since 1970 at the end.
+    /// Time of the end, in seconds since 1970.
     pub finished_at: u64,
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
-    /// The parameters of the benchmark.
+    /// Parameters of the benchmark.
     pub parameters: Value,
     /// Settings of layers and engines.
     pub settings: Value,
-    /// Settings of those that have their own, by the name that [`Subject::variant`] gives.
+    /// Settings of the variants, by the names in [`Subject::variant`].
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub variants: Value,
-    /// Threads that a run could use to work in parallel.
+    /// Number of threads that a run could use to work in parallel.
     pub threads: usize,
-    /// Cores that runs were bound to; `None` if the system chose.
+    /// Cores to which runs were bound; `None` if the system chose.
     #[serde(default)]
     pub pinned: Option<String>,
-    /// What bounded the memory of each run; `None` if nothing did.
+    /// Limit of each run's memory; `None` if there was none.
     #[serde(default)]
     pub memory_limit: Option<MemoryLimit>,
-    /// Runs of each layer, in turns.
+    /// Number of runs of each layer, in turns.
     pub runs: usize,
     /// Whether every run was proven cold.
     pub cold: bool,
-    /// What throughput is in.
+    /// Unit of the throughput.
     pub unit: String,
-    /// The layer that ratios are against.
+    /// Name of the layer that ratios refer to.
     pub reference: String,
-    /// What else there is to know about the runs.
+    /// Further notes about the runs.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// One entry a layer (and engine).
+    /// Summary of each layer on each engine.
     pub layers: Vec<LayerSummary>,
-    /// One entry a layer and run, in the order in which they ran.
+    /// Results of each layer and run, in the order of the runs.
     pub results: Vec<Entry>,
 }
 
-/// One run of one layer, with what it takes to understand it alone.
+/// Result of one run of one layer, complete in itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
-    /// The run.
+    /// Result of the run.
     #[serde(flatten)]
     pub result: RunResult,
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
-    /// The parameters of the benchmark.
+    /// Parameters of the benchmark.
     pub parameters: Value,
     /// Median throughput of all runs of this layer.
     pub median_throughput: f64,
-    /// Throughput of this run divided by that of `mpt` on the same engine in the same turn; `None` without one.
+    /// Throughput of this run divided by that of `mpt` on the same engine in the same turn; `None` if there is none.
     pub ratio_to_mpt: Option<f64>,
-    /// Ratio to `mpt-hash`, the baseline of the papers, of the same turn.
+    /// Ratio to `mpt-hash`, the baseline of the papers, in the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_to_mpt_hash: Option<f64>,
 }
@@ -175,35 +175,35 @@ impl Report {
         report
     }
 
-    /// The essence for people: a few tables as text.
+    /// Returns the most important figures as text: a few tables.
     pub fn table(&self) -> String {
         table::render(self)
     }
 
-    /// How many runs others disturbed, and how much, if any.
+    /// Returns a sentence about the number of runs that other processes disturbed, if there are any.
     pub fn disturbed(&self) -> Option<String> {
         disturbed(&self.results.iter().map(|entry| entry.result.others).collect::<Vec<_>>())
     }
 
-    /// Whether what the papers measured against was measured, too.
+    /// Whether the papers' baseline was measured too.
     pub fn has_baseline(&self) -> bool {
         self.layers.iter().any(|layer| layer.ratio_to_mpt_hash.is_some())
     }
 
-    /// What each run of a layer came to by itself, in the order of the turns.
+    /// Returns the summary of each run of a layer, in the order of the turns.
     pub fn runs_of(&self, layer: &LayerSummary) -> Vec<LayerSummary> {
         let runs = self.results.iter().map(|entry| std::slice::from_ref(&entry.result));
         runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
     }
 
-    /// The last block of a layer's runs.
+    /// Returns the number of the last block of a layer's runs.
     fn last_block(&self, layer: &str) -> Option<u64> {
         let runs = self.results.iter().map(|entry| &entry.result);
         let blocks = runs.filter(|run| run.subject.state == layer).flat_map(|run| &run.blocks);
         blocks.map(|block| block.number).max()
     }
 
-    /// `transaction`, `block` or `operation`.
+    /// Returns the name of an operation: `transaction`, `block` or `operation`.
     pub fn operation(&self) -> &'static str {
         match self.bench.as_str() {
             "chain" if self.unit == EMPTY_BLOCKS => "block",
@@ -212,7 +212,7 @@ impl Report {
         }
     }
 
-    /// The unit of an operation, short enough for the head of a column.
+    /// Returns the unit of an operation, short enough for the head of a column.
     pub fn operation_unit(&self) -> &'static str {
         match self.operation() {
             "block" => "blk",
@@ -222,15 +222,15 @@ impl Report {
     }
 }
 
-/// What bounded runs, a line each.
+/// Returns a line for each limit of the runs.
 pub(crate) fn bounds(memory: Option<&MemoryLimit>, cores: Option<&str>) -> Vec<String> {
     let memory = memory.map(|limit| format!("memory of each run: {limit}"));
     let cores = cores.map(|cores| format!("runs bound to cores {cores}"));
     memory.into_iter().chain(cores).collect()
 }
 
-/// How many runs others disturbed, and how much, if any; given what part of the machine they took in each run, where that
-/// is known.
+/// Returns a sentence about the number of disturbed runs, if there are any. `others` is the part of the machine that
+/// other processes took in each run, if it is known.
 pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
     let count = others.iter().flatten().filter(|others| **others >= DISTURBED).count();
     let most = others.iter().flatten().copied().fold(0.0, f64::max);
@@ -243,14 +243,14 @@ pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
     })
 }
 
-/// How this program was called, without the path of it, as a shell takes it.
+/// Returns the command line of this program in the form for a shell, without the program's path.
 pub(crate) fn command() -> String {
-    // A path need not be text.
+    // A path need not be valid text.
     let args = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("polytrie".to_owned()).chain(args).collect::<Vec<_>>().join(" ")
 }
 
-/// An argument, in quotes where a shell would make something else of it.
+/// Returns an argument, in quotes if a shell would change it otherwise.
 fn quoted(arg: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%".contains(c);
     match !arg.is_empty() && arg.chars().all(is_plain) {

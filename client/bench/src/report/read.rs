@@ -1,29 +1,29 @@
-//! Reports that were written before.
+//! Reads reports of earlier runs.
 
 use super::{FORMAT, Report};
 use serde::Deserialize;
 use std::{fs, io, path::Path};
 use thiserror::Error;
 
-/// A report could not be read.
+/// Error of a report that cannot be read.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// The file could not be read.
+    /// A file that cannot be read.
     #[error("cannot read {file}: {source}; check the path")]
     Io {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The operating system's words.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It is not what `--json` writes.
+    /// A file that `--json` has not written.
     #[error(
         "{file} is not a report of `bench store` or `bench chain`: {reason}; name what one of them wrote with --json"
     )]
     NotAReport {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Why not.
+        /// Reason why it is no report.
         reason: String,
     },
 }
@@ -33,11 +33,11 @@ struct Form {
     format: u32,
 }
 
-/// Reads what `--json` wrote.
+/// Reads a report that `--json` has written.
 ///
 /// # Errors
 ///
-/// If there is no such file, or it holds something else.
+/// Fails if the file does not exist, or holds something else.
 pub fn read(path: &Path) -> Result<Report, ReportError> {
     let file = path.display().to_string();
     let bytes = fs::read(path).map_err(|source| ReportError::Io { file: file.clone(), source })?;

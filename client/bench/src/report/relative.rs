@@ -1,36 +1,35 @@
-//! What layers changed by beyond what the machine did.
+//! The changes of layers beyond the common change of the machine.
 //!
-//! Layers that take turns meet the same machine. In logarithms, the throughput of a run is the speed of the layer, plus
-//! what the machine did in that turn, plus chance. Taking the mean of all layers of the turn away leaves what the
-//! layer was beside the others in the same minutes. From one report to the other each layer has moved; the middle one
-//! of these moves is the machine's, as one layer that became slower does not move the middle, while it does move the
-//! mean.
+//! Layers that run in turns meet the same machine. In logarithms, the throughput of a run is the speed of the layer,
+//! plus the effect of the machine in that turn, plus chance. Subtracting the mean of all layers of the turn leaves the
+//! speed of the layer compared with the others in the same minutes. From one report to the other each layer has moved.
+//! The median of these moves is the machine's: one layer that became slower changes the mean, but not the median.
 
 use super::verdict::{p_value, shift};
 use serde::Serialize;
 
-/// What changed for the machine and, beyond that, for each layer.
+/// Common change, and the change of each layer beyond it.
 #[derive(Debug)]
 pub(super) struct Relative {
-    /// What all layers have in common: the second throughput divided by the first.
+    /// Common change of all layers: the second throughput divided by the first.
     pub(super) machine: f64,
-    /// The layers, in the order in which they were given.
+    /// Changes of the layers, in their order.
     pub(super) layers: Vec<RelativeChange>,
 }
 
-/// What changed for one layer beyond what changed for all.
+/// Change of one layer beyond the common one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RelativeChange {
-    /// Its throughput in the second report divided by that in the first, each in units of the machine's.
+    /// Second throughput divided by the first, each in units of the machine's.
     pub ratio: f64,
-    /// How likely it is that turns of one and the same thing come out so far apart: the test of the absolute
-    /// throughputs, on those divided by the geometric mean of all layers of the turn.
+    /// Probability that turns of the same program differ as much: the test of the absolute throughputs, applied to
+    /// throughputs divided by the geometric mean of all layers of the turn.
     pub p: f64,
 }
 
 impl Relative {
-    /// From the runs of some layers, each in the order of the turns, to the runs of the same layers in another report.
-    /// `None` if there are fewer than two layers, or these did not take turns.
+    /// Compares the runs of some layers, each in the order of the turns, with those of the same layers in another
+    /// report. `None` if there are fewer than two layers, or they did not run in turns.
     pub(super) fn of(a: &[&[f64]], b: &[&[f64]]) -> Option<Self> {
         let (a, b) = (Turns::of(a)?, Turns::of(b)?);
         let together = shift(&a.means, &b.means);
@@ -46,11 +45,11 @@ impl Relative {
     }
 }
 
-/// The runs of one report, in logarithms.
+/// Runs of one report, in logarithms.
 struct Turns {
-    /// The mean of all layers, of each turn.
+    /// Mean of all layers, for each turn.
     means: Vec<f64>,
-    /// How far each layer is above that mean, in each turn.
+    /// Distance of each layer from that mean, in each turn.
     layers: Vec<Vec<f64>>,
 }
 
@@ -74,8 +73,8 @@ impl Turns {
     }
 }
 
-/// The median; of an even number, whatever between the two in the middle is nearest to no change at all. So of two
-/// layers the one whose own throughput changed less is taken for unchanged.
+/// Returns the median; for an even number of values, the value between the two in the middle that is nearest to no
+/// change. So of two layers the one whose throughput changed less counts as unchanged.
 fn middle(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -94,11 +93,11 @@ mod tests {
     use crate::Random;
     use std::slice;
 
-    /// Throughputs that depend on a seed only.
+    /// A machine whose throughputs depend on a seed only.
     struct Machine {
         random: Random,
-        /// Whether the noise is normally distributed, with a standard deviation of 3 %; else it is evenly distributed
-        /// and at most 3 %.
+        /// Whether the noise is normally distributed, with a standard deviation of 3 %; otherwise it is evenly
+        /// distributed and at most 3 %.
         normal: bool,
     }
 
@@ -107,21 +106,21 @@ mod tests {
             Self { random: Random::new(seed, 0), normal }
         }
 
-        /// From -1 to 1.
+        /// Returns a number from -1 to 1, evenly distributed.
         fn even(&mut self) -> f64 {
             self.random.below(2_000_001) as f64 / 1e6 - 1.0
         }
 
         fn noise(&mut self) -> f64 {
             match self.normal {
-                // Twelve have a variance of four.
+                // The sum of twelve such numbers has a variance of four.
                 true => (0..12).map(|_| self.even()).sum::<f64>() / 2.0 * 0.03,
                 false => self.even() * 0.03,
             }
         }
 
-        /// Layers of which one may take a tenth longer, on a machine that is up to 30 % slower in this report, and again
-        /// in each turn.
+        /// Returns the runs of layers, one of which may take a tenth longer, on a machine that is up to 30 % slower in
+        /// this report, and again in each turn.
         fn report(&mut self, layers: usize, turns: usize, slowed: Option<usize>) -> Vec<Vec<f64>> {
             let report = 1.0 - 0.15 * (1.0 + self.even());
             let mut runs = vec![Vec::new(); layers];
@@ -150,7 +149,7 @@ mod tests {
         relative(a, b).unwrap().layers.iter().map(verdict).collect()
     }
 
-    /// How many of a hundred seeds come to these verdicts.
+    /// Returns how many of a hundred seeds give these verdicts.
     fn seeds(
         normal: bool,
         layers: usize,
@@ -204,7 +203,7 @@ mod tests {
         let found = relative(&a, &halved).unwrap();
         assert!((found.machine - 0.5).abs() < 1e-9, "{}", found.machine);
         assert!(found.layers.iter().all(|layer| (layer.ratio - 1.0).abs() < 1e-9));
-        // One turn in which everything stood still for a while.
+        // In one turn the whole machine stood still for a while.
         let mut stalled = a.clone();
         stalled.iter_mut().for_each(|runs| runs[2] /= 10.0);
         let found = relative(&a, &stalled).unwrap();
@@ -231,7 +230,7 @@ mod tests {
         let runs = vec![1.0, 2.0, 3.0];
         assert!(relative(&[], &[]).is_none());
         assert!(relative(slice::from_ref(&runs), slice::from_ref(&runs)).is_none());
-        // Reports whose layers did not all run in every turn.
+        // In these reports some layers did not run in every turn.
         let uneven = [runs.clone(), vec![1.0, 2.0]];
         assert!(relative(&uneven, &uneven).is_none());
         let stopped = [runs.clone(), vec![1.0, 0.0, 1.0]];

@@ -1,4 +1,4 @@
-//! What the runs of one layer come to.
+//! The summary of one layer's runs.
 
 use super::{BASELINE, REFERENCE};
 use crate::{
@@ -9,75 +9,75 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The runs of one layer on one engine.
+/// Summary of the runs of one layer on one engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LayerSummary {
-    /// Which.
+    /// Layer that was measured.
     #[serde(flatten)]
     pub subject: Subject,
-    /// How fast.
+    /// Throughput of the runs.
     pub throughput: Throughput,
-    /// The median of [`Self::ratios_to_mpt`]; `None` if `mpt` was not measured on the same engine.
+    /// Median of [`Self::ratios_to_mpt`]; `None` if `mpt` was not measured on the same engine.
     pub ratio_to_mpt: Option<f64>,
-    /// Its throughput divided by that of `mpt` on the same engine in the same turn.
+    /// Throughput divided by that of `mpt` on the same engine in the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratios_to_mpt: Option<Ratios>,
-    /// The median of [`Self::ratios_to_mpt_hash`]; `None` if `mpt-hash` was not measured on the same engine.
+    /// Median of [`Self::ratios_to_mpt_hash`]; `None` if `mpt-hash` was not measured on the same engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_to_mpt_hash: Option<f64>,
-    /// Its throughput divided by that of `mpt-hash`, what the papers measured against, on the same engine in the same
-    /// turn.
+    /// Throughput divided by that of `mpt-hash`, the papers' baseline, on the same engine in the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratios_to_mpt_hash: Option<Ratios>,
-    /// The run whose figures stand below: the one with the median throughput (of an even number, the lower).
+    /// Number of the run of the following figures: the one with the median throughput (for an even number of runs, the
+    /// lower of the two).
     pub run: usize,
-    /// Operations or transactions of it.
+    /// Number of its operations or transactions.
     pub operations: u64,
-    /// Where its time went.
+    /// Parts of its time.
     pub time: TimeSplit,
-    /// How long its blocks took.
+    /// Percentiles of its blocks' times, in seconds.
     pub block_seconds: Percentiles,
     /// Reads and writes at the layer and at the engine.
     pub amplification: Amplification,
-    /// What the layer counted of its own work, the warm-up's included.
+    /// Figures of the layer about its own work, with the warm-up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub layer: BTreeMap<String, u64>,
-    /// What other numbers of threads would make of the transactions, where they ran at the same time.
+    /// Estimated throughput with other numbers of threads, if transactions ran at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
     /// Bytes on disk after it.
     pub disk_bytes: u64,
-    /// The most memory that any run ever held, pages of mapped files (MDBX) included.
+    /// Greatest memory of any run, in bytes, with pages of mapped files (MDBX).
     pub peak_rss_bytes: u64,
-    /// Memory held at the end, such pages not included.
+    /// Memory at its end, in bytes, without such pages.
     pub own_rss_bytes: u64,
 }
 
-/// Operations or transactions a second.
+/// Operations or transactions per second.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Throughput {
-    /// The unit: `ops/s`, `tx/s` or `blk/s`.
+    /// Unit: `ops/s`, `tx/s` or `blk/s`.
     pub unit: String,
-    /// The throughput of each run, in the order of the turns.
+    /// Throughput of each run, in the order of the turns.
     pub runs: Vec<f64>,
-    /// The median, the least and the greatest of all runs.
+    /// Median, least and greatest value of all runs.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
-/// What the throughput of one layer is to that of another, turn by turn. Whatever made the machine slower or faster in
-/// a turn did so to both of them.
+/// Throughput of one layer divided by that of another, turn by turn. A change of the machine in a turn affects both
+/// layers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Of each turn.
+    /// Ratio of each turn.
     pub runs: Vec<f64>,
-    /// Of all.
+    /// Median, least and greatest ratio.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
 impl Ratios {
-    /// Of the runs of two layers, in the order of their turns.
+    /// Computes the ratios of two layers' runs, in the order of their turns.
     pub(crate) fn of(runs: &[f64], reference: &[f64]) -> Self {
         let runs: Vec<f64> = runs.iter().zip(reference).map(|(run, other)| run / other).collect();
         Self { spread: Spread::of(runs.iter().copied()), runs }
@@ -85,12 +85,13 @@ impl Ratios {
 }
 
 impl LayerSummary {
-    /// The least and the greatest ratio to `mpt`, where that says anything: not of a single run, nor of `mpt` itself.
+    /// Returns the least and the greatest ratio to `mpt`; `None` if they mean nothing: for a single run, and for `mpt`
+    /// itself.
     pub fn ratio_range(&self) -> Option<(f64, f64)> {
         self.range(self.ratios_to_mpt.as_ref()?, REFERENCE)
     }
 
-    /// Ratio to `mpt-hash`, the baseline of the papers, of the same turn.
+    /// Returns the least and the greatest ratio to `mpt-hash`, under the same conditions.
     pub fn baseline_range(&self) -> Option<(f64, f64)> {
         self.range(self.ratios_to_mpt_hash.as_ref()?, BASELINE)
     }
@@ -100,23 +101,23 @@ impl LayerSummary {
         says_something.then_some((ratios.spread.min, ratios.spread.max))
     }
 
-    /// Microseconds an operation or transaction, of seconds of the whole run.
+    /// Converts seconds of the whole run into microseconds per operation or transaction.
     pub fn micros(&self, seconds: f64) -> f64 {
         seconds * 1e6 / self.operations.max(1) as f64
     }
 
-    /// How many an operation or transaction, of a count of the whole run.
+    /// Converts a count of the whole run into one per operation or transaction.
     pub fn each(&self, count: u64) -> f64 {
         count as f64 / self.operations.max(1) as f64
     }
 
-    /// The layer, and the engine where that is not said elsewhere.
+    /// Returns the name of the layer and its engine.
     pub fn name(&self) -> String {
         format!("{}/{}", self.subject.label(), self.subject.kv)
     }
 }
 
-/// One summary for each subject, in their order.
+/// Returns a summary for each subject, in their order.
 pub(super) fn summaries(
     subjects: &[Subject],
     results: &[RunResult],
@@ -146,7 +147,7 @@ pub(super) fn summaries(
     summaries
 }
 
-/// What the runs of a subject come to; `None` if it has none among these.
+/// Summarises the runs of a subject; `None` if there are none.
 pub(super) fn summary(
     subject: &Subject,
     results: &[RunResult],
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_within_a_turn() {
-        // The machine is slower from turn to turn; the layer is always twice as fast.
+        // The machine is slower in each turn; the layer is always twice as fast.
         let ratios = Ratios::of(&[200.0, 160.0, 100.0], &[100.0, 80.0, 50.0]);
         assert_eq!(ratios.runs, [2.0, 2.0, 2.0]);
         assert_eq!((ratios.spread.median, ratios.spread.relative), (2.0, 0.0));

@@ -4,11 +4,11 @@ use super::{Report, bounds};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Everything that fits on a screen.
+/// Returns the tables and lines of a report.
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
     let cold = if report.cold { ", every run proven cold" } else { "" };
-    // A String takes whatever is written to it.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "bench {}: {}; {} runs of each in turns{cold}; seed {}",
@@ -41,7 +41,7 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-/// What other numbers of threads would make of it, if anybody has looked.
+/// Returns the estimates for other numbers of threads, if there are any.
 fn schedule(report: &Report) -> Option<String> {
     let scheduled: Vec<_> =
         report.layers.iter().filter_map(|layer| Some((layer, layer.schedule.as_ref()?))).collect();
@@ -63,14 +63,14 @@ fn schedule(report: &Report) -> Option<String> {
     )
 }
 
-/// What else bounded the runs.
+/// Returns the limits of the runs and the notes.
 fn conditions(report: &Report) -> Vec<String> {
     let mut lines = bounds(report.memory_limit.as_ref(), report.pinned.as_deref());
     lines.extend(report.notes.iter().cloned());
     lines
 }
 
-/// The parameters as `name value`, in the order of their names.
+/// Returns the parameters as `name value`, in the order of their names.
 fn parameters(parameters: &Value) -> String {
     let Value::Object(fields) = parameters else { return String::new() };
     let shown = fields.iter().filter(|(name, _)| *name != "seed").map(|(name, value)| {
@@ -87,7 +87,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// How fast, and where the time of an operation went.
+/// Returns the throughput, and the parts of an operation's time.
 fn speed(report: &Report) -> String {
     let operation = report.operation();
     let has_baseline = report.has_baseline();
@@ -148,7 +148,7 @@ fn speed(report: &Report) -> String {
     ) + &columns(&rows)
 }
 
-/// What reaches the engine, and what is needed.
+/// Returns reads and writes that reach the engine, and the resources of the runs.
 fn costs(report: &Report) -> String {
     let operation = report.operation_unit();
     let heads = [
@@ -196,7 +196,7 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-/// Rows with their first column to the left and all others to the right.
+/// Formats rows, the first column aligned to the left and all others to the right.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

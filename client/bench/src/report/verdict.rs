@@ -1,28 +1,28 @@
-//! Whether runs differ by more than chance.
+//! The decision whether runs differ by more than chance.
 
 use crate::measure::Spread;
 use serde::Serialize;
 
-/// Chance below which a difference does not count as chance.
+/// Probability of chance below which a difference counts as significant.
 const SIGNIFICANT: f64 = 0.05;
 
-/// What a comparison of runs shows.
+/// Result of a comparison of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The second is slower, and that is not chance.
+    /// The second report is slower by more than chance.
     Slower,
-    /// The second is faster, and that is not chance.
+    /// The second report is faster by more than chance.
     Faster,
-    /// No difference that could not be chance, or one below the threshold.
+    /// The difference may be chance, or is below the threshold.
     Same,
-    /// So few runs come out as far apart as they can by chance too often: nothing could be told from them.
+    /// There are so few runs that even the greatest difference may be chance.
     TooFewRuns,
 }
 
 impl Verdict {
-    /// What follows for one of so many `layers` from its change (the second divided by the first), its [`p_value`], and
-    /// the numbers of runs. Changes below `threshold` are none.
+    /// Returns the verdict about one of `layers` layers from its change (the second divided by the first), its
+    /// [`p_value`], and the numbers of runs. A change below `threshold` counts as none.
     pub(super) fn of(
         ratio: f64,
         p: f64,
@@ -43,27 +43,28 @@ impl Verdict {
     }
 }
 
-/// What chance may do to one of so many layers. They share it, so that of two reports of the same thing one in twenty
-/// accuses any layer at all.
+/// Returns the significance level for one of several layers. The layers share [`SIGNIFICANT`], so that two reports of
+/// the same program show a change of any layer in at most one of twenty cases.
 fn level(layers: usize) -> f64 {
     SIGNIFICANT / layers.max(1) as f64
 }
 
-/// How many runs of each of so many layers it takes in both reports, so that they can tell change from chance.
+/// Returns the number of runs of each layer in both reports that is necessary to separate change from chance.
 pub(super) fn enough_runs(layers: usize) -> usize {
     (1..).find(|runs| least_p(*runs, *runs) <= level(layers)).unwrap_or(usize::MAX)
 }
 
-/// How far the second sample lies above the first: the median of all differences between them (Hodges and Lehmann). It
-/// uses every run, and no single one moves it far.
+/// Returns the shift from the first sample to the second: the median of all differences between them (Hodges and
+/// Lehmann). Every run counts, and no single one changes it much.
 pub(super) fn shift(a: &[f64], b: &[f64]) -> f64 {
     Spread::of(a.iter().flat_map(|x| b.iter().map(move |y| y - x))).median
 }
 
-/// The chance that two samples of one distribution are at least so far apart: Mann and Whitney's test, counted exactly.
+/// Returns the probability that two samples of one distribution differ at least as much: Mann and Whitney's test,
+/// counted exactly.
 pub(super) fn p_value(a: &[f64], b: &[f64]) -> f64 {
     let pairs = a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));
-    // Twice the number of pairs in order, so that a tie is a whole number.
+    // Pairs in order are counted twice, so that a tie is a whole number.
     let in_order: usize = pairs
         .map(|(x, y)| match x.total_cmp(y) {
             std::cmp::Ordering::Less => 2,
@@ -84,14 +85,14 @@ pub(super) fn p_value(a: &[f64], b: &[f64]) -> f64 {
     as_far / total
 }
 
-/// The least that [`p_value`] can be for so many runs.
+/// Returns the least value of [`p_value`] for these numbers of runs.
 pub(super) fn least_p(a: usize, b: usize) -> f64 {
     2.0 / arrangements(a, b).iter().sum::<f64>()
 }
 
-/// How many orders of `a` and `b` values have how many pairs in order.
+/// Counts the orders of `a` and `b` values by their number of pairs in order.
 fn arrangements(a: usize, b: usize) -> Vec<f64> {
-    // ways[j][u]: with i values of the first and j of the second kind, u pairs are in order.
+    // ways[j][u]: the number of orders of i values of the first and j of the second kind with u pairs in order.
     let mut ways = vec![vec![0.0; a * b + 1]; b + 1];
     for row in &mut ways {
         row[0] = 1.0;
@@ -100,7 +101,7 @@ fn arrangements(a: usize, b: usize) -> Vec<f64> {
         for j in 1..=b {
             let (before, here) = ways.split_at_mut(j);
             let (fewer, row) = (&before[j - 1], &mut here[0]);
-            // The last value is of the first kind and behind all j, or of the second kind.
+            // The last value is of the first kind and after all j values, or of the second kind.
             for pairs in (0..row.len()).rev() {
                 row[pairs] = fewer[pairs] + if pairs >= j { row[pairs - j] } else { 0.0 };
             }
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(of(0.9, 0.04, 2), Verdict::Same);
         assert_eq!(of(1.1, 0.008, 6), Verdict::Faster);
         assert_eq!(of(0.96, 0.008, 1), Verdict::Same);
-        // Three runs that all lie apart do so by chance in one of ten cases.
+        // Three runs are completely separated by chance in one of ten cases.
         assert_eq!(Verdict::of(0.9, 0.1, (3, 3), 1, 0.05), Verdict::TooFewRuns);
         assert_eq!(Verdict::of(0.9, 0.03, (4, 4), 2, 0.05), Verdict::TooFewRuns);
         assert_eq!([1, 2, 6, 12].map(enough_runs), [4, 5, 5, 6]);

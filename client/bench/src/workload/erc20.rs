@@ -1,4 +1,4 @@
-//! Transfers of a token.
+//! The workload of token transfers.
 
 use super::{
     Shape, Workload,
@@ -10,15 +10,16 @@ use alloy_primitives::{Address, Bytes, U256, address, hex, keccak256, uint};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use serde::Deserialize;
 
-/// Where the contract stands.
+/// Address of the contract.
 pub(super) const TOKEN: Address = address!("7070000000000000000000000000000000000020");
-/// What `scripts/compile-contracts` made of the source beside it.
+/// Output of `scripts/compile-contracts` for the source beside it.
 const COMPILED: &str = include_str!("../contracts/Token.json");
-/// `transfer(address,uint256)`.
+/// Selector of `transfer(address,uint256)`.
 const TRANSFER: [u8; 4] = hex!("a9059cbb");
-/// More than any of the calls uses: a little under 52,000 if the recipient has no tokens before.
+/// Gas limit of a call, more than any call uses: a little under 52,000 if the recipient has no tokens
+/// before.
 pub(super) const CALL_GAS: u64 = 55_000;
-/// A million tokens of 18 decimals.
+/// Balance of each account: a million tokens of 18 decimals.
 const TOKENS: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 
 /// EIP-1559 calls of `transfer` of one ERC-20 contract, in which every account has a balance at genesis.
@@ -32,14 +33,14 @@ pub struct Erc20 {
     slots: Slots,
 }
 
-/// The parts of a compiled contract that matter here.
+/// Parts of a compiled contract.
 #[derive(Debug, Deserialize)]
 pub(super) struct Compiled {
     pub(super) slots: Slots,
     pub(super) code: Bytes,
 }
 
-/// Where the contract keeps its variables.
+/// Slots of the contract's variables.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Slots {
@@ -49,7 +50,7 @@ pub(super) struct Slots {
 }
 
 impl Compiled {
-    /// The contract.
+    /// Returns the compiled token.
     #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
     pub(super) fn token() -> Self {
         serde_json::from_str(COMPILED).expect("the compiled contract is well formed")
@@ -57,21 +58,21 @@ impl Compiled {
 }
 
 impl Erc20 {
-    /// The workload of this shape, with accounts and seed of this wallet.
+    /// Returns the workload of this shape, with the accounts and the seed of this wallet.
     pub fn new(wallet: Wallet, shape: Shape) -> Self {
         let Compiled { slots, code } = Compiled::token();
         let random = Random::new(wallet.seed(), 0);
         Self { shape, random, left: shape.txs, wallet, code, slots }
     }
 
-    /// A transaction that sends tokens.
+    /// Returns a transaction that sends tokens.
     pub(super) fn transfer(
         wallet: &mut Wallet,
         from: usize,
         to: Address,
         random: &mut Random,
     ) -> TxEip1559 {
-        // Up to a hundredth of a token.
+        // The amount is at most a hundredth of a token.
         let tokens = 1 + random.below(10_000_000_000_000_000);
         let input =
             [&TRANSFER[..], to.into_word().as_slice(), &U256::from(tokens).to_be_bytes::<32>()]
@@ -83,7 +84,7 @@ impl Erc20 {
         }
     }
 
-    /// The balances, and after them their sum.
+    /// Returns the balances, and after them their sum.
     fn token_slots(&self) -> impl Iterator<Item = (U256, U256)> + '_ {
         let mut random = Random::new(self.wallet.seed(), 4);
         let Slots { balance_of, total_supply, .. } = self.slots;
@@ -100,14 +101,15 @@ impl Erc20 {
     }
 }
 
-/// The slot of an address in a mapping that is in `slot` itself: keccak256(key ‖ slot of the mapping).
+/// Returns the slot of an address in the mapping whose own slot is `slot`: keccak256(key ‖ slot of the
+/// mapping).
 pub(super) fn mapping_slot(slot: U256, key: &Address) -> U256 {
     keccak256([key.into_word().0, slot.to_be_bytes::<32>()].concat()).into()
 }
 
 impl Workload for Erc20 {
     fn genesis(&self) -> GenesisPlan {
-        // No block goes beyond the target, so the base fee never rises.
+        // No block uses more gas than the target, so the base fee never rises.
         genesis(2 * CALL_GAS * self.shape.block_txs)
     }
 
@@ -146,7 +148,7 @@ mod tests {
         let (slot, supply) = slots[7];
         assert_eq!(slot, U256::from(2));
         assert_eq!(supply, slots[..7].iter().map(|(_, tokens)| *tokens).sum::<U256>());
-        // The layout that Solidity documents for mappings.
+        // Solidity documents this layout of mappings.
         assert_eq!(
             mapping_slot(U256::ZERO, &Address::ZERO),
             uint!(0xad3228b676f7d3cd4284a5443f17f1962b36e491b30a40b2405849e597ba5fb5_U256)

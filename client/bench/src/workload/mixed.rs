@@ -1,11 +1,11 @@
-//! Payments and calls, in the proportion and with the popularity that mainnet was seen to have.
+//! The workload of payments and calls, in a proportion and with a popularity of accounts as on mainnet.
 
 use super::{Erc20, Shape, Workload, erc20::CALL_GAS, transfer::payment};
 use crate::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 
-/// Transactions that call a contract, in percent.
+/// Percentage of transactions that call a contract.
 const CALLS: u64 = 15;
 
 /// [`Erc20`] and [`Transfer`](super::Transfer) in one chain: 15 of 100 transactions call the token, the others are
@@ -19,7 +19,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// The workload of this shape, with accounts and seed of this wallet.
+    /// Returns the workload of this shape, with the accounts and the seed of this wallet.
     pub fn new(wallet: Wallet, shape: Shape) -> Self {
         let random = Random::new(wallet.seed(), 0);
         Self { shape, random, left: shape.txs, token: Erc20::new(wallet, shape) }
@@ -28,7 +28,7 @@ impl Mixed {
 
 impl Workload for Mixed {
     fn genesis(&self) -> GenesisPlan {
-        // Enough for a block of calls only, which is far more than any block uses.
+        // The limit is enough for a block of calls only, which is far more than any block uses.
         super::transfer::genesis(2 * CALL_GAS * self.shape.block_txs)
     }
 

@@ -1,6 +1,7 @@
-//! Workloads: what a chain starts from, and what its blocks hold.
+//! Workloads: the genesis of a chain, and the content of its blocks.
 //!
-//! One file (or folder) a workload behind the trait [`Workload`]; [`WorkloadKind`] names them for the command line.
+//! Each workload is a file (or folder) behind the trait [`Workload`]; [`WorkloadKind`] has their names for the command
+//! line.
 
 mod erc20;
 mod mixed;
@@ -23,31 +24,31 @@ use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Chain id of generated chains; no network is known to use it.
+/// Chain id of generated chains; no known network uses it.
 pub const CHAIN_ID: u64 = 70_717;
-/// 2026-01-01. A date in the past keeps every client content.
+/// Time of the genesis block: 2026-01-01. No client objects to a time in the past.
 pub const GENESIS_TIME: u64 = 1_767_225_600;
 /// Seconds between blocks, as on mainnet.
 pub const BLOCK_TIME: u64 = 12;
-/// Wei in one.
+/// Number of wei in one gwei.
 pub const GWEI: u128 = 1_000_000_000;
 
-/// A source of blocks: it says what the chain starts from and what each block holds. Executing the blocks and finding
-/// out what follows from them is the business of [`Producer`](super::Producer).
+/// A source of blocks: the genesis of the chain, and the plan of each block. [`Producer`](super::Producer) executes
+/// the blocks and computes the other values.
 ///
-/// Equal parameters always give the same chain. To add one: a file with the implementation, and a line in
+/// Equal parameters always give the same chain. A new workload is a file with the implementation, and a line in
 /// [`WorkloadKind`].
 pub trait Workload: Debug {
-    /// The chain's forks and the fields of its genesis header.
+    /// Returns the chain's forks and the fields of its genesis header.
     fn genesis(&self) -> GenesisPlan;
 
-    /// The accounts that the chain starts with beside the system contracts, each once, in any order.
+    /// Returns the accounts at genesis without the system contracts, each once, in any order.
     fn accounts(&self) -> Box<dyn Iterator<Item = InitialAccount<'_>> + '_>;
 
-    /// The keys that sign.
+    /// Returns the wallet that signs.
     fn wallet(&self) -> &Wallet;
 
-    /// The block on top of `parent`, or `None` after the last one.
+    /// Returns the plan of the block on top of `parent`, or `None` after the last block.
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan>;
 }
 
@@ -73,31 +74,31 @@ pub enum WorkloadKind {
 /// A workload with its parameters: everything that its chain depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSpec {
-    /// Which one.
+    /// Kind of the workload.
     pub workload: WorkloadKind,
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Its size and shape.
+    /// Size and shape of the workload.
     #[serde(flatten)]
     pub shape: Shape,
 }
 
 impl WorkloadSpec {
-    /// How many accounts sign.
+    /// Returns the number of accounts that sign.
     pub const fn accounts(&self) -> usize {
         self.shape.accounts
     }
 
-    /// How many blocks the chain has beside the genesis block.
+    /// Returns the number of blocks without the genesis block.
     pub const fn blocks(&self) -> u64 {
         self.shape.txs.div_ceil(self.shape.block_txs)
     }
 
-    /// The workload; `wallet` holds its [`accounts`](Self::accounts).
+    /// Returns the workload; `wallet` must have its [`accounts`](Self::accounts).
     ///
     /// # Errors
     ///
-    /// If it needs something that is not there.
+    /// Fails if a file that the workload needs is missing.
     pub fn open(&self, wallet: Wallet) -> Result<Box<dyn Workload>, CacheError> {
         let shape = self.shape;
         Ok(match self.workload {
@@ -110,7 +111,8 @@ impl WorkloadSpec {
         })
     }
 
-    /// What its genesis accounts depend on: chains that differ in other things start from the same state.
+    /// Returns the parameters of its genesis accounts: chains that differ only in other parameters start from the same
+    /// state.
     pub fn genesis_key(&self) -> (WorkloadKind, u64, usize) {
         let workload = match self.workload {
             WorkloadKind::Mixed => WorkloadKind::Erc20,

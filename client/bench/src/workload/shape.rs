@@ -1,4 +1,4 @@
-//! The size and shape that the synthetic workloads have in common.
+//! The common size and shape of the synthetic workloads.
 
 use super::{
     super::{BlockPlan, Planned, Random, Wallet},
@@ -22,7 +22,7 @@ pub enum Popularity {
 }
 
 impl Popularity {
-    /// One of `accounts` accounts.
+    /// Picks one of `accounts` accounts.
     pub fn pick(self, accounts: usize, random: &mut Random) -> usize {
         let hot = accounts.div_ceil(10);
         match self {
@@ -33,20 +33,20 @@ impl Popularity {
     }
 }
 
-/// The size and shape of a workload.
+/// Size and shape of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Accounts at genesis, at least 1.
+    /// Number of accounts at genesis, at least 1.
     pub accounts: usize,
-    /// Transactions in all blocks together.
+    /// Number of transactions in all blocks together.
     pub txs: u64,
-    /// Transactions in a block, at least 1; the last one may have fewer.
+    /// Number of transactions in a block, at least 1; the last block may have fewer.
     pub block_txs: u64,
-    /// Which accounts take part.
+    /// Popularity of the accounts.
     pub popularity: Popularity,
-    /// Recipients that did not exist before, in percent.
+    /// Percentage of recipients that did not exist before.
     pub new_recipients: u64,
-    /// Accounts that send: the first so many; all if 0.
+    /// Number of accounts that send, the first ones; 0 for all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub senders: usize,
 }
@@ -69,13 +69,14 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Who sends.
+    /// Picks the number of a sender.
     pub(super) fn sender(&self, random: &mut Random) -> usize {
         let senders = if self.senders == 0 { self.accounts } else { self.senders };
         self.popularity.pick(senders.min(self.accounts), random)
     }
 
-    /// The next block: as many transactions as it may hold of those that are `left`; `None` if none is.
+    /// Plans the next block: as many of the transactions that are `left` as it may hold. `None` if none
+    /// is left.
     pub(super) fn block(
         &self,
         left: &mut u64,
@@ -92,13 +93,13 @@ impl Shape {
         Some(plan)
     }
 
-    /// Who pays whom: the number of the sender, and the address of the recipient.
+    /// Picks a payment: the number of the sender, and the address of the recipient.
     pub(super) fn parties(&self, wallet: &Wallet, random: &mut Random) -> (usize, Address) {
         let from = self.sender(random);
         if random.percent(self.new_recipients) {
             return (from, Address::from(random.bytes()));
         }
-        // Another one than the sender, if there is another one.
+        // The recipient is another account than the sender, if there is another one.
         let to = self.popularity.pick(self.accounts, random);
         let to = if to == from { (to + 1) % self.accounts } else { to };
         (from, wallet.address(to))

@@ -1,4 +1,4 @@
-//! Traces of state writes: what real transactions read and wrote, without the contracts that did.
+//! Traces of state writes: the values that real transactions read and wrote, without their contracts.
 
 use crate::CacheError;
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use polytrie_chainspec::InitialAccount;
 use std::{collections::BTreeMap, fs, io::Read, path::Path};
 
-/// The first bytes of a gzip file.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A trace in memory.
@@ -16,37 +16,37 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// write was reverted and is left out. An empty value is zero. Lines come in the order of the chain. May be gzipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// keccak256 of the file, unpacked.
+    /// keccak256 of the file, decompressed.
     pub hash: B256,
-    /// The blocks in order: their transactions, with their writes.
+    /// Blocks in order, each with its transactions, each with its writes.
     pub blocks: Vec<Vec<Vec<TraceWrite>>>,
 }
 
-/// One write.
+/// A write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceWrite {
-    /// The account that the value belongs to.
+    /// Account of the value.
     pub address: Address,
-    /// Which value of the account.
+    /// Value of the account that is written.
     pub field: Field,
-    /// Before it.
+    /// Value before the write.
     pub old: U256,
-    /// After it.
+    /// Value after the write.
     pub new: U256,
 }
 
-/// Which value of an account.
+/// A value of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// Its balance.
+    /// Balance of the account.
     Balance,
-    /// Its nonce.
+    /// Nonce of the account.
     Nonce,
-    /// One of its slots.
+    /// Value of this slot.
     Slot(U256),
 }
 
-/// An account before the first block of a trace, as far as the trace knows it.
+/// An account before the first block of a trace, as far as the trace shows it.
 #[derive(Debug, Clone, Default)]
 struct Before {
     fields: BTreeMap<Field, U256>,
@@ -57,7 +57,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is not a trace.
+    /// Fails if the file cannot be read, or is no trace.
     pub fn read(path: &Path) -> Result<Self, CacheError> {
         let bytes = fs::read(path).map_err(CacheError::at("read", path))?;
         let mut text = String::new();
@@ -103,8 +103,8 @@ impl Trace {
         }
     }
 
-    /// The accounts that it starts from: each with what it was before it was first written. Accounts that have slots
-    /// exist, so they have a nonce of 1 if the trace does not say.
+    /// Returns the accounts before the first block, each with its values before their first write. An account with
+    /// slots exists, so its nonce is 1 if the trace has none.
     pub fn accounts(&self) -> impl Iterator<Item = InitialAccount<'static>> {
         let mut accounts: BTreeMap<Address, Before> = BTreeMap::new();
         for write in self.blocks.iter().flatten().flatten() {
@@ -131,12 +131,12 @@ impl Trace {
         })
     }
 
-    /// Number of transactions.
+    /// Returns the number of transactions.
     pub fn transactions(&self) -> u64 {
         self.blocks.iter().map(|block| block.len() as u64).sum()
     }
 
-    /// Number of writes.
+    /// Returns the number of writes.
     pub fn writes(&self) -> u64 {
         self.blocks.iter().flatten().map(|writes| writes.len() as u64).sum()
     }

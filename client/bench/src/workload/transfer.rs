@@ -1,4 +1,4 @@
-//! Plain transfers of ether.
+//! The workload of ether transfers.
 
 use super::{CHAIN_ID, GENESIS_TIME, GWEI, Shape, Workload};
 use crate::{BlockPlan, Planned, Random, Wallet};
@@ -8,10 +8,10 @@ use polytrie_chainspec::{GenesisPlan, InitialAccount};
 
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
-/// 1,000 ether: enough for millions of transactions of one account.
+/// Balance of each account: 1,000 ether, enough for millions of transactions.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_U256);
 
-/// EIP-1559 transfers between accounts that exist, and to some that come into being by it.
+/// EIP-1559 transfers between existing accounts, and to some that the transfer creates.
 #[derive(Debug)]
 pub struct Transfer {
     shape: Shape,
@@ -21,7 +21,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The workload of this shape, with accounts and seed of this wallet.
+    /// Returns the workload of this shape, with the accounts and the seed of this wallet.
     pub fn new(wallet: Wallet, shape: Shape) -> Self {
         Self { shape, random: Random::new(wallet.seed(), 0), left: shape.txs, wallet }
     }
@@ -29,7 +29,7 @@ impl Transfer {
 
 impl Workload for Transfer {
     fn genesis(&self) -> GenesisPlan {
-        // Full blocks use exactly the target, so the base fee stays where it is.
+        // Full blocks use exactly the target, so the base fee does not change.
         genesis(2 * TRANSFER_GAS * self.shape.block_txs)
     }
 
@@ -50,7 +50,7 @@ impl Workload for Transfer {
     }
 }
 
-/// A transaction that pays.
+/// Returns a payment.
 pub(super) fn payment(
     wallet: &mut Wallet,
     from: usize,
@@ -59,13 +59,13 @@ pub(super) fn payment(
 ) -> TxEip1559 {
     TxEip1559 {
         to: to.into(),
-        // Up to a hundredth of an ether.
+        // The amount is at most a hundredth of an ether.
         value: U256::from(1 + random.below(10_000_000_000_000_000)),
         ..transaction(wallet, from, TRANSFER_GAS, random)
     }
 }
 
-/// A genesis with every fork up to Osaka and this gas limit.
+/// Returns a genesis with every fork up to Osaka and this gas limit.
 pub(super) fn genesis(gas_limit: u64) -> GenesisPlan {
     GenesisPlan {
         chain_id: CHAIN_ID,
@@ -78,9 +78,9 @@ pub(super) fn genesis(gas_limit: u64) -> GenesisPlan {
     }
 }
 
-/// The accounts of a wallet, each with enough ether to send for a long time.
+/// Returns the accounts of a wallet, each with enough ether to send for a long time.
 pub(super) fn senders(wallet: &Wallet) -> impl Iterator<Item = InitialAccount<'_>> {
-    // Balances of different digits, as real ones have them.
+    // The balances have different digits, like real ones.
     let mut random = Random::new(wallet.seed(), 1);
     wallet
         .addresses()
@@ -88,7 +88,8 @@ pub(super) fn senders(wallet: &Wallet) -> impl Iterator<Item = InitialAccount<'_
         .map(move |address| InitialAccount::funded(*address, BALANCE + U256::from(random.word())))
 }
 
-/// The next transaction of an account, with a fee that the base fee cannot outgrow, and nothing to do.
+/// Returns the next transaction of an account without a call, with a fee that stays above the base
+/// fee.
 pub(super) fn transaction(
     wallet: &mut Wallet,
     from: usize,

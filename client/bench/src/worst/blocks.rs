@@ -1,4 +1,4 @@
-//! The blocks of a test: a case, and how much gas a block uses.
+//! The blocks of a test, which is a case with an amount of gas per block.
 
 use super::{
     Case, WorstSpec,
@@ -26,31 +26,32 @@ use std::{
     sync::Arc,
 };
 
-/// The most gas of a transaction (EIP-7825).
+/// Greatest gas limit of a transaction (EIP-7825).
 const MOST_TX_GAS: u64 = 1 << 24;
-/// Gas that a transaction of a list needs beside what its numbers take.
+/// Gas of a transaction with a list, without that of the list's numbers.
 const LIST_OVERHEAD: u64 = 60_000;
-/// What a short transaction may use, and what it does use.
+/// Gas limit of a short transaction, and the gas that it uses.
 const SHORT: (u64, u64) = (60_000, 26_500);
-/// What destroys a contract.
+/// Gas limit of a transaction that destroys a contract.
 const DESTROY_GAS: u64 = 100_000;
 
-/// A test: blocks on the genesis block.
+/// A test: blocks on top of the genesis block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstTest {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// Gas that a block uses, before blocks were merged.
+    /// Gas of a block before blocks are merged.
     pub gas: u64,
-    /// Where its prepared chain is.
+    /// Directory of the prepared chain.
     pub chain: PathBuf,
 }
 
-/// Makes the blocks of each case at each gas, `merge` of them as one, unless they are in the cache already.
+/// Makes the blocks of each case for each amount of gas, unless they are in the cache already. `merge`
+/// blocks are merged into one.
 ///
 /// # Errors
 ///
-/// If they cannot be made.
+/// Fails if the blocks cannot be made.
 pub fn prepare(
     spec: &WorstSpec,
     cases: &[Case],
@@ -62,7 +63,7 @@ pub fn prepare(
     let mut maker = None;
     let mut tests = Vec::new();
     for case in cases {
-        // What destroys uses no more gas in a larger block.
+        // A destruction uses no more gas in a larger block.
         let gas = if case.plan == Plan::Destroy { &gas[..gas.len().min(1)] } else { gas };
         for gas in gas {
             let parameters = serde_json::json!({
@@ -86,7 +87,7 @@ pub fn prepare(
     Ok(tests)
 }
 
-/// Makes blocks on the canonical layer `mpt`.
+/// Maker of blocks on the canonical layer `mpt`.
 struct Maker {
     spec: WorstSpec,
     producer: Producer,
@@ -96,7 +97,7 @@ struct Maker {
     _store: Scratch,
 }
 
-/// A transaction before it has a sender.
+/// A transaction without a sender: callee, data and gas limit.
 type Call = (Address, Bytes, u64);
 
 impl Maker {
@@ -127,7 +128,7 @@ impl Maker {
         tracing::info!("making the blocks of {} at {} million gas", case.name, gas / 1_000_000);
         write(&dir.join(OUTLINE), &self.outline)?;
         let mut files = ChainFiles::create::<GenerateError>(dir)?;
-        // Each test begins at the genesis block, where nobody has sent anything.
+        // Each test begins at the genesis block, where no account has sent a transaction.
         let mut wallet = self.wallet.clone();
         let mut sent = 0;
         for block in 1..=self.spec.blocks {
@@ -149,12 +150,12 @@ impl Maker {
         Ok(self.producer.begin_again()?)
     }
 
-    /// The transactions of a block.
+    /// Returns the transactions of a block.
     fn calls(&self, case: &Case, gas: u64, block: u64) -> Vec<Call> {
         let each_block = gas.div_ceil(MOST_TX_GAS);
         let tx_gas = gas / each_block;
         let all = each_block * self.spec.blocks;
-        // Numbers of the transactions of this block, from 0.
+        // These are the numbers of the block's transactions in the test, from 0.
         let numbers = each_block * (block - 1)..each_block * block;
         match case.plan {
             Plan::Through(calls) => {
@@ -166,7 +167,7 @@ impl Maker {
                 let [slots, accounts] = &self.deep;
                 let is_slots = calls.routine == cases::Routine::LoadListed;
                 let list = if is_slots { slots } else { accounts };
-                // None twice in a transaction, where the second time costs little.
+                // No number comes twice in a transaction, because the second access would cost little.
                 let length = (tx_gas.saturating_sub(LIST_OVERHEAD) / each).min(list.len() as u64);
                 let tx_gas = LIST_OVERHEAD + length * each;
                 let each_block = gas / tx_gas;

@@ -1,8 +1,8 @@
-//! The cases: what a transaction of each does, as code.
+//! The cases: the contracts and transactions of each.
 //!
-//! A contract with slots runs whatever routine the call names (it delegates to it), so that cases share contracts. A routine
-//! goes through numbers until its gas ends: the number n stands for the slot or the address n · [`FACTOR`], which are never near each
-//! other, whatever a layer makes of the order of keys.
+//! A contract with slots delegates to the routine that the call names, so that cases share contracts. A routine goes
+//! through numbers until its gas ends. The number n stands for the slot or the address n · [`FACTOR`]; these are far
+//! from each other in any order of keys that a layer may use.
 
 use super::WorstSpec;
 use crate::assembler::Assembler;
@@ -13,51 +13,51 @@ use revm::bytecode::opcode::{
     SSTORE, STOP, SWAP1,
 };
 
-/// Odd, so that no two numbers stand for the same slot, or for the same address.
+/// Factor of a number. It is odd, so that no two numbers stand for the same slot or address.
 const FACTOR: U256 = uint!(0x9e3779b97f4a7c15f39cc0605cedc8341082276bf3a27251f86c6a11d0c18e95_U256);
-/// A routine ends when less gas than this is left.
+/// Gas below which a routine ends.
 const RESERVE: u64 = 60_000;
 
-/// Where a call's data has the routine,
+/// Offset of the routine in a call's data.
 const ROUTINE: u64 = 0;
-/// the first number,
+/// Offset of the first number.
 const FIRST: u64 = 0x20;
-/// how many numbers there are before they begin again,
+/// Offset of the count of numbers, after which they start again.
 const COUNT: u64 = 0x40;
-/// what is added to a number,
+/// Offset of the base that is added to a number.
 const BASE: u64 = 0x60;
-/// a value to store,
+/// Offset of the value to store.
 const VALUE: u64 = 0x80;
-/// and then a list of numbers of 4 bytes each.
+/// Offset of the list of numbers, 4 bytes each.
 const LIST: u64 = 0xa0;
 
-/// Numbers from which on something stands.
+/// First numbers of the ranges.
 pub(super) mod base {
     /// Slots of contracts.
     pub(in super::super) const SLOTS: u64 = 0;
-    /// Slots among which deep ones were mined.
+    /// Slots from which the deep ones are mined.
     pub(in super::super) const DEEP_SLOTS: u64 = 1 << 33;
-    /// Accounts among which deep ones were mined.
+    /// Accounts from which the deep ones are mined.
     pub(in super::super) const DEEP_ACCOUNTS: u64 = 1 << 34;
     /// Contracts with long code.
     pub(in super::super) const CODES: u64 = 1 << 40;
     /// Contracts with one slot.
     pub(in super::super) const SMALL: u64 = 1 << 41;
-    /// Nothing.
+    /// Keys that do not exist.
     pub(in super::super) const ABSENT: u64 = 1 << 53;
 }
 
-/// What a number stands for as a slot.
+/// Returns the slot of a number.
 pub(super) fn slot(number: u64) -> U256 {
     U256::from(number).wrapping_mul(FACTOR)
 }
 
-/// What a number stands for as an address.
+/// Returns the address of a number.
 pub(super) fn address(number: u64) -> Address {
     Address::from_word(slot(number).into())
 }
 
-/// Where a contract of the cases stands.
+/// Returns the address of a contract of the cases.
 const fn place(number: u16) -> Address {
     let mut bytes = [0; 20];
     let number = number.to_be_bytes();
@@ -68,22 +68,22 @@ const fn place(number: u16) -> Address {
     Address::new(bytes)
 }
 
-/// The contract of 10^`power` slots.
+/// Returns the address of the contract with 10^`power` slots.
 pub(super) const fn contract(power: u32) -> Address {
     place(0x200 + power as u16)
 }
 
-/// The contract with the slots that lie deep.
+/// Address of the contract with the deep slots.
 pub(super) const DEEP: Address = place(0x300);
-/// The contract whose only slot is in every transaction.
+/// Address of the contract whose only slot every transaction accesses.
 pub(super) const SAME: Address = place(0x301);
 
-/// The contract that block `block` destroys.
+/// Returns the address of the contract that block `block` destroys.
 pub(super) const fn doomed(block: u64) -> Address {
     place(0x1000 + block as u16)
 }
 
-/// The instructions that a case repeats, for one slot or address after the other.
+/// Instructions that a case repeats, for one slot or address after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Routine {
     Load,
@@ -99,7 +99,7 @@ pub(super) enum Routine {
 }
 
 impl Routine {
-    /// All of them.
+    /// All routines.
     pub(super) const ALL: [Self; 10] = [
         Self::Load,
         Self::Store,
@@ -113,17 +113,17 @@ impl Routine {
         Self::BalanceListed,
     ];
 
-    /// Where its code stands.
+    /// Returns the address of its code.
     pub(super) const fn address(self) -> Address {
         place(0x100 + self as u16)
     }
 
-    /// Its code. The slot, or the address, is on top of the stack, and goes.
+    /// Returns its code. The instructions of the routine consume the slot or address on top of the stack.
     pub(super) fn code(self) -> Bytes {
         match self {
             Self::Load => through(|code| code.ops(&[SLOAD, POP])),
             Self::Store => through(|code| value(code).ops(&[SWAP1, SSTORE])),
-            // It was v: v + 1 is stored, then v.
+            // The value v is read, then v + 1 is stored, then v.
             Self::ThereAndBack => through(|code| {
                 let code = code.ops(&[DUP1, SLOAD, DUP1]).push(1).ops(&[ADD, DUP3, SSTORE]);
                 code.ops(&[SWAP1, SSTORE])
@@ -152,13 +152,13 @@ fn value(code: Assembler) -> Assembler {
     code.push(VALUE).ops(&[CALLDATALOAD])
 }
 
-/// The number on top of the stack becomes what it stands for.
+/// Replaces the number on top of the stack by its slot or address.
 fn stands_for(code: Assembler) -> Assembler {
     let code = code.push(BASE).ops(&[CALLDATALOAD, ADD]);
     code.push_bytes(&FACTOR.to_be_bytes::<32>()).ops(&[MUL])
 }
 
-/// Goes through numbers while there is gas.
+/// Returns code that goes through numbers while there is gas.
 fn through(each: impl FnOnce(Assembler) -> Assembler) -> Bytes {
     let code = Assembler::new().push(FIRST).ops(&[CALLDATALOAD]).label("next");
     let code = code.ops(&[DUP1]).push(COUNT).ops(&[CALLDATALOAD, SWAP1, MOD]);
@@ -166,7 +166,7 @@ fn through(each: impl FnOnce(Assembler) -> Assembler) -> Bytes {
     code.push(RESERVE).ops(&[GAS, GT]).jump_if("next").ops(&[STOP]).finish()
 }
 
-/// Goes through the list of numbers.
+/// Returns code that goes through the list of numbers.
 fn listed(each: impl FnOnce(Assembler) -> Assembler) -> Bytes {
     let code = Assembler::new().push(LIST).label("next");
     let code = code.ops(&[DUP1, CALLDATALOAD]).push(224).ops(&[SHR]);
@@ -174,28 +174,28 @@ fn listed(each: impl FnOnce(Assembler) -> Assembler) -> Bytes {
     code.ops(&[CALLDATASIZE, GT]).jump_if("next").ops(&[STOP]).finish()
 }
 
-/// Code that does what the routine in its data says.
+/// Returns code that delegates to the routine in its data.
 pub(super) fn delegating() -> Bytes {
     let code = Assembler::new().ops(&[CALLDATASIZE]).push(0).push(0).ops(&[CALLDATACOPY]);
     let code = code.push(0).push(0).ops(&[CALLDATASIZE]).push(0).push(ROUTINE);
     code.ops(&[CALLDATALOAD, GAS, DELEGATECALL, STOP]).finish()
 }
 
-/// Code that adds one to its slot 0.
+/// Returns code that adds one to its slot 0.
 pub(super) fn counting() -> Bytes {
     let code = Assembler::new().push(0).ops(&[SLOAD]).push(1).ops(&[ADD]).push(0);
     code.ops(&[SSTORE, STOP]).finish()
 }
 
-/// Code that destroys its contract.
+/// Returns code that destroys its contract.
 pub(super) fn destroying() -> Bytes {
     Assembler::new().ops(&[CALLER, SELFDESTRUCT]).finish()
 }
 
-/// A call of a contract that delegates: the first number, and what is in the list.
+/// Encodes a call of a contract that delegates, with the first number and the list.
 pub(super) fn call(calls: &Calls, first: u64, list: &[u32]) -> Bytes {
     let Calls { routine, count, base, value, .. } = calls;
-    // A number never comes to half of all that 64 bits hold.
+    // No number reaches half of the range of 64 bits.
     let count = count.unwrap_or(1 << 63);
     let mut data = routine.address().into_word().to_vec();
     for word in [first, count, *base, *value] {
@@ -210,37 +210,38 @@ pub(super) fn call(calls: &Calls, first: u64, list: &[u32]) -> Bytes {
 pub(super) struct Calls {
     pub(super) to: Address,
     pub(super) routine: Routine,
-    /// How many numbers there are; `None` if they never end.
+    /// Number of numbers; `None` if they never start again.
     pub(super) count: Option<u64>,
     pub(super) base: u64,
     pub(super) value: u64,
 }
 
-/// What the transactions of a case are.
+/// Transactions of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Each goes through numbers of its own.
+    /// Each goes through other numbers.
     Through(Calls),
-    /// Each goes through a part of a list of mined numbers; so much gas each takes.
+    /// Each goes through a part of a list of mined numbers, each of which takes this much gas.
     Listed(Calls, u64),
     /// Many short ones, to the same contract.
     Short(Address),
-    /// One a block, that destroys a contract of its own. Before Cancun, as since then little is destroyed (EIP-6780).
+    /// One per block, which destroys another contract. Only before Cancun, because since then hardly anything is
+    /// destroyed (EIP-6780).
     Destroy,
 }
 
 /// A worst case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What the command line calls it.
+    /// Name on the command line.
     pub name: String,
-    /// What its blocks do.
+    /// Description of its blocks.
     pub about: String,
     pub(super) plan: Plan,
 }
 
 impl Case {
-    /// All cases, in their order.
+    /// Returns all cases, in their order.
     pub fn all(spec: &WorstSpec) -> Vec<Self> {
         let mut cases = Vec::new();
         let mut add = |name: &str, about: &str, plan| {
@@ -305,18 +306,18 @@ impl Case {
     }
 }
 
-/// Powers of ten of which there is a contract.
+/// Returns the powers of ten for which there is a contract.
 pub(super) fn powers(spec: &WorstSpec) -> std::ops::RangeInclusive<u32> {
     3..=spec.slots.max(1_000).ilog10()
 }
 
 impl WorstSpec {
-    /// Slots of the largest contract.
+    /// Returns the number of slots of the largest contract.
     pub(super) fn largest(&self) -> u64 {
         10_u64.pow(*powers(self).end())
     }
 
-    /// Contracts with one slot.
+    /// Returns the number of contracts with one slot.
     pub(super) fn small(&self) -> u64 {
         self.largest() / 10
     }

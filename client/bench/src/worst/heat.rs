@@ -1,4 +1,4 @@
-//! The heat map: a row a test, a column a layer, the colour how many times `mpt` it is.
+//! The heat map: a row per test, a column per layer, and colours for the ratio to `mpt`.
 
 use super::report::{WorstReport, name};
 use crate::report::plot::{Heat, HeatRow, standalone};
@@ -6,7 +6,7 @@ use crate::report::plot::{Heat, HeatRow, standalone};
 /// Width of the drawing.
 const WIDTH: f64 = 860.0;
 
-/// Draws it as a file of its own.
+/// Draws the map as a separate SVG file.
 pub(super) fn draw(report: &WorstReport) -> String {
     let subjects = report.subjects();
     let row = |row: &super::report::WorstRow| HeatRow {

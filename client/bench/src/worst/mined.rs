@@ -1,24 +1,24 @@
-//! Keys whose hashes have long beginnings in common, so that their branch lies deep.
+//! Keys whose hashes have long common prefixes, so that their branch is deep in the trie.
 
 use alloy_primitives::B256;
 use rayon::prelude::*;
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// Neighbours of a pair, on each side, that are taken too: they make the branches above it.
+/// Number of neighbours of a pair, on each side, that are taken too: they make the branches above the pair.
 const NEIGHBOURS: usize = 8;
 
-/// Numbers of keys.
+/// Mined keys, by their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mined {
-    /// The keys that are in the trie, in order.
+    /// Keys that are in the trie, in order.
     pub(super) all: Vec<u32>,
-    /// The keys among these that lie deepest, in order.
+    /// Keys among these that are deepest, in order.
     pub(super) deepest: Vec<u32>,
 }
 
-/// Looks among the keys with the numbers below `pool` for the `pairs` whose hashes have most in common. With their neighbours
-/// in the order of hashes, a path to them is as deep as if all keys were there, and deeper: of n keys the best pair shares
-/// about twice the nibbles that it takes to tell n keys apart.
+/// Finds, among the keys with the numbers below `pool`, the `pairs` whose hashes have the longest common prefixes. With
+/// the neighbours in the order of hashes, a path to a pair is as deep as if all keys were in the trie: the best pair of
+/// n keys shares about twice as many nibbles as are needed to distinguish n keys.
 pub(super) fn mine(pool: u32, pairs: usize, hash: impl Fn(u64) -> B256 + Sync) -> Mined {
     let hashes = (0..pool).into_par_iter().map(|number| (hash(number.into()), number));
     let mut hashes: Vec<(B256, u32)> = hashes.collect();
@@ -36,7 +36,7 @@ pub(super) fn mine(pool: u32, pairs: usize, hash: impl Fn(u64) -> B256 + Sync) -
     Mined { all: all.into_iter().collect(), deepest: deepest.into_iter().collect() }
 }
 
-/// Nibbles that two hashes begin with alike.
+/// Returns the number of common first nibbles of two hashes.
 fn common_nibbles(a: &B256, b: &B256) -> usize {
     let bytes = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let half = a.get(bytes).zip(b.get(bytes)).is_some_and(|(a, b)| a >> 4 == b >> 4);
@@ -52,7 +52,7 @@ mod tests {
     fn pairs_lie_deeper_than_keys_at_random() {
         let hash = |number: u64| keccak256(number.to_be_bytes());
         let mined = mine(4096, 10, hash);
-        // Three nibbles tell 4096 keys apart.
+        // Three nibbles distinguish 4096 keys.
         let near = |number: &u32| {
             let others = mined.deepest.iter().filter(|other| *other != number);
             let of = |other: &u32| common_nibbles(&hash((*number).into()), &hash((*other).into()));

@@ -1,4 +1,4 @@
-//! Worst cases: blocks that do one thing only, and that the thing a state layer finds hardest.
+//! Worst cases: blocks that repeat one operation, the most expensive one for a state layer.
 //!
 //! ```text
 //!  state ─► every layer's store    a state of mainnet's shape, and the contracts of the cases
@@ -7,10 +7,10 @@
 //!  report                          Mgas/s, p50 and p99 of a block, times `mpt`, sorted by the worst ratio; a heat map
 //! ```
 //!
-//! With `--cold` a test that is called cold has to be: see [`ReadBytes`].
+//! A cold test must be proven cold with `--cold`: see [`ReadBytes`].
 //!
-//! Blocks go the way of an import ([`Chain::insert`](polytrie_chain::Chain::insert)): gas, receipts and, where a layer has one,
-//! the state root of every block are checked.
+//! Blocks are executed as in an import ([`Chain::insert`](polytrie_chain::Chain::insert)): the gas, the receipts and,
+//! if the layer has one, the state root of every block are checked.
 
 mod blocks;
 mod cases;
@@ -27,19 +27,19 @@ pub use run::{ReadBytes, WorstBench, WorstFigures};
 
 use serde::{Deserialize, Serialize};
 
-/// What the state of the worst cases depends on.
+/// Parameters of the state of the worst cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstSpec {
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Bytes of the state of mainnet's shape that lies around the contracts of the cases.
+    /// Size in bytes of the state of mainnet's shape around the contracts of the cases.
     pub size: u64,
-    /// Slots of the largest contract: there is one of each power of ten from a thousand up to that.
+    /// Number of slots of the largest contract: there is one contract for each power of ten from a thousand up to this.
     pub slots: u64,
-    /// Contracts with code of 24 KiB.
+    /// Number of contracts with code of 24 KiB.
     pub codes: u64,
-    /// Blocks of a test.
+    /// Number of blocks of a test.
     pub blocks: u64,
-    /// The most gas that a block of any test uses, all that were merged into it together.
+    /// Greatest gas of a block of any test, after blocks were merged.
     pub most_gas: u64,
 }

@@ -1,4 +1,4 @@
-//! What all runs came to: a table, and everything as JSON.
+//! The report of all runs: a table, and all figures as JSON.
 
 use super::{Case, WorstFigures, WorstSpec, heat};
 use crate::{
@@ -9,88 +9,88 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// One run of one layer.
+/// A run of one layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorstRun {
-    /// What was measured.
+    /// Layer that was measured.
     #[serde(flatten)]
     pub subject: Subject,
     /// Number of the run, from 1.
     pub run: usize,
-    /// The figures of each test.
+    /// Figures of each test.
     pub tests: Vec<WorstFigures>,
 }
 
-/// The result; serialises to the JSON of `--json`.
+/// Result of the benchmark; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorstReport {
     /// Version of this program.
     pub version: String,
-    /// Where it ran.
+    /// Machine of the benchmark.
     pub machine: Machine,
-    /// What the state depends on.
+    /// Parameters of the state.
     #[serde(flatten)]
     pub spec: WorstSpec,
-    /// Blocks that were taken as one.
+    /// Number of blocks that were merged into one.
     pub merge: u64,
-    /// Runs of each layer.
+    /// Number of runs of each layer.
     pub runs: usize,
-    /// What else is to be said.
+    /// Further notes about the runs.
     pub notes: Vec<String>,
-    /// The cases, in their order.
+    /// Cases in their order.
     pub cases: Vec<Described>,
-    /// The tests, the one with the worst ratio first.
+    /// Tests, the one with the worst ratio first.
     pub tests: Vec<WorstRow>,
-    /// Each run.
+    /// Results of each run.
     pub results: Vec<WorstRun>,
 }
 
-/// What a case is.
+/// Description of a case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Described {
-    /// Its name.
+    /// Name of the case.
     pub name: String,
-    /// What its blocks do.
+    /// Description of its blocks.
     pub about: String,
 }
 
-/// A test: a case, a gas, cold or warm.
+/// A test: a case with an amount of gas, cold or warm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstRow {
-    /// The case.
+    /// Name of the case.
     pub case: String,
     /// Gas of a block.
     pub gas_limit: u64,
     /// Whether its blocks had been executed just before.
     pub warm: bool,
-    /// The layers, the slowest first.
+    /// Layers, the slowest first.
     pub layers: Vec<WorstCell>,
 }
 
 /// A test on a layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstCell {
-    /// What was measured.
+    /// Layer that was measured.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Millions of gas a second, until durable: the median of all runs.
+    /// Millions of gas per second, until the blocks are durable: the median of all runs.
     pub mgas_per_second: f64,
-    /// The median block of all runs, in milliseconds.
+    /// Time of the median block of all runs, in milliseconds.
     pub p50_ms: f64,
-    /// The 99th percentile of the blocks of all runs, in milliseconds.
+    /// 99th percentile of the blocks' times of all runs, in milliseconds.
     pub p99_ms: f64,
-    /// The median of what it was faster than `mpt` on the same engine in the same turn; `None` without `mpt`.
+    /// Median of the ratios to `mpt` on the same engine in the same turn; `None` without `mpt`.
     pub ratio_to_mpt: Option<f64>,
 }
 
 impl WorstRow {
-    /// Its name in tables.
+    /// Returns the name of the test in tables.
     pub fn name(&self) -> String {
         let warm = if self.warm { "warm" } else { "cold" };
         format!("{} {}M {warm}", self.case, self.gas_limit / 1_000_000)
     }
 
-    /// The worst ratio of a layer.
+    /// Returns the worst ratio of a layer.
     fn worst(&self) -> f64 {
         let ratios = self.layers.iter().filter_map(|cell| cell.ratio_to_mpt);
         ratios.fold(f64::INFINITY, f64::min)
@@ -98,7 +98,7 @@ impl WorstRow {
 }
 
 impl WorstReport {
-    /// Sums up.
+    /// Summarises the results.
     pub fn new(
         spec: WorstSpec,
         merge: u64,
@@ -122,11 +122,11 @@ impl WorstReport {
         }
     }
 
-    /// Everything that fits on a screen.
+    /// Returns the tables and lines of the report.
     pub fn table(&self) -> String {
         let WorstSpec { seed, size, slots, codes, blocks, .. } = self.spec;
         let (machine, mut text) = (&self.machine, String::new());
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "bench worst: size {size}, slots {slots}, codes {codes}, blocks {blocks}, merge {}; {} runs of each in turns; seed {seed}",
@@ -155,12 +155,12 @@ impl WorstReport {
         text + "\n" + &columns(&rows)
     }
 
-    /// How many times `mpt` each layer is in each test, as a heat map.
+    /// Returns the ratio to `mpt` of each layer in each test, as a heat map.
     pub fn heat_map(&self) -> String {
         heat::draw(self)
     }
 
-    /// What was measured, in the order of the first turn.
+    /// Returns the measured layers, in the order of the first turn.
     pub(super) fn subjects(&self) -> Vec<&Subject> {
         let mut subjects = Vec::new();
         for result in self.results.iter().filter(|result| result.run == 1) {
@@ -170,7 +170,7 @@ impl WorstReport {
     }
 }
 
-/// What a subject is called: the layer, with its engine if there are several.
+/// Returns the name of a subject: the layer, with its engine if there are several.
 pub(super) fn name(subject: &Subject, report: &WorstReport) -> String {
     let one = report.results.iter().all(|result| result.subject.kv == subject.kv);
     if one { subject.state.clone() } else { subject.to_string() }
@@ -180,7 +180,7 @@ fn rate(figures: &WorstFigures) -> f64 {
     figures.gas as f64 / 1e6 / figures.seconds.max(1e-9)
 }
 
-/// The figures of a test on a layer, of one run or of all.
+/// Returns the figures of a test on a layer, of one run or of all.
 fn figures<'r>(
     results: &'r [WorstRun],
     test: &WorstFigures,
@@ -195,14 +195,14 @@ fn figures<'r>(
     runs.filter_map(|result| result.tests.iter().find(is_test)).collect()
 }
 
-/// The tests with the medians of their layers, the one with the worst ratio first.
+/// Returns the tests with the medians of their layers, the one with the worst ratio first.
 fn rows(results: &[WorstRun]) -> Vec<WorstRow> {
     let Some(first) = results.first() else { return Vec::new() };
     let mut subjects: Vec<&Subject> = results.iter().map(|result| &result.subject).collect();
     subjects.sort();
     subjects.dedup();
     let mut rows = Vec::new();
-    // All runs have the same tests, but for those on an engine that keeps nothing, which are never cold.
+    // All runs have the same tests, except those on an engine in memory, which has no cold ones.
     let longest = results.iter().max_by_key(|result| result.tests.len()).unwrap_or(first);
     for test in &longest.tests {
         let cell = |subject: &&Subject| -> Option<WorstCell> {

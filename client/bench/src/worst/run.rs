@@ -11,19 +11,19 @@ use polytrie_node::process::DeviceIo;
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, path::Path, time::Instant};
 
-/// What a run does.
+/// Tests of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstBench {
-    /// The tests, in their order.
+    /// Tests in their order.
     pub tests: Vec<WorstTest>,
 }
 
-/// The figures of one test.
+/// Figures of one test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorstFigures {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// Gas that a block was to use, before blocks were merged.
+    /// Planned gas of a block before blocks are merged.
     pub gas_limit: u64,
     /// Whether the blocks had been executed just before; if not, the layer was opened anew for them.
     pub warm: bool,
@@ -31,7 +31,7 @@ pub struct WorstFigures {
     pub gas: u64,
     /// Seconds of all blocks, until they were durable.
     pub seconds: f64,
-    /// Seconds of each block, until its commitment was compared and it was handed to the store.
+    /// Seconds of each block, until its commitment was compared and its batch was passed to the store.
     pub blocks: Vec<f64>,
     /// What the first block read, if the test is cold: what the others read may be what that one has left in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,8 +64,8 @@ impl ReadBytes {
 }
 
 impl WorstBench {
-    /// Runs on a store that holds the genesis state; `reopen` opens it. What is in memory only cannot be opened twice: such a
-    /// store has warm tests only.
+    /// Runs all tests on a store with the genesis state; `reopen` opens it. A store in memory cannot be opened twice,
+    /// so it has warm tests only.
     pub(crate) fn run(
         &self,
         store: Option<&Path>,
@@ -92,7 +92,7 @@ impl WorstBench {
     }
 }
 
-/// Takes the blocks in, and takes them back.
+/// Inserts the blocks, and takes them back.
 fn measure(
     chain: &mut Chain,
     test: &WorstTest,

@@ -1,4 +1,4 @@
-//! The state that the cases work on.
+//! The state of the worst cases.
 
 use super::{
     WorstSpec,
@@ -17,19 +17,19 @@ use alloy_primitives::{Bytes, U256, uint};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use polytrie_state::{hash_address, hash_slot};
 
-/// Accounts that send.
+/// Number of accounts that send.
 const SENDERS: usize = 64;
-/// A million ether.
+/// Balance of each: a million ether.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
-/// Keys that are looked at for deep branches, at most: memory for 40 bytes each.
+/// Greatest number of keys from which deep ones are mined; each takes 40 bytes of memory.
 const MOST_MINED: u64 = 1 << 22;
-/// Seconds after the genesis block when Cancun, and all after it, begin.
+/// Seconds from the genesis block to the fork Cancun, and all later forks.
 pub(super) const CANCUN_AFTER: u64 = 100_000;
-/// Gas that blocks leave over, so that the last transaction need not be measured out.
+/// Gas that blocks leave unused, so that the last transaction need not fit exactly.
 const SLACK: u64 = 1_000_000;
 
 impl WorstSpec {
-    /// The genesis of the chain. Until Cancun a contract can be destroyed with its slots.
+    /// Returns the genesis of the chain. Before Cancun a contract can be destroyed with its slots.
     pub(crate) fn genesis(&self) -> GenesisPlan {
         let cancun = GENESIS_TIME + CANCUN_AFTER;
         GenesisPlan {
@@ -43,7 +43,7 @@ impl WorstSpec {
         }
     }
 
-    /// The accounts that send transactions.
+    /// Returns the wallet of the accounts that send transactions.
     pub(super) fn wallet(&self) -> Wallet {
         Wallet::new(self.seed, SENDERS)
     }
@@ -53,19 +53,19 @@ impl WorstSpec {
         (pool, (self.largest() / 100) as usize)
     }
 
-    /// Slots that lie deep.
+    /// Mines the deep slots.
     pub(super) fn deep_slots(&self) -> Mined {
         let (pool, pairs) = self.pairs();
         mine(pool, pairs, |number| hash_slot(&slot(base::DEEP_SLOTS + number)))
     }
 
-    /// Accounts that lie deep.
+    /// Mines the deep accounts.
     pub(super) fn deep_accounts(&self) -> Mined {
         let (pool, pairs) = self.pairs();
         mine(pool, pairs, |number| hash_address(&address(base::DEEP_ACCOUNTS + number)))
     }
 
-    /// All accounts but the system contracts, in any order.
+    /// Returns all accounts but the system contracts, in any order.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = InitialAccount<'static>> + use<> {
         let spec = *self;
         let senders = spec.wallet().addresses().to_vec();
@@ -102,7 +102,7 @@ impl WorstSpec {
     }
 }
 
-/// A contract that delegates, with the first `count` slots.
+/// Returns a contract that delegates, with the first `count` slots.
 fn with_slots(at: alloy_primitives::Address, count: u64) -> InitialAccount<'static> {
     let slots = (0..count).map(|number| (slot(base::SLOTS + number), U256::from(number + 1)));
     InitialAccount {
@@ -112,10 +112,10 @@ fn with_slots(at: alloy_primitives::Address, count: u64) -> InitialAccount<'stat
     }
 }
 
-/// Code as long as it may be, that no other contract has.
+/// Returns code of the greatest length that no other contract has.
 fn long_code(seed: u64, number: u64) -> Bytes {
     let mut random = Random::new(seed, !number);
-    // It begins with STOP.
+    // The code begins with STOP.
     let mut code = vec![0];
     while code.len() < LONGEST_CODE as usize {
         code.extend(random.word().to_be_bytes());

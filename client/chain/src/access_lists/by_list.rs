@@ -1,9 +1,9 @@
-//! Blocks that run by their access lists: their commitment is computed while they run, from what the list says that they
-//! leave, and their transactions may run at the same time.
+//! Execution of a block by its access list. The commitment is computed while the block runs, from the values that the
+//! list says the block leaves, and the block's transactions may run at the same time.
 //!
-//! A list only makes things faster. If anything disagrees with it, what was computed is dropped, and the block runs without
-//! it: that says whether the block is invalid, and why. So no result depends on a list that is not the block's, nor on the
-//! number of threads.
+//! A list only saves time. If the execution differs from it, the work is dropped and the block runs again without the
+//! list, which shows whether the block is invalid, and why. So no result depends on a wrong list, nor on the number of
+//! threads.
 
 use crate::{BlockStats, Candidate, Chain, executor::Listed};
 use alloy_consensus::ReceiptEnvelope;
@@ -15,31 +15,32 @@ use polytrie_consensus::access_list::{check_access_list, check_access_list_form}
 use polytrie_state::{FinishedLater, Session, StateError};
 use std::{sync::Arc, time::Instant};
 
-/// How an access list that is there before its block runs is used.
+/// Use of an access list that is known before its block runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum ListUse {
-    /// The list is compared with what the block did, where the header has the hash of a list.
+    /// The list is compared with the execution, if the header has the hash of a list.
     #[default]
     Check,
-    /// Beside that, the commitment is computed while the block runs, from the values that the list gives. (From Cancun on: for
-    /// earlier blocks a list does not say enough.)
+    /// The list is checked, and the commitment is computed while the block runs, from the values in the list. This
+    /// applies from Cancun on; the list of an earlier block lacks some values.
     Commit,
-    /// Beside that, transactions run at the same time, on this many threads, each on the values that the list gives before it.
+    /// The list is used as by `Commit`, and transactions run at the same time, each on the values that the list has
+    /// before it.
     Run {
-        /// The threads, the one included that executes; 1 and more.
+        /// Number of threads, with the executing thread; at least 1.
         threads: usize,
     },
 }
 
 impl Chain {
-    /// The list by which a block is to run, if there is one. Whether it is that of the block is not known yet.
+    /// Returns the list by which a block is to run, if there is one. Whether the list is right is not known yet.
     pub(crate) fn list_of(
         &self,
         rules: &Rules<'_>,
         candidate: &Candidate,
     ) -> Option<Arc<Vec<AccountChanges>>> {
         let options = &self.options;
-        // A witness holds what a block asks for, and a part of a state no more than that.
+        // A witness must hold only what the block itself reads, and a part of a state has no more than that.
         let is_whole = options.witness_levels.is_none() && !options.partial_state;
         let transactions = candidate.block.body.transactions.len();
         if options.list_use == ListUse::Check
@@ -60,8 +61,8 @@ impl Chain {
         }
     }
 
-    /// Runs a block on top of the head by its list. `None` if something does not agree: the block is to be run without the
-    /// list, once those before it are settled.
+    /// Executes a block on top of the head by its list. Returns `None` if something differs from the list: the caller
+    /// must settle the earlier blocks and execute the block without the list.
     pub(crate) fn execute_by_list(
         &mut self,
         rules: &Rules<'_>,
@@ -86,7 +87,8 @@ impl Chain {
         }
     }
 
-    /// As [`Self::execute_by_list`], or why that does not do. If it is the layer that failed, it fails again.
+    /// Does as [`Self::execute_by_list`], but returns the reason in place of `None`. If the layer failed, it fails
+    /// again in the execution without the list.
     fn try_by_list(
         &mut self,
         rules: &Rules<'_>,

@@ -1,4 +1,4 @@
-//! What blocks touched, for those who want to know it ahead the next time.
+//! The access lists that blocks leave, for callers that execute the same blocks again.
 
 mod by_list;
 
@@ -8,21 +8,21 @@ use super::Chain;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::B256;
 
-/// A block's access list, as it was made while the block ran.
+/// A block's access list, made by its execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockAccessList {
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// The accounts and slots that it touched, in the order of EIP-7928.
+    /// Accounts and slots that the block touched, in the order of EIP-7928.
     pub list: Vec<AccountChanges>,
 }
 
 impl Chain {
-    /// Access lists of the blocks that were executed since the last call, oldest first; nothing unless
-    /// [`ChainOptions::keep_access_lists`](super::ChainOptions::keep_access_lists) says so. Whether the state root of such
-    /// a block is right may not be known yet.
+    /// Returns the access lists of the blocks that were executed since the last call, oldest first. It is empty without
+    /// [`ChainOptions::keep_access_lists`](super::ChainOptions::keep_access_lists). The state root of such a block may
+    /// not be verified yet.
     pub fn take_access_lists(&mut self) -> Vec<BlockAccessList> {
         std::mem::take(&mut self.access_lists)
     }

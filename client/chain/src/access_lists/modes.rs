@@ -1,5 +1,5 @@
-//! Whatever is made of access lists, and whatever they say, the chain is the same: on every layer, with any number of threads,
-//! and with interruptions.
+//! Tests that the chain is the same for every use of an access list and for every content: on every layer, with any
+//! number of threads, and with interruptions.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -40,7 +40,7 @@ const USES: [ListUse; 10] = [
     run(8),
 ];
 
-/// Any transaction of those that a list has something to say about.
+/// Returns a random transaction of the kinds that leave something in a list.
 fn any(nonce: u64, random: &mut ChaCha8Rng) -> TxEnvelope {
     let slot = |number: u64| Bytes::from(U256::from(number).to_be_bytes_vec());
     let (few, value) = (random.random_range(0..6), random.random_range(0..3));
@@ -51,17 +51,17 @@ fn any(nonce: u64, random: &mut ChaCha8Rng) -> TxEnvelope {
         3 => (TxKind::Call(REVERTER), 0, slot(few)),
         4 => (TxKind::Call(NOBODY), value, Bytes::new()),
         5 => (TxKind::Call(somebody), value, Bytes::new()),
-        // A contract of one byte that has written two slots, the second one to what it was.
+        // The contract has one byte of code and has written two slots, the second with its former value.
         6 => (TxKind::Create, value, bytes!("600160025560015f555f5f5560015ff3")),
-        // One that is gone when its transaction ends, and its value with it.
+        // The contract is destroyed when its transaction ends, and its value with it.
         7 => (TxKind::Create, value, bytes!("600160025530ff")),
-        // One that asks for the hash of the block before.
+        // The contract asks for the hash of the block before.
         _ => (TxKind::Create, value, bytes!("60014303405f555f5ff3")),
     };
     transaction(nonce, to, value, input)
 }
 
-/// Blocks with their lists.
+/// Blocks with their lists, and the commitment after each.
 struct Made {
     blocks: Vec<(Block<TxEnvelope>, Vec<AccountChanges>)>,
     commitments: Vec<B256>,
@@ -82,7 +82,7 @@ fn make(kind: &LayerKind, spec: &Arc<ChainSpec>, random: &mut ChaCha8Rng) -> Mad
     let mut made = Made { blocks: Vec::new(), commitments: Vec::new() };
     let mut nonce = 0;
     for _ in 0..BLOCKS {
-        // Some of each kind, so that there is something to mutate.
+        // There is at least one transaction of each kind, so that every mutation finds its target.
         let mut all = transactions(nonce);
         nonce += all.len() as u64;
         let count = random.random_range(0..8);
@@ -98,7 +98,7 @@ fn make(kind: &LayerKind, spec: &Arc<ChainSpec>, random: &mut ChaCha8Rng) -> Mad
     made
 }
 
-/// A block, with its list beside it or from elsewhere.
+/// Returns a block with its list, beside the block or from elsewhere.
 fn with_list(
     chain: &Chain,
     (block, list): &(Block<TxEnvelope>, Vec<AccountChanges>),
@@ -149,7 +149,7 @@ fn no_use_of_lists_changes_anything() {
                     if head == BLOCKS {
                         break;
                     }
-                    // What is not durable is lost, and done again.
+                    // Blocks that are not durable are lost, and inserted again.
                     if random.random() {
                         chain.flush().unwrap();
                     }
@@ -167,7 +167,7 @@ fn no_use_of_lists_changes_anything() {
     }
 }
 
-/// A list from elsewhere that is not that of its block: a block is neither refused for it, nor changed by it.
+/// A wrong list from elsewhere neither makes its block invalid nor changes the result.
 #[test]
 fn wrong_lists_from_elsewhere_cost_time_only() {
     for (number, kind) in (0..).zip(LAYERS) {
@@ -184,7 +184,7 @@ fn wrong_lists_from_elsewhere_cost_time_only() {
                     let (what, wrong) = mutate(list, transactions, &mut random);
                     let candidate = with_list(&chain, &(block.clone(), wrong), false);
                     let by_list = insert(&mut chain, candidate);
-                    // Before Amsterdam what is left is all that a commitment takes.
+                    // Before Amsterdam a list with the right final values is enough for a commitment.
                     let may = list_use == ListUse::Commit && !is_amsterdam;
                     assert!(!by_list || may, "{} {seed:?} {list_use:?} {what}", kind.name);
                 }

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What is wrong, with its name for a test that fails.
+/// A change that makes a list wrong. The table has its name for the message of a failed test.
 type Mutation = fn(&mut Vec<AccountChanges>, &mut Draw<'_>);
 
 const MUTATIONS: [(&str, Mutation); 16] = [
@@ -93,7 +93,7 @@ const MUTATIONS: [(&str, Mutation); 16] = [
     }),
 ];
 
-/// The list with one thing wrong, and what that is.
+/// Returns the list with one mutation, and the mutation's name.
 pub(super) fn mutate(
     list: &[AccountChanges],
     transactions: usize,
@@ -109,7 +109,7 @@ pub(super) fn mutate(
     }
 }
 
-/// Chooses what is changed.
+/// Source of random choices for the mutations.
 struct Draw<'a>(&'a mut ChaCha8Rng, usize);
 
 impl Draw<'_> {
@@ -117,7 +117,7 @@ impl Draw<'_> {
         self.0.random_range(0..end)
     }
 
-    /// A place in the block, or one that it does not have.
+    /// Returns a random place in the block, or one that the block does not have.
     fn index(&mut self) -> BlockAccessIndex {
         let beyond = [self.1 as u64 + 2, u64::from(u32::MAX), u64::MAX];
         match self.0.random_range(0..10) {
@@ -126,7 +126,7 @@ impl Draw<'_> {
         }
     }
 
-    /// One of the accounts that fit.
+    /// Returns a random account for which `fits` holds.
     fn account<'l>(
         &mut self,
         list: &'l mut [AccountChanges],
@@ -136,7 +136,7 @@ impl Draw<'_> {
         fitting.swap_remove(self.below(fitting.len()))
     }
 
-    /// Does something to a change of an account.
+    /// Calls `what` on a random change of an account.
     fn in_changes(
         &mut self,
         account: &mut AccountChanges,
@@ -199,7 +199,7 @@ changes!(CodeChange, |change, bit| {
     change.new_code = code.into();
 });
 
-/// RLP of a list that is no list any more, or another one.
+/// Returns damaged RLP of a list: it does not decode, or decodes to another list.
 pub(super) fn damage(rlp: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut damaged = rlp.to_vec();
     let at = random.random_range(0..rlp.len());

@@ -29,20 +29,21 @@ use serde_json::json;
 use std::{env, sync::Arc};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
-/// Adds one to the slot whose number it is given.
+/// Contract that adds one to the slot whose number is its input.
 pub(super) const COUNTER: Address = address!("0x00000000000000000000000000000000000000bb");
-/// Reads the slot whose number it is given.
+/// Contract that reads the slot whose number is its input.
 pub(super) const READER: Address = address!("0x00000000000000000000000000000000000000cc");
-/// Adds one to a slot, and takes that back.
+/// Contract that adds one to a slot, and reverts.
 pub(super) const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
 const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
 pub(super) const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
 const STAKER: Address = address!("0x0000000000000000000000000000000000000100");
 
-/// How many lists are mutated for each layer and each use of lists, and as many damaged, in place of the default.
+/// Environment variable with the number of mutated and of damaged lists for each layer and use, in place of the
+/// default.
 const COUNT: &str = "POLYTRIE_MUTATIONS";
 
-/// A chain whose blocks are of Amsterdam, or of the fork before.
+/// Returns a chain whose blocks are of Amsterdam, or of the fork before.
 pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
     let contract = |code: Bytes| json!({ "balance": "0x0", "nonce": "0x1", "code": code });
     let mut genesis = json!({
@@ -76,7 +77,7 @@ pub(super) fn transaction(nonce: u64, to: TxKind, value: u64, input: Bytes) -> T
     TxEnvelope::Legacy(Signed::new_unhashed(tx, Signature::test_signature()))
 }
 
-/// What fills a block whose first transaction has this nonce.
+/// Returns the transactions of a block whose first transaction has this nonce.
 pub(super) fn transactions(nonce: u64) -> Vec<TxEnvelope> {
     let slot = |number: u64| Bytes::from(U256::from(number).to_be_bytes_vec());
     let calls = [
@@ -84,7 +85,7 @@ pub(super) fn transactions(nonce: u64) -> Vec<TxEnvelope> {
         (TxKind::Call(NOBODY), 7, Bytes::new()),
         (TxKind::Call(READER), 0, slot(9)),
         (TxKind::Call(READER), 0, slot(3)),
-        // It leaves a contract of one byte.
+        // The creation leaves a contract of one byte.
         (TxKind::Create, 0, bytes!("60015ff3")),
         (TxKind::Call(REVERTER), 0, slot(2)),
         (TxKind::Call(COUNTER), 0, slot(5)),
@@ -99,13 +100,13 @@ fn open(kind: &LayerKind, list_use: ListUse) -> Chain {
     testing::open_spec(kind, &Arc::new(MemoryEngine::new()), options, spec(true))
 }
 
-/// The next block, which the chain does not take in.
+/// Builds the next block without adding it to the chain.
 fn build(chain: &mut Chain) -> BuiltBlock {
     let nonce = chain.head().header.number * transactions(0).len() as u64;
     build_of(chain, &transactions(nonce))
 }
 
-/// As [`build`], of other transactions.
+/// Builds the next block from these transactions, as [`build`] does.
 pub(super) fn build_of(chain: &mut Chain, transactions: &[TxEnvelope]) -> BuiltBlock {
     let parent = &chain.head().header;
     let withdrawal = Withdrawal { address: STAKER, amount: 3, ..Withdrawal::default() };
@@ -125,7 +126,7 @@ pub(super) fn build_of(chain: &mut Chain, transactions: &[TxEnvelope]) -> BuiltB
     built.unwrap().into_block()
 }
 
-/// A block as its list comes beside it.
+/// Returns a block with its list beside it, as a candidate.
 pub(super) fn candidate(
     chain: &Chain,
     block: &Block<TxEnvelope>,
@@ -139,14 +140,14 @@ pub(super) fn candidate(
     candidate
 }
 
-/// The block, if its header were that of this list.
+/// Returns the block with the hash of this list in its header.
 fn promising(block: &Block<TxEnvelope>, list: &[u8]) -> Block<TxEnvelope> {
     let mut block = block.clone();
     block.header.block_access_list_hash = Some(keccak256(list));
     block
 }
 
-/// Why a block is refused that has this list beside it.
+/// Inserts a block with this list, and returns the error that it is refused with.
 fn refused(chain: &mut Chain, block: &Block<TxEnvelope>, list: Option<Vec<u8>>) -> ConsensusError {
     let candidate = candidate(chain, block, list);
     match chain.insert(candidate).map(drop).and_then(|()| chain.settle()) {
@@ -168,7 +169,7 @@ fn wrong_lists_are_refused_and_change_nothing() {
         let seed = Seed::or(number + 1);
         let mut random = ChaCha8Rng::seed_from_u64(seed.value());
         let mut chain = open(kind, list_use);
-        // A first block, so that there is something to be harmed.
+        // A first block gives the later ones a state that could be damaged.
         let first = build(&mut chain);
         chain.insert(candidate(&chain, &first.block, None)).unwrap();
         chain.settle().unwrap();
@@ -192,10 +193,10 @@ fn wrong_lists_are_refused_and_change_nothing() {
             );
             assert!(known, "{} {seed:?} {what}: {error}", kind.name);
             unharmed(&chain, what);
-            // Without the list itself only the hash tells.
+            // Without the list itself only the hash differs.
             let error = refused(&mut chain, &block, None);
             assert!(matches!(error, ConsensusError::BlockAccessListHash { .. }), "{error}");
-            // With the right header it is the list of another block.
+            // With the right header the list is that of another block.
             let error = refused(&mut chain, &built.block, Some(wrong));
             let other = ConsensusError::AccessList(AccessListError::Hash {
                 found: block.header.block_access_list_hash.unwrap(),
@@ -214,7 +215,7 @@ fn wrong_lists_are_refused_and_change_nothing() {
             assert!(matches!(error, ConsensusError::AccessList(_)), "{seed:?}: {error}");
             unharmed(&chain, "damaged");
         }
-        // And the right one is taken.
+        // The right list is accepted.
         let inserted = chain.insert(candidate(&chain, &built.block, Some(rlp))).unwrap();
         assert!(matches!(inserted, Inserted::Extended(_)));
         chain.settle().unwrap();
@@ -225,7 +226,8 @@ fn wrong_lists_are_refused_and_change_nothing() {
     }
 }
 
-/// A header of Amsterdam has the gas of the kind of which its block used more, its receipts what was paid (EIP-8037).
+/// A header of Amsterdam has the gas of the dimension that its block used more of; its receipts have the gas that was
+/// paid (EIP-8037).
 #[test]
 fn receipts_that_do_not_add_up_to_the_gas_of_the_header_are_no_damage() {
     let kind = LAYERS.first().unwrap();
@@ -239,7 +241,7 @@ fn receipts_that_do_not_add_up_to_the_gas_of_the_header_are_no_damage() {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
-/// A fork, and the chain that begins anew, follow the draft of Amsterdam that the chain follows.
+/// A fork of the chain, and the chain after `begin_anew`, use the same draft of Amsterdam as the chain.
 #[test]
 fn a_fork_follows_the_draft_of_its_chain() {
     let kind = polytrie_layers::layer("mpt").unwrap();
@@ -255,7 +257,7 @@ fn a_fork_follows_the_draft_of_its_chain() {
     assert_eq!(build(&mut chain).header, built.header);
 }
 
-/// The list against the other way in which a block's changes are known: what it gives to the layer.
+/// The final values of the list are compared with the writes that the block passes to the layer.
 #[test]
 fn a_list_ends_with_what_its_block_leaves() {
     for kind in LAYERS {
@@ -294,7 +296,7 @@ fn assert_ends(before: Option<Account>, after: Option<Account>, listed: &Account
     assert_eq!(listed.code_hash_post_state().unwrap_or(before.code_hash), after.code_hash);
 }
 
-/// Each slot of an account that changes, with who leaves what in it.
+/// Returns each changed slot of an account, with the index of each change and the value after it.
 fn changes(account: &AccountChanges) -> Vec<(u64, Vec<(u64, u64)>)> {
     let change = |slot: &SlotChanges| {
         let left =
@@ -315,16 +317,16 @@ fn a_list_tells_who_changed_what() {
     // Two transactions add one to slot 5, the last one to slot 1.
     assert_eq!(changes(of(COUNTER)), [(1, vec![(8, 1)]), (5, vec![(1, 1), (7, 2)])]);
     assert_eq!(of(READER).storage_reads, [U256::from(3), U256::from(9)]);
-    // What is taken back was read.
+    // A change that is reverted is listed as a read.
     assert_eq!(of(REVERTER).storage_reads, [U256::from(2)]);
     assert!(!of(REVERTER).has_changes());
-    // Before the transactions, and after them.
+    // The system calls before and after the transactions have indices of their own.
     assert_eq!(changes(of(BEACON_ROOTS_ADDRESS)), [(0, vec![(0, 12)])]);
     assert_eq!(of(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS).storage_reads, [U256::ZERO]);
     let paid = &of(STAKER).balance_changes;
     assert_eq!((paid.len(), paid[0].block_access_index.get()), (1, after));
     assert_eq!(paid[0].post_balance, U256::from(3_000_000_000u64));
-    // Each transaction has a nonce and is paid for.
+    // Each transaction has a nonce and pays a fee.
     let nonces = of(SENDER).nonce_changes.iter();
     assert!(nonces.map(|n| (n.block_access_index.get(), n.new_nonce)).eq((1..after).zip(1..)));
     assert_eq!(of(SENDER).balance_changes.len() as u64, after - 1);
@@ -334,7 +336,7 @@ fn a_list_tells_who_changed_what() {
     assert_eq!(created.code_changes[0].new_code, bytes!("00"));
     assert_eq!(created.code_changes[0].block_access_index.get(), 5);
     assert_eq!(created.nonce_changes[0].new_nonce, 1);
-    // Who makes the calls before and after is no part of it.
+    // The caller of the system calls is not in the list.
     let system = address!("0xfffffffffffffffffffffffffffffffffffffffe");
     assert!(list.iter().all(|account| account.address != system));
     assert!(list.is_sorted_by(|before, after| before.address < after.address));

@@ -1,4 +1,4 @@
-//! One block of the chain, against itself and the block before it.
+//! Checks of one block of the chain, by itself and against the block before it.
 
 use super::ChainReport;
 use crate::{db::ChainDb, error::ChainError};
@@ -8,7 +8,7 @@ use alloy_primitives::{B256, Bloom, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{check_body_roots, decode::decode_sealed_block};
 
-/// What was found out about one block by itself.
+/// Result of the check of one block by itself.
 #[derive(Debug, Default)]
 pub(super) struct BlockCheck {
     /// Hash and total difficulty in the index.
@@ -20,7 +20,7 @@ pub(super) struct BlockCheck {
 }
 
 impl ChainDb {
-    /// One block, without its neighbours.
+    /// Checks one block without its neighbours.
     pub(super) fn check_block(
         &self,
         spec: &ChainSpec,
@@ -70,7 +70,8 @@ impl ChainDb {
             Err(error) => return Err(error),
         }
         check.transactions = block.body.transactions.len() as u64;
-        // The rules were judged when the block came in, and not all of them hold for the blocks of a development node.
+        // The other rules were checked when the block was inserted, and blocks of a development node need not follow
+        // all of them.
         if let Err(error) = check_body_roots(&block) {
             check.problems.push(format!("block {number}: {error}"));
         }
@@ -90,7 +91,7 @@ impl ChainDb {
 }
 
 impl BlockCheck {
-    /// The receipts against the header.
+    /// Checks the receipts against the header.
     fn receipts(&mut self, rules: &Rules<'_>, header: &Header, receipts: &[ReceiptEnvelope]) {
         let number = header.number;
         if receipts.len() as u64 != self.transactions {
@@ -102,7 +103,8 @@ impl BlockCheck {
             return;
         }
         let gas = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used());
-        // From Amsterdam on a block counts two kinds of gas, and its header has the one of which it used more (EIP-8037).
+        // From Amsterdam on a block counts gas in two dimensions, and its header has the one of which it used more
+        // (EIP-8037).
         let adds_up = number > 0 && !rules.is(EthereumHardfork::Amsterdam);
         if adds_up && gas != header.gas_used {
             let used = header.gas_used;
@@ -132,7 +134,7 @@ impl BlockCheck {
     }
 }
 
-/// A block against what the index says of its parent.
+/// Checks a block against its parent's hash and total difficulty in the index.
 pub(super) fn follows(
     header: &Header,
     total_difficulty: U256,

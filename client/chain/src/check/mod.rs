@@ -1,4 +1,4 @@
-//! `db check`: what is kept of the chain, against itself.
+//! `db check`: the consistency of the chain's rows.
 
 mod block;
 mod state;
@@ -19,28 +19,28 @@ use polytrie_state::BlockRef;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
-/// How many problems are listed.
+/// Greatest number of problems in a report.
 const MOST_PROBLEMS: usize = 100;
-/// Blocks checked side by side.
+/// Number of blocks that are checked in parallel.
 const PORTION: u64 = 256;
 
-/// What [`ChainDb::check`] found.
+/// Result of [`ChainDb::check`].
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ChainReport {
-    /// The head; `None` in a store without genesis block.
+    /// Head of the chain; `None` in a store without genesis block.
     pub head: Option<BlockRef>,
-    /// Blocks of the chain, genesis included.
+    /// Number of blocks of the chain, with the genesis block.
     pub blocks: u64,
-    /// Transactions in them.
+    /// Number of transactions in them.
     pub transactions: u64,
-    /// Blocks whose receipts root could not be compared: before Byzantium receipts hold state roots, which
-    /// not every layer can give.
+    /// Number of blocks whose receipts root could not be compared: before Byzantium receipts hold state
+    /// roots, which some layers cannot give.
     pub receipts_not_comparable: u64,
-    /// Blocks of other branches.
+    /// Number of blocks of other branches.
     pub side_blocks: u64,
-    /// Blocks that can be taken back.
+    /// Number of blocks that can be taken back.
     pub undo_records: u64,
-    /// What is wrong, a sentence each (at most 100); empty means clean.
+    /// Problems, one sentence each (at most 100); empty if there are none.
     pub problems: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl ChainReport {
         }
     }
 
-    /// Turns damage into a problem; a store that fails stays an error.
+    /// Turns damage into a problem of the report; an error of the store stays an error.
     pub(super) fn note<T>(
         &mut self,
         result: Result<T, ChainError>,
@@ -70,14 +70,14 @@ impl ChainReport {
 type RowVisit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 impl ChainDb {
-    /// Checks every row of the chain: each block decodes, has the hash the index gives and follows its
-    /// parent; bodies and receipts are those of the headers; the index leads there and back; undo records
-    /// reach back from the head without a gap; nothing lies beyond the head. `progress` receives the number
-    /// of the block it has come to.
+    /// Checks every row of the chain: each block decodes, has the hash in the index and follows its parent;
+    /// bodies and receipts match the headers; the index of hashes matches that of numbers; undo records
+    /// reach back from the head without a gap; no row is above the head. `progress` is called with the
+    /// number of each block that is reached.
     ///
     /// # Errors
     ///
-    /// If the store fails. Damage is no error but part of the report.
+    /// Fails if the store fails. Damage is no error but part of the report.
     pub fn check(
         &self,
         spec: &ChainSpec,
@@ -107,7 +107,7 @@ impl ChainDb {
         Ok(report)
     }
 
-    /// The rows of the blocks up to the head, and how they follow each other.
+    /// Checks the rows of the blocks up to the head, and that each block follows its parent.
     fn check_blocks(
         &self,
         spec: &ChainSpec,
@@ -120,7 +120,7 @@ impl ChainDb {
         let mut parent: Option<(B256, U256)> = None;
         let mut next = genesis;
         if let Some(start) = self.start()? {
-            // Of what comes before, headers and hashes are known, not all of them.
+            // Some of the blocks before the start have only a header or a hash here.
             let check = self.check_block(spec, genesis)?;
             report.blocks += u64::from(check.header.is_some());
             check.problems.into_iter().for_each(|problem| report.problem(problem));
@@ -170,7 +170,7 @@ impl ChainDb {
         Ok(())
     }
 
-    /// Nothing lies at or above a block number.
+    /// Checks that no row belongs to this block number or a greater one.
     fn nothing_from(
         &self,
         number: u64,
@@ -190,7 +190,7 @@ impl ChainDb {
         Ok(())
     }
 
-    /// Every hash in the index leads to a block that has it.
+    /// Checks that every hash in the index leads to the block with that hash.
     fn check_numbers(&self, report: &mut ChainReport) -> Result<(), ChainError> {
         let mut strays = Vec::new();
         self.each_row(NUMBERS, &mut |key, value| {
@@ -210,7 +210,8 @@ impl ChainDb {
         Ok(())
     }
 
-    /// Undo records reach back from the head without a gap. How far depends on what was taken back before.
+    /// Checks that undo records reach back from the head without a gap. How far they reach depends on what
+    /// was taken back before.
     fn check_undo_rows(&self, head: u64, report: &mut ChainReport) -> Result<(), ChainError> {
         let mut expected = None;
         let mut gap = None;
@@ -234,7 +235,7 @@ impl ChainDb {
         Ok(())
     }
 
-    /// Blocks of other branches decode, have their hash, and stand on a known block.
+    /// Checks that blocks of other branches decode, have their hash, and have a known parent.
     fn check_side_blocks(&self, report: &mut ChainReport) -> Result<(), ChainError> {
         let mut hashes = Vec::new();
         self.each_row(SIDE_BLOCKS, &mut |key, _| {
@@ -267,7 +268,7 @@ impl ChainDb {
     }
 }
 
-/// Keys of other lengths than eight bytes are no block numbers; they count as the last one.
+/// Returns the block number in a key. A key of another length than eight bytes counts as the last number.
 fn number_of_key(key: &[u8]) -> u64 {
     key.try_into().map_or(u64::MAX, u64::from_be_bytes)
 }

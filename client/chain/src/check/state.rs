@@ -1,25 +1,25 @@
-//! The state against the chain.
+//! The check of the state against the chain.
 
 use crate::{db::ChainDb, error::ChainError};
 use polytrie_state::{StateError, StateLayer};
 
-/// Holds the state against the chain: the commitment against the header of the head, and what the undo
-/// record of the head leads to against the header before it. Nothing is changed. Returns what is wrong.
+/// Checks the commitment against the header of the head, and the state after the head's undo record against the header
+/// before it. Nothing is changed. Returns the problems.
 ///
 /// # Errors
 ///
-/// If the store or the layer fails.
+/// Fails if the store or the layer fails.
 pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, ChainError> {
     let head = match db.head() {
         Ok(Some(head)) => head,
-        // Said by the check of the chain.
+        // The check of the chain reports this problem.
         Ok(None) | Err(ChainError::Corrupt(_)) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let number = head.number();
     let mut problems = Vec::new();
     if db.way_back()?.is_some() {
-        // The state is that of no block, and will be that of the parent.
+        // The state is that of no block until the parent is the head.
         return Ok(problems);
     }
     if let Some(found) = layer.commitment().as_state_root()
@@ -35,8 +35,8 @@ pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, 
         Err(ChainError::Corrupt(_)) => return Ok(problems),
         Err(error) => return Err(error),
     };
-    // Of a way back in several steps it is only said whether all is there that they need: to take them would change what is
-    // stored.
+    // If the undo takes several steps, only the presence of the rows that they need is checked: to do the steps would
+    // change what is stored.
     let undone = layer.undo_records().steps(&record, db.store()).and_then(|mut steps| {
         let first = steps.next(db.store())?.unwrap_or_default();
         match steps.next(db.store())? {

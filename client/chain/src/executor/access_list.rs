@@ -1,9 +1,9 @@
 //! A block's access list, made while the block runs (EIP-7928).
 //!
-//! Whatever revm hands over at the end of a transaction, a system call or a reward names every account and slot that was
-//! touched on the way, those of calls that were reverted included. So this is the one place to gather them, under every
-//! layer and in every fork. Before Cancun a list may say too little in one respect: a contract that destroys itself
-//! empties slots that nothing has read, and their names are not known. Nor does it name what the drain of The DAO moves.
+//! The changes that revm returns at the end of a transaction, a system call or a reward contain every account and slot
+//! that was touched, also in reverted calls. So this is the one place to gather them, under every layer and in every
+//! fork. Before Cancun a list may lack some slots: a contract that destroys itself empties slots that the block has not
+//! read, and their names are not known. The list also lacks the drain of The DAO.
 
 use alloy_eips::eip7928::{
     AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges,
@@ -17,13 +17,13 @@ use revm::state::{Account as EvmAccount, AccountInfo};
 
 use super::changes::is_gone;
 
-/// What a block under way has touched so far.
+/// Accounts and slots that a running block has touched so far.
 #[derive(Debug, Default)]
 pub(super) struct AccessListBuilder {
-    /// The place in the block: 0 before the transactions, then each of them, then what comes after.
+    /// Current place in the block: 0 before the transactions, then one for each of them, then one after them.
     index: BlockAccessIndex,
     accounts: AddressMap<Touched>,
-    /// The codes that accounts were given.
+    /// Codes that accounts were given, by hash.
     codes: HashMap<B256, Bytes>,
 }
 
@@ -35,12 +35,12 @@ struct Touched {
     slots: HashMap<U256, Values<U256>>,
 }
 
-/// A value over the block.
+/// A value and its changes over the block.
 #[derive(Debug)]
 struct Values<T> {
-    /// The value when the block first touched it.
+    /// Value before the block first touched it.
     before: T,
-    /// The value that each place of the block left, for the places that changed it, in order.
+    /// Places that changed the value, in order, each with the value after it.
     left: Vec<(BlockAccessIndex, T)>,
 }
 
@@ -53,8 +53,8 @@ impl<T: Copy + PartialEq> Values<T> {
         self.left.last().map_or(self.before, |(_, value)| *value)
     }
 
-    /// Sets the value. A place changes it if the value at its end differs from that at its start, however often it has
-    /// changed in between.
+    /// Sets the value. A place counts as a change if the value at its end differs from that at its start, however often
+    /// it changed in between.
     fn set(&mut self, index: BlockAccessIndex, value: T) {
         self.left.pop_if(|(at, _)| *at == index);
         if self.now() != value {
@@ -79,12 +79,12 @@ impl Touched {
 }
 
 impl AccessListBuilder {
-    /// Tells that this many transactions were executed: later changes belong to the next place in the block.
+    /// Moves to the place after this number of transactions: later changes belong to it.
     pub(super) const fn go_on_after(&mut self, transactions: usize) {
         self.index = BlockAccessIndex::new(transactions as u64 + 1);
     }
 
-    /// What happened to an account.
+    /// Adds the touched slots and the changes of an account.
     pub(super) fn add(&mut self, address: Address, account: &EvmAccount) {
         let index = self.index;
         let touched = self
@@ -119,7 +119,7 @@ impl AccessListBuilder {
         }
     }
 
-    /// The list, in the order that EIP-7928 asks for.
+    /// Returns the list, in the order of EIP-7928.
     pub(super) fn finish(self) -> Vec<AccountChanges> {
         let Self { accounts, codes, .. } = self;
         let mut list: Vec<_> = accounts

@@ -1,4 +1,4 @@
-//! What is executed.
+//! The parts of a block for its execution.
 
 use alloy_consensus::{Block, Header, TxEnvelope};
 use alloy_eips::eip4895::Withdrawal;
@@ -7,31 +7,33 @@ use polytrie_state::Access;
 
 use super::Listed;
 
-/// The parts of a block that execution needs, with the senders that were recovered ahead of it.
+/// The parts of a block that its execution needs, with the senders that were recovered before.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockToExecute<'a> {
-    /// The header. Its gas used, roots and bloom are not read.
+    /// Header of the block. Its gas used, roots and bloom are not read.
     pub header: &'a Header,
-    /// Who is paid the fees, if that was found out ahead: what [`coinbase`](polytrie_consensus::clique::coinbase) says.
+    /// Account that receives the fees, if it is known: the result of
+    /// [`coinbase`](polytrie_consensus::clique::coinbase).
     pub coinbase: Option<Address>,
-    /// The transactions.
+    /// Transactions of the block.
     pub transactions: &'a [TxEnvelope],
-    /// The sender of each transaction, in the same order.
+    /// Sender of each transaction, in the same order.
     pub senders: &'a [Address],
-    /// Accounts that transactions let set their code (EIP-7702), as far as they are known ahead: a hint.
+    /// Known accounts whose code transactions may set (EIP-7702): a hint.
     pub authorities: &'a [Address],
-    /// What else is expected to be touched: a hint.
+    /// Other accounts and slots that are expected to be touched: a hint.
     pub accesses: &'a [Access],
-    /// Its access list with what that names, if it is to be run by it. It then runs on a session of the list.
+    /// Access list of the block and the state that it names, if the block is to run by the list. The session must then
+    /// be that of the list.
     pub listed: Option<Listed<'a>>,
-    /// The ommers; they are rewarded before the merge.
+    /// Ommers, which are rewarded before the merge.
     pub ommers: &'a [Header],
-    /// The withdrawals, from Shanghai on.
+    /// Withdrawals, from Shanghai on.
     pub withdrawals: Option<&'a [Withdrawal]>,
 }
 
 impl<'a> BlockToExecute<'a> {
-    /// All of a block.
+    /// Returns the parts of a complete block.
     pub fn new(block: &'a Block<TxEnvelope>, senders: &'a [Address]) -> Self {
         Self {
             header: &block.header,
@@ -46,7 +48,8 @@ impl<'a> BlockToExecute<'a> {
         }
     }
 
-    /// A block to be filled with transactions one by one. The fees go to the header's beneficiary.
+    /// Returns the parts of a block that will be filled with transactions one by one. The fees go to the header's
+    /// beneficiary.
     pub const fn to_fill(header: &'a Header, withdrawals: Option<&'a [Withdrawal]>) -> Self {
         Self {
             header,
@@ -61,28 +64,28 @@ impl<'a> BlockToExecute<'a> {
         }
     }
 
-    /// The block, with the account that is paid its fees.
+    /// Returns the block with the account that receives its fees.
     #[must_use]
     pub const fn with_coinbase(mut self, coinbase: Address) -> Self {
         self.coinbase = Some(coinbase);
         self
     }
 
-    /// The block, with the accounts that its transactions let set their code (EIP-7702).
+    /// Returns the block with the accounts whose code its transactions may set (EIP-7702).
     #[must_use]
     pub const fn with_authorities(mut self, authorities: &'a [Address]) -> Self {
         self.authorities = authorities;
         self
     }
 
-    /// The block, with a guess at what it touches.
+    /// Returns the block with the accounts and slots that it probably touches.
     #[must_use]
     pub const fn with_accesses(mut self, accesses: &'a [Access]) -> Self {
         self.accesses = accesses;
         self
     }
 
-    /// The block, to be run by its access list.
+    /// Returns the block with the access list that it runs by.
     #[must_use]
     pub const fn with_listed(mut self, listed: Option<Listed<'a>>) -> Self {
         self.listed = listed;

@@ -1,21 +1,21 @@
-//! From revm's changes to those of the state layer.
+//! Conversion of revm's changes into those of the state layer.
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
 use polytrie_state::{Account, AccountChange};
 use revm::state::Account as EvmAccount;
 
-/// What a finished transaction (or system call, reward, withdrawal) did to an account; `None` if
-/// nothing.
+/// Returns the change of an account by a finished transaction (or system call, reward, withdrawal);
+/// `None` if there is none.
 ///
-/// revm's journal has already brought accounts from before EIP-161 into the form that holds after
-/// it: an empty account that came into being is marked as created, one that was there before is not
-/// marked as touched. So "touched and empty" always means "gone".
+/// revm's journal has already turned accounts from before EIP-161 into the form that is valid after
+/// it: a new empty account is marked as created, one that existed before is not marked as touched.
+/// So "touched and empty" always means "deleted".
 pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<AccountChange> {
     if !account.is_touched() {
         return None;
     }
     if is_gone(account) {
-        // It was not there before: nothing happened.
+        // The account did not exist before, so nothing changed.
         if account.is_loaded_as_not_existing() {
             return None;
         }
@@ -51,12 +51,13 @@ pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<A
     })
 }
 
-/// Whether an account that is touched is not there any more.
+/// Whether a touched account no longer exists.
 pub(super) fn is_gone(account: &EvmAccount) -> bool {
     account.is_selfdestructed() || (account.is_empty() && !account.is_created())
 }
 
-/// Code that may be new to the store: that of a created contract, or a delegation (EIP-7702).
+/// Returns code that may be new to the store: that of a created contract, or a delegation
+/// (EIP-7702).
 fn new_code(account: &EvmAccount, created: bool) -> Option<(B256, Bytes)> {
     let info = &account.info;
     if info.code_hash == KECCAK256_EMPTY {

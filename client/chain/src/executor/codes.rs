@@ -1,17 +1,16 @@
-//! Contract code that is ready to run, kept from block to block.
+//! A cache of analysed contract code, kept from block to block.
 
 use alloy_primitives::{B256, Bytes, map::B256HashMap};
 use revm::bytecode::{Bytecode, eip7702::EIP7702_MAGIC_BYTES};
 
-/// What an entry costs beside its bytes: keys, table, reference counts.
+/// Bytes of an entry beside its code: keys, table, reference counts.
 const ENTRY_OVERHEAD: usize = 160;
 
-/// Code by its hash with its jump destinations found, so that this is not done again in every
-/// block.
+/// Cache of codes by hash, with their jump destinations, which otherwise every block would have to find again.
 ///
-/// Holds about `limit` bytes: the entries used most recently, in two generations. When the young
-/// one is full it becomes the old one, and the old one is dropped with all that was not used since. With a limit of 0 it
-/// holds nothing.
+/// The cache holds about `limit` bytes: the entries used last, in two generations. When the young generation is full it
+/// becomes the old one, and the former old one is dropped with every entry that was not used since. With a limit of 0
+/// the cache holds nothing.
 #[derive(Debug)]
 pub struct CodeCache {
     young: B256HashMap<Bytecode>,
@@ -21,12 +20,12 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
-    /// An empty cache that holds about `limit` bytes.
+    /// Returns an empty cache that holds about `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { young: B256HashMap::default(), old: B256HashMap::default(), young_bytes: 0, limit }
     }
 
-    /// The code with this hash, if it is here.
+    /// Returns the code with this hash, if the cache has it.
     pub fn get(&mut self, hash: &B256) -> Option<Bytecode> {
         if let Some(code) = self.young.get(hash) {
             return Some(code.clone());
@@ -36,9 +35,10 @@ impl CodeCache {
         Some(code)
     }
 
-    /// Keeps code that has this hash.
+    /// Adds the code with this hash.
     pub fn insert(&mut self, hash: B256, code: Bytecode) {
-        // What it means depends on the fork: a delegation from Prague on, plain bytes before.
+        // The meaning of such bytes depends on the fork: they are a delegation from Prague on, plain code before. So
+        // they are not cached.
         if code.is_legacy() && code.original_byte_slice().starts_with(EIP7702_MAGIC_BYTES) {
             return;
         }
@@ -55,14 +55,14 @@ impl CodeCache {
         }
     }
 
-    /// Bytes held, roughly.
+    /// Returns the approximate size of the cache in bytes.
     pub fn bytes(&self) -> usize {
         self.young_bytes + self.old.values().map(size).sum::<usize>()
     }
 }
 
-/// Makes code ready to run. What looks like a delegation (EIP-7702) is one only where there are such, as `delegations`
-/// says, and only if it has the right length; a contract from before London may begin as it likes.
+/// Analyses code. Bytes that look like a delegation (EIP-7702) are one only if `delegations` is set and their length is
+/// right; a contract from before London may begin with such bytes.
 pub(super) fn ready_to_run(code: Bytes, delegations: bool) -> Bytecode {
     match delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
         Some(Ok(delegation)) => delegation,
@@ -70,7 +70,7 @@ pub(super) fn ready_to_run(code: Bytes, delegations: bool) -> Bytecode {
     }
 }
 
-/// The code itself, one bit a byte for the jump destinations, and the overhead.
+/// Returns the bytes of the code, of one bit per byte for the jump destinations, and of the overhead.
 fn size(code: &Bytecode) -> usize {
     let length = code.original_byte_slice().len();
     length + length / 8 + ENTRY_OVERHEAD

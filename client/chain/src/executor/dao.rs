@@ -6,11 +6,11 @@ use alloy_primitives::{Address, U256};
 use polytrie_chainspec::Rules;
 use polytrie_state::{Account, AccountChange, StateError, TxWrites};
 
-/// Moves the ether of The DAO and its children to the contract that pays it back, where the accounts are as `read` says;
-/// nothing unless the block is the one in which that is done.
+/// Returns the changes that move the ether of The DAO and its children to the contract that pays it back, with the
+/// accounts that `read` returns; there are none in any block but the one of the fork.
 ///
-/// An account of the list that does not exist comes into being, empty: that is what clients have
-/// always done, and before EIP-161 it shows in the state root; with it there is none.
+/// An account of the list that does not exist is created empty, as clients have always done. Before EIP-161 this is
+/// visible in the state root; under EIP-161 there is no such account.
 pub(super) fn drain(
     rules: &Rules<'_>,
     mut read: impl FnMut(&Address) -> Result<Option<Account>, StateError>,

@@ -19,19 +19,19 @@ use super::{
     codes::ready_to_run,
 };
 
-/// The state of a session, as revm reads it and writes to it.
+/// State of a session, in the form in which revm reads and writes it.
 pub(super) struct SessionDatabase<'a> {
     pub(super) session: &'a mut Session,
     codes: &'a mut CodeCache,
     hashes: &'a dyn BlockHashes,
     /// Whether code can be a delegation (EIP-7702).
     delegations: bool,
-    /// The first thing that went wrong. Outlives the database, because alloy-evm drops it with its
-    /// own error, and because a commit cannot return one.
+    /// First error. It is shared with the caller, because alloy-evm drops the database with its own
+    /// error, and because a commit cannot return an error.
     failure: Arc<OnceLock<InternalError>>,
-    /// Kept between transactions for its allocation.
+    /// Buffer that is kept between transactions for its allocation.
     writes: TxWrites,
-    /// The block's access list so far, if one is made.
+    /// Access list of the block so far, if one is made.
     pub(super) access_list: Option<AccessListBuilder>,
 }
 
@@ -47,17 +47,17 @@ impl<'a> SessionDatabase<'a> {
         Self { session, codes, hashes, delegations, failure, writes, access_list: None }
     }
 
-    /// Remembers an error, if it is the first.
+    /// Stores an error if it is the first.
     fn noticed<T, E: Into<InternalError>>(&self, result: Result<T, E>) -> Result<T, InternalError> {
         result.map_err(|error| {
             let error = error.into();
-            // Only the first one counts.
+            // Only the first error counts.
             let _ = self.failure.set(error.clone());
             error
         })
     }
 
-    /// Adds what happened to an account to what is applied next.
+    /// Adds the change of an account to the next writes.
     fn add(&mut self, address: Address, account: &EvmAccount) {
         if let Some(list) = &mut self.access_list {
             list.add(address, account);
@@ -72,7 +72,7 @@ impl<'a> SessionDatabase<'a> {
     fn apply(&mut self) {
         if !self.writes.accounts.is_empty() && self.failure.get().is_none() {
             let result = self.session.apply(&self.writes);
-            // A commit returns nothing; the caller looks at `failure`.
+            // A commit returns nothing; the caller checks `failure`.
             let _ = self.noticed(result);
         }
         self.writes.accounts.clear();
@@ -85,7 +85,7 @@ impl fmt::Debug for SessionDatabase<'_> {
     }
 }
 
-/// An account as the EVM has it. Its code is asked for by its hash.
+/// Returns an account in revm's form. revm loads the code by its hash.
 pub(super) const fn account_info(account: Account) -> AccountInfo {
     AccountInfo {
         balance: account.balance,

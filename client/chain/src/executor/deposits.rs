@@ -5,20 +5,21 @@ use alloy_primitives::{Address, B256, Log, U256, b256};
 
 use super::BlockInvalid;
 
-/// `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
+/// Topic of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
 const DEPOSIT_EVENT: B256 =
     b256!("0x649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 
-/// Length of a deposit event's data.
+/// Length of a deposit event's data, in bytes.
 const LENGTH: usize = 576;
 
-/// Where the head of the data points to, and what is at each of these places: public key,
-/// withdrawal credentials, amount, signature, index, by their lengths.
+/// Offset and length of each field of the data: public key, withdrawal credentials, amount,
+/// signature, index.
 const LAYOUT: [(u64, u64); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 
-/// Checks that every deposit event of `contract` is laid out as the contract of mainnet does it.
+/// Checks that every deposit event of `contract` has the layout of mainnet's contract.
 ///
-/// alloy-evm takes any valid ABI encoding; the EIP makes the block invalid for any but this one.
+/// alloy-evm accepts any valid ABI encoding, but by the EIP any other layout makes the block
+/// invalid.
 pub(super) fn check(receipts: &[ReceiptEnvelope], contract: Address) -> Result<(), BlockInvalid> {
     for log in receipts.iter().flat_map(|receipt| receipt.logs()) {
         if log.address == contract && log.topics().first() == Some(&DEPOSIT_EVENT) {

@@ -1,24 +1,24 @@
-//! Why a transaction did not succeed.
+//! The reason why a transaction did not succeed.
 
 use super::sandbox::{halt_message, revert_reason};
 use alloy_primitives::Bytes;
 use revm::context_interface::result::{ExecutionResult, HaltReason};
 use std::fmt;
 
-/// Bytes of what a revert returned that are shown.
+/// Greatest number of bytes of a revert's data that are shown.
 const MOST_SHOWN: usize = 68;
 
-/// Why a transaction that was included did not succeed.
+/// Reason why an included transaction did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// A contract reverted, and returned this.
+    /// A revert of a contract, with its data.
     Reverted(Bytes),
-    /// The EVM stopped it.
+    /// A halt of the EVM.
     Halted(HaltReason),
 }
 
 impl Failed {
-    /// Why a run did not succeed; `None` if it did.
+    /// Returns the reason why a run did not succeed; `None` if it did.
     pub(super) fn of(result: &ExecutionResult) -> Option<Self> {
         match result {
             ExecutionResult::Success { .. } => None,

@@ -1,4 +1,4 @@
-//! The EVM's environment and its executor's, from a header and the rules of its block.
+//! The environment of the EVM and of its block executor, from a header and the rules of its block.
 
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
@@ -8,15 +8,15 @@ use polytrie_chainspec::Rules;
 use polytrie_consensus::clique;
 use revm::context_interface::Cfg;
 
-/// Gas of a transaction above which it waits for its turn: its block is not checked yet, and with any more gas it could take
-/// any time, and memory that is far from paid for.
+/// Greatest gas limit of a transaction that runs ahead of its block. The block is not checked yet, and a transaction
+/// with more gas could take any time, and memory that is far from paid for.
 const MOST_GAS_AHEAD: u64 = 1 << 27;
 
-/// Block and configuration for the EVM. `coinbase` is who is paid the fees: of a block of a chain, what
-/// [`coinbase`](polytrie_consensus::clique::coinbase) says.
+/// Returns block and configuration for the EVM. `coinbase` receives the fees: for a block of a chain, the result of
+/// [`coinbase`](polytrie_consensus::clique::coinbase).
 ///
-/// Base fee, blob fee, difficulty or PREVRANDAO, the gas cap of a transaction (EIP-7825) and the
-/// blob limits follow from header and rules; whether EIP-1283 is in force is not part of it.
+/// Base fee, blob fee, difficulty or PREVRANDAO, the gas cap of a transaction (EIP-7825) and the blob limits follow
+/// from header and rules. EIP-1283 is not part of the environment.
 pub(super) fn environment(header: &Header, coinbase: Address, rules: &Rules<'_>) -> EvmEnv {
     let mut env = EvmEnv::for_eth_block(header, *rules, rules.spec.chain_id(), rules.blob_params());
     env.block_env.beneficiary = coinbase;
@@ -27,19 +27,20 @@ pub(super) fn environment(header: &Header, coinbase: Address, rules: &Rules<'_>)
     let init_code = env.cfg_env.max_initcode_size();
     if let Some(limit) = rules.spec.contract_size_limit() {
         env.cfg_env.limit_contract_code_size = Some(limit);
-        // Else it would be twice as much as that: the limit of EIP-3860 is not meant.
+        // Without this the limit would be twice the contract limit; but the setting does not change the limit of
+        // EIP-3860.
         env.cfg_env.limit_contract_initcode_size = Some(init_code);
     }
     env
 }
 
-/// Block and configuration for transactions that run ahead of their turn, on a state that is not yet theirs: nonces,
-/// balances and fees keep none of them from running.
+/// Returns block and configuration for transactions that run ahead of their block, on an earlier state: wrong nonces,
+/// balances and fees do not stop them.
 pub(super) fn environment_ahead(header: &Header, rules: &Rules<'_>) -> EvmEnv {
-    // A wrong one makes the guess a little worse, and comes up in the block's turn.
+    // A wrong coinbase makes the prediction a little worse, and is an error when the block itself is executed.
     let coinbase = clique::coinbase(rules, header).unwrap_or(header.beneficiary);
     let mut env = environment(header, coinbase, rules);
-    // Whatever is wrong with a transaction comes up in its turn.
+    // An invalid transaction is an error when the block itself is executed.
     let cfg = &mut env.cfg_env;
     cfg.disable_nonce_check = true;
     cfg.disable_balance_check = true;
@@ -50,7 +51,7 @@ pub(super) fn environment_ahead(header: &Header, rules: &Rules<'_>) -> EvmEnv {
     env
 }
 
-/// What a block's executor needs beside the environment.
+/// Returns the values that a block's executor needs beside the environment.
 pub(super) fn context<'a>(
     header: &Header,
     ommers: &'a [Header],

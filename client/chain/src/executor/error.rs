@@ -1,4 +1,4 @@
-//! Why a block could not be executed.
+//! The errors of a block's execution.
 
 use alloy_evm::block::{BlockExecutionError, BlockValidationError};
 use alloy_primitives::{Address, B256};
@@ -7,55 +7,55 @@ use polytrie_state::StateError;
 use revm::context_interface::DBErrorMarker;
 use thiserror::Error;
 
-/// A block could not be executed.
+/// Error of a block's execution.
 #[derive(Debug, Clone, Error)]
 pub enum ExecuteError {
-    /// The block is invalid.
+    /// An invalid block.
     #[error(transparent)]
     Invalid(#[from] BlockInvalid),
-    /// The node failed; nothing is known about the block.
+    /// A failure of the node, which says nothing about the block.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }
 
-/// A block that no execution is possible for.
+/// Reason why no execution of a block is possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BlockInvalid {
-    /// A transaction cannot be included in the block at its place.
+    /// A transaction that cannot be included at its place.
     #[error("transaction {index} ({hash}) cannot be executed: {reason}")]
     Transaction {
-        /// Its place in the block, from 0.
+        /// Index of the transaction in the block, from 0.
         index: usize,
-        /// Its hash.
+        /// Hash of the transaction.
         hash: B256,
-        /// The EVM's reason.
+        /// Reason of the EVM.
         reason: String,
     },
-    /// A transaction may use more gas than is left.
+    /// A transaction whose gas limit is above the gas that the block has left.
     #[error(
         "transaction {index} ({hash}) has the gas limit {gas_limit}, but only {available} gas is \
          left in the block"
     )]
     TransactionGas {
-        /// Its place in the block, from 0.
+        /// Index of the transaction in the block, from 0.
         index: usize,
-        /// Its hash.
+        /// Hash of the transaction.
         hash: B256,
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         gas_limit: u64,
-        /// What is left of the block's gas limit.
+        /// Gas that the block has left.
         available: u64,
     },
-    /// A header field that execution cannot do without is missing.
+    /// A header without a field that the execution needs.
     #[error("the header has no {field}, which a block of {fork} must have")]
     MissingField {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// The fork that asks for it.
+        /// Name of the fork that asks for the field.
         fork: &'static str,
     },
-    /// An ommer is not one of the last generations.
+    /// An ommer that is not one of the last generations.
     #[error(
         "the ommer with the number {found} cannot be rewarded in block {number}, expected one of the \
          7 numbers before it"
@@ -66,65 +66,65 @@ pub enum BlockInvalid {
         /// Number of the block.
         number: u64,
     },
-    /// The header does not tell who sealed the block, who would be paid the fees.
+    /// A header whose signer, the receiver of the fees, cannot be recovered.
     #[error(transparent)]
     Seal(#[from] CliqueError),
-    /// A contract that the block must call failed.
+    /// A system call that failed.
     #[error("a system call failed: {reason}")]
     SystemCall {
-        /// What went wrong.
+        /// Reason of the failure.
         reason: String,
     },
-    /// A contract that every block of Prague must call is not there.
+    /// A missing contract that every block from Prague on must call.
     #[error(
         "there is no contract at {address}, which every block from Prague on must call for {purpose} (EIP-{eip}); put its \
          code into `alloc` of the chain's genesis file, as `polytrie bench generate` does, or deploy it in the first block of \
          Prague at the latest"
     )]
     NoSystemContract {
-        /// Where it was looked for.
+        /// Address of the contract.
         address: Address,
         /// The purpose of the call.
         purpose: &'static str,
-        /// Number of the EIP that asks for it.
+        /// Number of the EIP that requires the call.
         eip: u16,
     },
-    /// A log of the deposit contract is not a deposit (EIP-6110).
+    /// A log of the deposit contract that is not a deposit (EIP-6110).
     #[error("the deposit contract logged something that is not a deposit: {reason}")]
     Deposit {
-        /// What went wrong.
+        /// Description of the difference.
         reason: String,
     },
     /// Another reason, in the words of the EVM.
     #[error("the block cannot be executed: {reason}")]
     Other {
-        /// What went wrong.
+        /// Reason of the EVM.
         reason: String,
     },
 }
 
-/// The node failed while it executed a block.
+/// Failure of the node while it executed a block.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum InternalError {
-    /// The state could not be read or written.
+    /// A state that cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The hash of an ancestor is not known.
+    /// An ancestor whose hash is not known.
     #[error("the hash of block {number} is not known, but BLOCKHASH asks for it")]
     MissingBlockHash {
         /// Number of the ancestor.
         number: u64,
     },
-    /// The caller did not bring a sender for each transaction.
+    /// Another number of senders than of transactions.
     #[error("found {found} senders for {expected} transactions")]
     SenderCount {
-        /// Senders given.
+        /// Number of senders.
         found: usize,
-        /// Transactions in the block.
+        /// Number of transactions.
         expected: usize,
     },
-    /// The EVM failed in a way that no block can cause.
+    /// An error of the EVM that no block can cause.
     #[error("the EVM failed: {0}")]
     Evm(String),
 }
@@ -132,15 +132,15 @@ pub enum InternalError {
 impl DBErrorMarker for InternalError {}
 
 impl ExecuteError {
-    /// What an error of alloy-evm means, given what the database noticed and which transaction was
-    /// under way.
+    /// Sorts an error of alloy-evm, given the first error of the database and the current
+    /// transaction.
     pub(super) fn new(
         error: BlockExecutionError,
         noticed: Option<&InternalError>,
         transaction: Option<(usize, B256)>,
     ) -> Self {
-        // A system call reports a failed read as a failed call, so what the database noticed comes
-        // first.
+        // alloy-evm reports a failed read in a system call as a failed call, so the error of the
+        // database comes first.
         if let Some(noticed) = noticed {
             return Self::Internal(noticed.clone());
         }

@@ -2,12 +2,13 @@
 
 use alloy_primitives::B256;
 
-/// The hashes of the last 256 blocks before the one that is executed, on its own branch.
+/// Hashes of the last 256 blocks before the executed one, on its branch.
 ///
-/// Any `Fn(u64) -> Option<B256>` is one that threads can share: several may execute transactions of a block.
+/// Any `Fn(u64) -> Option<B256>` that threads can share implements it; several threads may execute
+/// transactions of a block.
 pub trait BlockHashes: Sync {
-    /// The hash of the ancestor with this number. `None` is an
-    /// [`InternalError`](super::InternalError): the EVM asks only for numbers that an ancestor must
+    /// Returns the hash of the ancestor with this number. `None` is an
+    /// [`InternalError`](super::InternalError), because the EVM asks only for numbers that an ancestor must
     /// have.
     fn block_hash(&self, number: u64) -> Option<B256>;
 }

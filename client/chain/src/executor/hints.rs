@@ -1,4 +1,4 @@
-//! What a block says beforehand about the state it will touch.
+//! Hints about the state that a block will touch, from the block itself.
 
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::U256;
@@ -6,9 +6,9 @@ use polytrie_state::{Access, Session};
 
 use super::BlockToExecute;
 
-/// Tells the layer what `block` will touch as far as its bytes show: who is paid the fees, senders,
-/// recipients, access lists, accounts that set their code (EIP-7702), withdrawals, ommers; and what was found out by
-/// running it ahead of its turn. Does nothing if the layer does not care.
+/// Passes to the layer the accounts and slots that `block` will touch as far as its bytes contain them: receiver of
+/// the fees, senders, recipients, access lists, authorities (EIP-7702), withdrawals, ommers; and those that a run
+/// ahead has found. Does nothing if the layer wants no hints.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
@@ -38,7 +38,7 @@ fn announce_transaction(session: &mut Session, tx: &TxEnvelope) {
     }
     for item in tx.access_list().into_iter().flat_map(|list| list.iter()) {
         session.hint(Access::Account(item.address));
-        // The list does not say which slots are written; who is ready for a write is ready for a read.
+        // The list does not say which slots are written; a hint for a write covers a read too.
         for slot in &item.storage_keys {
             session.hint(Access::SlotWrite(item.address, U256::from_be_bytes(slot.0)));
         }

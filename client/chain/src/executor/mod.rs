@@ -1,7 +1,7 @@
-//! One block through the EVM: environment, state, hooks, receipts.
+//! Execution of one block by the EVM: environment, state, hooks, receipts.
 //!
-//! An [`Executor`] lives as long as the node and keeps analysed code; [`Executor::execute_block`]
-//! runs a block on a [`Session`](polytrie_state::Session) and says what came of it ([`Executed`]).
+//! An [`Executor`] lives as long as the node and keeps analysed code. [`Executor::execute_block`]
+//! runs a block on a [`Session`](polytrie_state::Session) and returns the result ([`Executed`]).
 //! Every change of state goes through [`Session::apply`](polytrie_state::Session::apply), in this
 //! order:
 //!
@@ -11,17 +11,16 @@
 //! 4. the system calls after them (EIP-7002, EIP-7251);
 //! 5. block and ommer rewards, or withdrawals (EIP-4895).
 //!
-//! alloy-evm's `EthBlockExecutor` does all but the first: it would drain The DAO last, the chain
-//! did it first.
+//! alloy-evm's `EthBlockExecutor` does all but the first: it would drain The DAO last, but on the
+//! chain the drain came first.
 //!
-//! An [`ExecuteError`] is either about the block ([`BlockInvalid`]) or about us
+//! An [`ExecuteError`] is about the block ([`BlockInvalid`]) or about this machine
 //! ([`InternalError`]): a store that cannot be read never makes a block invalid.
 //!
 //! # What is not checked here
 //!
-//! The header, the body and what the header says about the result are the business of
-//! [`polytrie_consensus`]. A block whose header or body is invalid does no harm, but what comes of it
-//! means nothing.
+//! [`polytrie_consensus`] checks the header, the body, and the result against the header. A block
+//! whose header or body is invalid may be executed without harm, but the result means nothing.
 
 mod access_list;
 mod amsterdam;

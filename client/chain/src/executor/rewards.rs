@@ -1,4 +1,4 @@
-//! Rewards of a block before the merge: who is paid, and how much.
+//! Rewards of a block before the merge.
 
 use super::schedule::Schedule;
 use alloy_consensus::Header;
@@ -6,8 +6,8 @@ use alloy_evm::block::calc;
 use alloy_primitives::{Address, U256};
 use polytrie_chainspec::Rules;
 
-/// What proof of work pays for a block: its beneficiary first, with what it gets for the ommers, and then theirs. Empty
-/// after the merge, and under Clique.
+/// Returns the rewards of proof of work for a block: first that of its beneficiary, with its share for the ommers, then
+/// those of the ommers. There are none after the merge, nor under Clique.
 pub fn block_rewards(rules: Rules<'_>, header: &Header, ommers: &[Header]) -> Vec<(Address, U256)> {
     let Some(base) = calc::base_block_reward(Schedule::new(rules), header.number) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The rules of a block as alloy-evm's block executor is to see them.
+//! The rules of a block for alloy-evm's block executor.
 
 use alloy_evm::eth::spec::EthExecutorSpec;
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
@@ -7,9 +7,9 @@ use polytrie_chainspec::Rules;
 
 use super::Amsterdam;
 
-/// [`Rules`] without the DAO fork, which is applied before alloy-evm has its turn, and with Paris under Clique: all that
-/// the block executor makes of Paris is that no reward is paid. All that it makes of Amsterdam is that the contracts of
-/// EIP-8282 are called, which not every Amsterdam has.
+/// [`Rules`] without the DAO fork, whose drain is done before alloy-evm starts, and with Paris under Clique, because
+/// for the block executor Paris only means that no reward is paid. Amsterdam only means that the contracts of EIP-8282
+/// are called, which not every draft has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Schedule<'a> {
     pub(super) rules: Rules<'a>,
@@ -17,7 +17,7 @@ pub(super) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// These rules, with the newest Amsterdam.
+    /// Returns these rules, with the newest draft of Amsterdam.
     pub(super) const fn new(rules: Rules<'a>) -> Self {
         Self { rules, amsterdam: Amsterdam::Newest }
     }

@@ -6,27 +6,27 @@ use polytrie_consensus::{TransactionError, recover_sender};
 use rayon::prelude::*;
 use thiserror::Error;
 
-/// A transaction whose sender cannot be recovered; the block is invalid.
+/// Error of a transaction whose sender cannot be recovered; the block is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("transaction {index} ({hash}) is invalid: {reason}")]
 pub struct SenderError {
-    /// Its place in the block, from 0.
+    /// Index of the transaction in the block, from 0.
     pub index: usize,
-    /// Its hash.
+    /// Hash of the transaction.
     pub hash: B256,
-    /// Why it has no sender.
+    /// Reason why no sender can be recovered.
     pub reason: TransactionError,
 }
 
-/// The senders of `transactions`, in their order.
+/// Recovers the senders of `transactions`, in their order.
 ///
-/// Depends on no fork, so it can run ahead of the chain on another core: the upper half of `s`,
-/// allowed before Homestead only, is left to
+/// The result depends on no fork, so a caller may compute it ahead of the chain on another core. The upper half of
+/// `s`, which is allowed before Homestead only, is checked in
 /// [`check_transaction`](polytrie_consensus::check_transaction).
 ///
 /// # Errors
 ///
-/// The first transaction whose signature belongs to no public key.
+/// Fails with the first transaction whose signature belongs to no public key.
 pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, SenderError> {
     transactions
         .iter()
@@ -37,13 +37,14 @@ pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, Send
         .collect()
 }
 
-/// As [`recover_senders`], on all cores: for a block that somebody waits for. `None` if a transaction has no sender.
+/// Recovers the senders as [`recover_senders`] does, on all cores: for a block that a caller waits for. `None` if a
+/// transaction has no sender.
 pub fn recover_in_parallel(transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
     transactions.par_iter().map(|tx| recover_sender(tx).ok()).collect()
 }
 
-/// The accounts whose signatures let `transactions` set their code (EIP-7702). One that does not recover is left
-/// out: it is not the business of a hint.
+/// Recovers the accounts whose signatures let `transactions` set their code (EIP-7702). A signature that does not
+/// recover is left out, because the result is only a hint.
 pub fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
     transactions
         .iter()

@@ -1,4 +1,4 @@
-//! Where the system contracts stand.
+//! The addresses of the system contracts.
 
 use alloy_eips::{
     eip2935::HISTORY_STORAGE_ADDRESS, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
@@ -11,17 +11,17 @@ use revm_state_hooks::HookedEvm;
 
 use super::{BlockInvalid, ExecuteError, InternalError};
 
-/// The addresses of the contracts that blocks call from Prague on; by default those of mainnet.
+/// Addresses of the contracts that blocks call from Prague on; the defaults are those of mainnet.
 ///
-/// The EIPs fix them, but not every chain obeys: they were others on the test networks that came
-/// before Prague, and a private chain may have deployed its own.
+/// The EIPs fix them, but some chains differ: the test networks before Prague did, and a private chain may have
+/// deployed its own contracts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemContracts {
-    /// Hashes of earlier blocks (EIP-2935).
+    /// Contract with the hashes of earlier blocks (EIP-2935).
     pub history: Address,
-    /// Withdrawal requests (EIP-7002).
+    /// Contract of withdrawal requests (EIP-7002).
     pub withdrawals: Address,
-    /// Consolidation requests (EIP-7251).
+    /// Contract of consolidation requests (EIP-7251).
     pub consolidations: Address,
 }
 
@@ -36,8 +36,9 @@ impl Default for SystemContracts {
 }
 
 impl SystemContracts {
-    /// Checks that the contracts are there without which a block of Prague is invalid. The EIPs want them at the end of
-    /// the block, so it may have deployed them itself. The EVM does not object: a call of no code succeeds.
+    /// Checks that the contracts of requests exist, without which a block of Prague is invalid. They must exist at the
+    /// end of the block, so the block may have deployed them itself. The EVM gives no error, because a call of an
+    /// address without code succeeds.
     pub(super) fn check(&self, session: &mut Session) -> Result<(), ExecuteError> {
         for (address, purpose, eip) in [
             (self.withdrawals, "withdrawal requests", 7002),
@@ -51,7 +52,7 @@ impl SystemContracts {
         Ok(())
     }
 
-    /// Tells the EVM which of them are not where alloy-evm will call them.
+    /// Makes the EVM redirect the calls to contracts with other addresses than alloy-evm's.
     pub(super) fn announce<DB: Database, I>(&self, mut evm: HookedEvm<DB, I>) -> HookedEvm<DB, I> {
         let usual = Self::default();
         for (from, to) in [

@@ -1,76 +1,77 @@
-//! The first place where a block access list says something else than the block did.
+//! The first difference between a block access list and the execution of its block.
 
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, BlockAccessPhase};
 use alloy_primitives::{Address, Bytes, U256};
 use std::{cmp::Ordering, fmt};
 
-/// The first difference between a list and what running the block did.
+/// The first difference between a list and the execution of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessListDifference {
-    /// An account that only one of them has.
+    /// An account that is in the list or in the execution, but not in both.
     Account {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// Whether it is the list that has it.
+        /// Whether the list has the account; otherwise the execution has it.
         listed: bool,
     },
-    /// A slot that only one of them has among those that are read and not changed.
+    /// A slot that either the list or the execution has among the slots that are read and not changed.
     Read {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// The slot.
+        /// Slot in the account's storage.
         slot: U256,
-        /// Whether it is the list that has it.
+        /// Whether the list has the slot; otherwise the execution has it.
         listed: bool,
     },
-    /// A value that something in the block leaves.
+    /// A value of an account that differs after a place of the block.
     Change {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// Which of its values.
+        /// Value of the account that differs.
         what: Changed,
-        /// The place of the block that leaves the value.
+        /// Place in the block after which the values differ.
         place: Place,
-        /// The value in the list; `None` if it does not name this change.
+        /// Value in the list; `None` if the list has no such change.
         listed: Option<ChangedValue>,
-        /// The value that was left; `None` if nothing was changed there.
+        /// Value after the execution; `None` if nothing changed there.
         executed: Option<ChangedValue>,
     },
 }
 
-/// Which value of an account changes.
+/// A value of an account that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// A slot.
+    /// Value of this slot.
     Slot(U256),
-    /// The balance, in wei.
+    /// Balance, in wei.
     Balance,
-    /// The nonce.
+    /// Nonce.
     Nonce,
-    /// The code.
+    /// Code.
     Code,
 }
 
-/// The value after the change.
+/// Value after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangedValue {
-    /// A slot's value, a balance or a nonce.
+    /// Value of a slot, a balance or a nonce.
     Number(U256),
-    /// Code.
+    /// Bytes of a code.
     Code(Bytes),
 }
 
 /// A place in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its index in the list.
+    /// Index in the list.
     pub index: BlockAccessIndex,
-    /// Transactions of the block.
+    /// Number of transactions in the block.
     pub transactions: usize,
 }
 
-/// The first difference between the list of a block with so many transactions and what running it did, in the order of
-/// the list; `None` if there is none. Both are in the order that [`check_access_list`](super::check_access_list) sees to.
+/// Returns the first difference between the list of a block with this number of transactions and the execution, in the
+/// order of the list; `None` if there is none. Both must be in the order that
+/// [`check_access_list`](super::check_access_list) checks.
 pub fn first_difference(
     listed: &[AccountChanges],
     executed: &[AccountChanges],
@@ -148,7 +149,7 @@ fn in_account(
     slots().or_else(reads).or_else(balances).or_else(nonces).or_else(codes)
 }
 
-/// Where a change is, what the list says, and what was left.
+/// Index of a change, its value in the list, and its value after the execution.
 type FirstChange = (BlockAccessIndex, Option<ChangedValue>, Option<ChangedValue>);
 
 fn first_change<T: PartialEq>(
@@ -162,7 +163,7 @@ fn first_change<T: PartialEq>(
     Some((index, listed.map(&value), executed.map(&value)))
 }
 
-/// The entries of two sorted lists, those with the same key together.
+/// Returns the entries of two sorted lists in pairs by key; an entry without a partner comes alone.
 fn side_by_side<'a, T, K: Ord>(
     listed: &'a [T],
     executed: &'a [T],
@@ -230,7 +231,7 @@ impl fmt::Display for ChangedValue {
         match self {
             Self::Number(number) => write!(f, "{number:#x}"),
             Self::Code(code) if code.is_empty() => f.write_str("(no code)"),
-            // The whole of it would fill a screen.
+            // The whole code would fill a screen.
             Self::Code(code) => {
                 write!(f, "(code of {} bytes, {})", code.len(), alloy_primitives::keccak256(code))
             }

@@ -1,12 +1,13 @@
-//! Block access lists (EIP-7928): what a block touches, with the values that each of its transactions leaves.
+//! Block access lists (EIP-7928): the accounts and slots that a block touches, with their values after each
+//! transaction.
 //!
-//! The header of a block holds the hash of its list. The list itself is no part of the block: it comes beside it, or not
-//! at all. [`check_access_list`] says whether a list that came can be the block's, before anything is executed;
-//! [`first_difference`] compares it with what running the block gave; the hash of that list is compared with the header
-//! in [`check_result`](super::check_result).
+//! The header of a block holds the hash of its list. The list itself is no part of the block: it comes beside the
+//! block, or not at all. Before the execution [`check_access_list`] checks whether a list can be the block's. After it
+//! [`first_difference`] compares the list with the one that the execution made, and
+//! [`check_result`](super::check_result) compares the hash of the latter with the header.
 //!
-//! An entry of the list carries the place in the block that changed it: 0 is what comes before the transactions, 1 the
-//! first of them, and the number of transactions plus one what comes after them.
+//! An entry of the list carries the place in the block that changed it: 0 is before the transactions, 1 is the first
+//! transaction, and the number of transactions plus one is after them.
 
 mod difference;
 mod error;
@@ -22,12 +23,12 @@ use alloy_eips::eip7928::{
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::Decodable;
 
-/// The list of a block with this header and so many transactions, out of the RLP that came beside it: its hash is the
-/// header's, and it has the form that EIP-7928 asks for. Whether it says what the block does is not known here.
+/// Decodes the list of a block with this header and number of transactions from the RLP that came beside it. Checks
+/// that its hash is the header's and that it has the form that EIP-7928 asks for, but not whether its values are right.
 ///
 /// # Errors
 ///
-/// The first rule that the list breaks.
+/// Fails with the first rule that the list breaks.
 pub fn check_access_list(
     header: &Header,
     transactions: usize,
@@ -51,12 +52,12 @@ pub fn check_access_list(
     Ok(list)
 }
 
-/// The form that EIP-7928 asks for in a block with so many transactions: everything in order and named once, and no place
-/// that the block does not have.
+/// Checks the form that EIP-7928 asks for in a block with this number of transactions: entries in order, each named
+/// once, and no place that the block does not have.
 ///
 /// # Errors
 ///
-/// [`AccessListError::Form`].
+/// Fails with [`AccessListError::Form`].
 pub fn check_access_list_form(
     list: &[AccountChanges],
     transactions: usize,
@@ -64,11 +65,11 @@ pub fn check_access_list_form(
     Ok(validate_block_access_list(list, transactions)?)
 }
 
-/// A block may touch one account or slot for each 2,000 gas of its limit.
+/// Checks that the list has at most one account or slot for each 2,000 gas of the block's limit.
 ///
 /// # Errors
 ///
-/// [`AccessListError::TooLong`].
+/// Fails with [`AccessListError::TooLong`].
 pub fn check_access_list_size(
     header: &Header,
     list: &[AccountChanges],
@@ -77,7 +78,7 @@ pub fn check_access_list_size(
     if found > max { Err(AccessListError::TooLong { found, max }) } else { Ok(()) }
 }
 
-/// The hash of a list, as headers hold it.
+/// Returns the hash of a list, as headers hold it.
 pub fn access_list_hash(list: &[AccountChanges]) -> B256 {
     compute_block_access_list_hash(list)
 }

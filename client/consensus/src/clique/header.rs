@@ -1,10 +1,10 @@
-//! What a header of Clique must look like, apart from who sealed it.
+//! The rules of Clique about a header, except for those about its signer.
 
 use super::{CliqueError, DIFF_INTURN, DIFF_NOTURN, NONCE_AUTH, NONCE_DROP};
 use alloy_consensus::Header;
 use polytrie_chainspec::Clique;
 
-/// Checks the fields that Clique gives a meaning of its own, by every rule that needs no other block than the parent.
+/// Checks the fields that have another meaning under Clique, by every rule that needs no other block than the parent.
 pub(crate) fn check_header(
     clique: Clique,
     parent: &Header,

@@ -1,9 +1,9 @@
-//! Clique, proof of authority (EIP-225).
+//! Clique, which is proof of authority (EIP-225).
 //!
-//! A block is sealed by one of the signers: the last bytes of its extra data are a signature. Who the signers are is
-//! decided by votes in the headers: a signer puts an address into the field `beneficiary` of a block that it seals, and
-//! whether that address is to become a signer or to be none any more into `nonce`. More than half of the signers decide.
-//! At each checkpoint the header lists the signers, and votes that have not decided anything are void.
+//! A signer seals each block: the last bytes of the extra data are its signature. Votes in the headers decide which
+//! addresses are signers. A signer puts an address into the field `beneficiary` of a block that it seals, and into
+//! `nonce` whether this address is to become a signer or to stop being one. More than half of the signers decide. At
+//! each checkpoint the header lists the signers, and undecided votes become void.
 //!
 //! | rule | where |
 //! |---|---|
@@ -24,14 +24,14 @@ pub use snapshot::Snapshot;
 
 use alloy_primitives::{B64, U256};
 
-/// The nonce of a vote for a new signer.
+/// Nonce of a vote for a new signer.
 pub const NONCE_AUTH: B64 = B64::new([0xff; 8]);
 
-/// The nonce of a vote against a signer, and of a block without a vote.
+/// Nonce of a vote against a signer, and of a block without a vote.
 pub const NONCE_DROP: B64 = B64::ZERO;
 
-/// The difficulty of a block whose signer has its turn.
+/// Difficulty of a block whose signer is in turn: the block number modulo the number of signers is its position.
 pub const DIFF_INTURN: U256 = U256::from_limbs([2, 0, 0, 0]);
 
-/// The difficulty of a block of another signer.
+/// Difficulty of a block of any other signer.
 pub const DIFF_NOTURN: U256 = U256::from_limbs([1, 0, 0, 0]);

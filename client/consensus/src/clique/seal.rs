@@ -1,18 +1,18 @@
-//! The signature in a header, and whom it pays.
+//! The signature in a header, and the account that receives the fees.
 
 use super::CliqueError;
 use alloy_consensus::{Header, crypto::secp256k1::recover_signer_unchecked};
 use alloy_primitives::{Address, B256, Signature, U256};
 use polytrie_chainspec::{Clique, Rules};
 
-/// Who is paid the fees of a block, and what COINBASE answers in it: the header's beneficiary, but under Clique, where
-/// that field is a vote, the signer.
+/// Returns the account that receives the fees of a block and that COINBASE returns. This is the header's beneficiary;
+/// under Clique, where that field is a vote, it is the signer.
 ///
-/// Depends on no other block, so it can be computed ahead of the chain on another core.
+/// The result depends on no other block, so a caller may compute it ahead of the chain on another core.
 ///
 /// # Errors
 ///
-/// If the header is to have the seal of a signer and has none.
+/// Fails if the header must have the seal of a signer and has none.
 pub fn coinbase(rules: &Rules<'_>, header: &Header) -> Result<Address, CliqueError> {
     let is_genesis = header.number == rules.spec.genesis_header().number;
     match rules.clique() {
@@ -21,17 +21,17 @@ pub fn coinbase(rules: &Rules<'_>, header: &Header) -> Result<Address, CliqueErr
     }
 }
 
-/// The signer of a header. Whether it is authorized is [`Snapshot::check`](super::Snapshot::check)'s.
+/// Recovers the signer of a header. [`Snapshot::check`](super::Snapshot::check) checks whether it is authorized.
 ///
 /// # Errors
 ///
-/// [`CliqueError::ExtraDataTooShort`] and [`CliqueError::Seal`].
+/// Fails with [`CliqueError::ExtraDataTooShort`] or [`CliqueError::Seal`].
 pub fn recover_signer(header: &Header) -> Result<Address, CliqueError> {
     let Some((_, seal)) = header.extra_data.split_last_chunk::<{ Clique::SEAL }>() else {
         let (found, min) = (header.extra_data.len(), Clique::VANITY + Clique::SEAL);
         return Err(CliqueError::ExtraDataTooShort { found, min });
     };
-    // Unlike in a transaction, `s` may lie in the upper half of its range, as geth has it.
+    // Unlike in a transaction, `s` may lie in the upper half of its range, as in geth.
     let [r, s] = [&seal[..32], &seal[32..64]].map(U256::from_be_slice);
     let is_odd = match seal[64] {
         0 => false,
@@ -42,8 +42,8 @@ pub fn recover_signer(header: &Header) -> Result<Address, CliqueError> {
         .map_err(|_| CliqueError::Seal)
 }
 
-/// What a signer signs: the hash of the header without the seal itself. Extra data that are too short for a seal
-/// count as none.
+/// Returns the hash that a signer signs: that of the header without the seal. Extra data that are too short for a seal
+/// count as empty.
 pub fn seal_hash(header: &Header) -> B256 {
     let end = header.extra_data.len().saturating_sub(Clique::SEAL);
     Header { extra_data: header.extra_data.slice(..end), ..header.clone() }.hash_slow()

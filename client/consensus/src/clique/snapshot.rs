@@ -7,29 +7,29 @@ use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
 use polytrie_chainspec::Clique;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Who may seal the block after a given one, and the votes that have not decided anything yet.
+/// Signers that may seal the block after a given one, and the votes that are not decided yet.
 ///
-/// It follows from the headers up to that block alone.
+/// A snapshot follows from the headers up to that block alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     hash: B256,
     number: u64,
-    /// In ascending order.
+    /// Authorized signers in ascending order.
     signers: Vec<Address>,
-    /// Who sealed the last blocks, newest first: as many as there are signers.
+    /// Signers of the last blocks, newest first: as many as there are signers.
     recent: VecDeque<Address>,
-    /// The votes. All of them are for a change: for an address that is no signer, or against one that is.
+    /// Undecided votes. Each is for a change: for an address that is no signer, or against one that is.
     votes: BTreeSet<Vote>,
 }
 
-/// A vote, in the order in which votes about one address lie side by side.
+/// A vote. Votes about one address are neighbours in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, RlpEncodable, RlpDecodable)]
 struct Vote {
     about: Address,
     voter: Address,
 }
 
-/// A snapshot as it is stored.
+/// Snapshot in the form in which it is stored.
 #[derive(RlpEncodable, RlpDecodable)]
 struct Stored {
     hash: B256,
@@ -40,7 +40,8 @@ struct Stored {
 }
 
 impl Snapshot {
-    /// The snapshot of the genesis block, which has no vote and no seal. No signers if it lists none.
+    /// Returns the snapshot of the genesis block, which has no vote and no seal. There are no signers if the block
+    /// lists none.
     pub fn genesis(header: &Sealed<Header>) -> Self {
         let mut signers = Clique::listed_signers(&header.extra_data).unwrap_or_default();
         signers.sort_unstable();
@@ -49,28 +50,27 @@ impl Snapshot {
         Self { hash: header.hash(), number: header.number, signers, recent, votes }
     }
 
-    /// Hash of the block.
+    /// Returns the hash of the block.
     pub const fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// Number of the block.
+    /// Returns the number of the block.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// The authorized signers, in ascending order.
+    /// Returns the authorized signers, in ascending order.
     pub fn signers(&self) -> &[Address] {
         &self.signers
     }
 
-    /// Checks who sealed the block after this one. `header` must have passed
-    /// [`check_header`](crate::check_header), and `signer` is what
-    /// [`recover_signer`](super::recover_signer) gives for it.
+    /// Checks the signer of the block after this one. `header` must have passed [`check_header`](crate::check_header),
+    /// and `signer` must be the result of [`recover_signer`](super::recover_signer) for it.
     ///
     /// # Errors
     ///
-    /// The first rule that the block breaks.
+    /// Fails with the first rule that the block breaks.
     pub fn check(
         &self,
         clique: Clique,
@@ -84,7 +84,7 @@ impl Snapshot {
             let authorized = self.signers.len();
             return Err(CliqueError::UnauthorizedSigner { signer, authorized });
         };
-        // Of so many blocks in a row a signer seals one at most.
+        // A signer seals at most one of this number of consecutive blocks.
         let limit = self.signers.len() / 2 + 1;
         if let Some(back) = self.recent.iter().take(limit - 1).position(|recent| *recent == signer)
         {
@@ -114,7 +114,7 @@ impl Snapshot {
         }
     }
 
-    /// Becomes the snapshot after the next block, which was found right by [`Self::check`]: its vote counts.
+    /// Turns this snapshot into that of the next block, which must have passed [`Self::check`], by counting its vote.
     pub fn apply(&mut self, clique: Clique, header: &Sealed<Header>, signer: Address) {
         if clique.is_checkpoint(header.number) {
             self.votes.clear();
@@ -126,8 +126,8 @@ impl Snapshot {
         if (header.nonce == NONCE_AUTH) == index.is_err() {
             self.votes.insert(vote);
         }
-        // Only about the address that this block votes on: what others need may have shrunk with the number of signers,
-        // but takes effect when they are voted on again.
+        // Only votes about this block's address are counted. For another address the number of votes that it needs may
+        // have shrunk with the number of signers, but that takes effect only at the next vote about it.
         if self.votes_about(about) > self.signers.len() / 2 {
             match index {
                 Ok(index) => {
@@ -149,7 +149,7 @@ impl Snapshot {
         self.votes.range(first..=last).count()
     }
 
-    /// The bytes that [`Self::decode`] reads. Equal snapshots have equal bytes.
+    /// Returns the bytes that [`Self::decode`] reads. Equal snapshots have equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let Self { hash, number, signers, recent, votes } = self.clone();
@@ -158,7 +158,7 @@ impl Snapshot {
         bytes
     }
 
-    /// What [`Self::encode`] wrote; `None` if these bytes are something else.
+    /// Reads the bytes of [`Self::encode`]; `None` if they are something else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let Stored { hash, number, signers, recent, votes } = Stored::decode(&mut rest).ok()?;

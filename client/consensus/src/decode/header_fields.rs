@@ -1,13 +1,13 @@
-//! Which field of a header is the malformed one; only looked at after decoding failed.
+//! The name of the malformed field of a header. It is looked for only after decoding has failed.
 
 use alloy_rlp::Header as RlpHeader;
 
-/// What a header field has to look like.
+/// Form of a header field.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// A string of exactly that many bytes.
+    /// A string of exactly this number of bytes.
     Fixed(usize),
-    /// An integer of at most that many bytes, without leading zeros.
+    /// An integer of at most this number of bytes, without leading zeros.
     Integer(usize),
     /// A string of any length.
     Bytes,
@@ -41,12 +41,12 @@ const FIELDS: [(&str, Shape); 23] = [
     ("slotNumber", Shape::Integer(8)),
 ];
 
-/// A sentence about the first malformed field of a header, given the payload of its list; `None` if every
-/// field looks well by itself.
+/// Returns a sentence about the first malformed field of a header, given the payload of its list; `None`
+/// if every field is well-formed.
 pub(super) fn describe(mut payload: &[u8]) -> Option<String> {
     for (name, shape) in FIELDS {
         if payload.is_empty() {
-            // Up to the nonce every header has every field; what follows came with later forks.
+            // Every header has the fields up to the nonce; later forks brought the others.
             let required = FIELDS.iter().take(15).any(|(required, _)| *required == name);
             return required.then(|| format!("the field {name} is missing"));
         }

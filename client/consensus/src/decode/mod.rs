@@ -1,8 +1,8 @@
-//! Block RLP to types, accepting exactly what a full node accepts.
+//! Decoding of block RLP, which accepts exactly the bytes that a full node accepts.
 //!
-//! Every item is decoded from its own slice, so that no field can reach into the next one, and encoded
-//! again for comparison: what is not the canonical encoding is refused. So the hash of what was decoded
-//! is the hash of the bytes.
+//! Every item is decoded from its own slice, so that no field can reach into the next one. Then it is encoded
+//! again and compared, and any other encoding than the canonical one is refused. So the hash of the decoded
+//! block is the hash of the bytes.
 
 mod header_fields;
 mod receipts;
@@ -21,35 +21,35 @@ use alloy_eips::{Decodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Sealed, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header as RlpHeader};
 
-/// How deep a block access list may be nested; EIP-7928 needs six levels.
+/// Greatest depth of the lists in a block access list; EIP-7928 needs six levels.
 const MAX_ACCESS_LIST_DEPTH: usize = 16;
 
 /// A part of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockPart {
-    /// The list around everything.
+    /// The list around the whole block.
     Block,
-    /// The list around everything but the header, as era1 and ere files have it.
+    /// The list around all parts but the header, as era1 and ere files have it.
     Body,
     /// The header.
     Header,
     /// The list of transactions.
     Transactions,
-    /// One transaction, counted from 0.
+    /// The transaction with this index, counted from 0.
     Transaction(usize),
     /// The list of ommers.
     Ommers,
-    /// One ommer, counted from 0.
+    /// The ommer with this index, counted from 0.
     Ommer(usize),
     /// The list of withdrawals (EIP-4895).
     Withdrawals,
-    /// One withdrawal, counted from 0.
+    /// The withdrawal with this index, counted from 0.
     Withdrawal(usize),
     /// The block access list (EIP-7928).
     AccessList,
     /// The list of receipts.
     Receipts,
-    /// One receipt, counted from 0.
+    /// The receipt with this index, counted from 0.
     Receipt(usize),
 }
 
@@ -72,50 +72,50 @@ impl fmt::Display for BlockPart {
     }
 }
 
-/// What is wrong with a part of a block.
+/// Error in a part of a block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeProblem {
-    /// Not valid RLP, or not the fields that belong there.
+    /// Bytes that are not valid RLP, or not the fields of the part.
     #[error("is malformed: {0}")]
     Rlp(alloy_rlp::Error),
-    /// A header with a field that is not as it should be.
+    /// A header with a malformed field.
     #[error("is malformed: {0}")]
     HeaderField(String),
     /// A string where a list belongs.
     #[error("is an RLP string, a list was expected")]
     NotAList,
-    /// Bytes behind the end of the item.
+    /// Bytes after the end of the item.
     #[error("is followed by {0} bytes that belong to nothing")]
     TrailingBytes(usize),
-    /// The block has a number of items that no block can have.
+    /// A number of items that no block has.
     #[error("has {found} items, {expected} were expected")]
     ItemCount {
-        /// Items that are there.
+        /// Number of items in the block.
         found: usize,
-        /// The numbers of items that are allowed.
+        /// Numbers of items that are allowed, in words.
         expected: &'static str,
     },
     /// A transaction or receipt type that no fork knows.
     #[error("has the type {0:#04x}, a legacy one or one of the types 0x01 to 0x04 was expected")]
     UnknownType(u8),
-    /// A blob transaction in the form that only travels between pools (EIP-4844).
+    /// A blob transaction with its blobs, which is the form for the network only (EIP-4844).
     #[error("carries its blobs, but in a block only their hashes are allowed")]
     BlobSidecar,
-    /// Decodes, but is not the one encoding that Ethereum allows.
+    /// Bytes that decode but are not the one encoding that Ethereum allows.
     #[error("is not in the canonical encoding, which Ethereum requires")]
     NotCanonical,
-    /// Lists in lists in lists.
+    /// Lists that are nested too deep.
     #[error("is nested more than {MAX_ACCESS_LIST_DEPTH} levels deep")]
     TooDeep,
 }
 
-/// Why bytes are not a block (or not receipts): the part and what is wrong with it.
+/// Error of bytes that are not a block or not receipts: the part and its problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{part} {problem}")]
 pub struct DecodeError {
-    /// Which part.
+    /// Part that is malformed.
     pub part: BlockPart,
-    /// What is wrong with it.
+    /// Problem of the part.
     pub problem: DecodeProblem,
 }
 
@@ -129,7 +129,7 @@ impl DecodeError {
     }
 }
 
-/// One RLP item: with its prefix, and without.
+/// An RLP item, with and without its prefix.
 #[derive(Debug, Clone, Copy)]
 struct Item<'a> {
     list: bool,
@@ -159,7 +159,7 @@ impl<'a> Item<'a> {
         if item.list { Ok(item) } else { Err(DecodeError::new(part, DecodeProblem::NotAList)) }
     }
 
-    /// `bytes` as one list and nothing behind it.
+    /// Reads `bytes` as one list with nothing after it.
     fn whole_list(mut bytes: &'a [u8], part: BlockPart) -> Result<Self, DecodeError> {
         let item = Self::next_list(&mut bytes, part)?;
         if bytes.is_empty() {
@@ -170,21 +170,21 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The items of a block, split but not decoded.
+/// Items of a block, split but not decoded.
 #[derive(Debug)]
 pub struct BlockItems<'a> {
-    /// The header with its prefix.
+    /// Header with its RLP prefix.
     pub header: &'a [u8],
-    /// Everything behind the header: transactions, ommers, withdrawals, access list.
+    /// RLP of all items after the header: transactions, ommers, withdrawals, access list.
     pub body: &'a [u8],
 }
 
 impl<'a> BlockItems<'a> {
-    /// Cuts a block into header and the rest.
+    /// Cuts a block into its header and the other items.
     ///
     /// # Errors
     ///
-    /// If the bytes are not the list of a block.
+    /// Fails if the bytes are not the list of a block.
     pub fn split(rlp: &'a [u8]) -> Result<Self, DecodeError> {
         let block = Item::whole_list(rlp, BlockPart::Block)?;
         let mut body = block.payload;
@@ -196,11 +196,12 @@ impl<'a> BlockItems<'a> {
     }
 }
 
-/// The payload of `bytes`, which must be one list and nothing behind it.
+/// Returns the payload of `bytes`, which must be one list with nothing after it.
 ///
 /// # Errors
 ///
-/// It is no list, its length is not in the shortest form, or bytes follow it; `part` is what the error names.
+/// Fails if the bytes are no list, the length is not in its shortest form, or bytes follow the list; the
+/// error names `part`.
 pub fn list_payload(bytes: &[u8], part: BlockPart) -> Result<&[u8], DecodeError> {
     Ok(Item::whole_list(bytes, part)?.payload)
 }
@@ -212,44 +213,45 @@ const fn item_count(found: usize) -> DecodeError {
 
 /// Decodes a block.
 ///
-/// It has three items (header, transactions, ommers), four (withdrawals, EIP-4895) or five (the block
-/// access list of EIP-7928, checked to be well-formed and then left out). Nothing else is accepted: no
-/// bytes behind or between, no encoding but the canonical one, no blobs with blob transactions. Whether the
-/// block obeys the rules of its fork is not looked at.
+/// A block has three items (header, transactions, ommers), four (with withdrawals, EIP-4895) or five (with
+/// the block access list of EIP-7928, which is checked to be well-formed and then left out). Nothing else is
+/// accepted: no bytes after or between items, no encoding but the canonical one, no blobs with blob
+/// transactions. The rules of the block's fork are not checked.
 ///
 /// # Errors
 ///
-/// Names the part that is malformed and what is wrong with it.
+/// Fails with the malformed part and its problem.
 pub fn decode_block(rlp: &[u8]) -> Result<Block<TxEnvelope>, DecodeError> {
     let items = BlockItems::split(rlp)?;
     decode_items(&items)
 }
 
-/// As [`decode_block`], with the block hash, which is taken from the bytes at hand.
+/// Decodes a block as [`decode_block`] does, and returns it with the block hash, which is taken from the
+/// header's bytes.
 ///
 /// # Errors
 ///
-/// As [`decode_block`].
+/// Fails as [`decode_block`] does.
 pub fn decode_sealed_block(rlp: &[u8]) -> Result<Sealed<Block<TxEnvelope>>, DecodeError> {
     let items = BlockItems::split(rlp)?;
     Ok(Sealed::new_unchecked(decode_items(&items)?, keccak256(items.header)))
 }
 
-/// Decodes the header of a block and leaves the rest alone; the seal is the block hash.
+/// Decodes the header of a block and no other item; the seal is the block hash.
 ///
 /// # Errors
 ///
-/// If the bytes are not a list that starts with a header.
+/// Fails if the bytes are not a list that starts with a header.
 pub fn decode_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let items = BlockItems::split(rlp)?;
     decode_lone_header(items.header)
 }
 
-/// Decodes a header that stands by itself.
+/// Decodes a header alone.
 ///
 /// # Errors
 ///
-/// Names the field that is malformed and what is wrong with it.
+/// Fails with the malformed field and its problem.
 pub fn decode_lone_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let item = Item::whole_list(rlp, BlockPart::Header)?;
     let header = header_of(item, BlockPart::Header, &mut Vec::with_capacity(rlp.len()))?;
@@ -291,7 +293,7 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
         Some(withdrawals.into())
     };
 
-    // Where no header commits to it anybody could add to a block what they like.
+    // If no header had the hash of the list, an attacker could add any list to a block.
     if !rest.is_empty() && header.block_access_list_hash.is_some() {
         let list = Item::next_list(&mut rest, BlockPart::AccessList)?;
         well_formed(list.payload, MAX_ACCESS_LIST_DEPTH)?;
@@ -308,11 +310,12 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
     Ok(Block { header, body: BlockBody { transactions, ommers, withdrawals } })
 }
 
-/// The most items for which memory is set aside before any is decoded. A block of one-byte items would
-/// otherwise ask for hundreds of times its own size.
+/// Greatest number of items for which memory is reserved before any is decoded. Without the limit a block of
+/// one-byte items would ask for hundreds of times its own size.
 const MAX_RESERVED: usize = 4096;
 
-/// Decodes each item of a list. They are counted first, so that for usual blocks nothing is allocated twice.
+/// Decodes each item of a list. The items are counted first, so that a usual block needs no second
+/// allocation.
 fn each<'a, T>(
     payload: &'a [u8],
     list: BlockPart,
@@ -343,7 +346,8 @@ fn exact<T: Decodable + Encodable>(
     canonical(raw, raw, part, scratch, T::decode)
 }
 
-/// As [`exact`] for what EIP-2718 puts into envelopes: a list is a legacy one, a string starts with a type.
+/// Decodes an item in an envelope of EIP-2718, and checks that it is canonical as [`exact`] does: a list is a
+/// legacy item, a string starts with the type.
 fn enveloped<T: Decodable2718 + Encodable>(
     item: Item<'_>,
     part: BlockPart,
@@ -402,7 +406,7 @@ fn transaction(
     part: BlockPart,
     scratch: &mut Vec<u8>,
 ) -> Result<TxEnvelope, DecodeError> {
-    // With its blobs, the fields of a blob transaction are a list of their own, and come first.
+    // In a blob transaction with blobs, the transaction's fields are a list within the list, and come first.
     if let [0x03, fields @ ..] = item.payload
         && !item.list
     {

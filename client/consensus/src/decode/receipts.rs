@@ -1,4 +1,5 @@
-//! Receipts as files hold them: with blooms (era1), or without and with the type as a field (ere, as eth/69 sends them).
+//! Receipts as files hold them: with blooms in era1; in ere without them and with the type as a field, as eth/69 sends
+//! receipts.
 
 use std::borrow::Cow;
 
@@ -8,12 +9,12 @@ use alloy_rlp::{BufMut, Decodable, Encodable, Header as RlpHeader};
 
 use super::{BlockPart, DecodeError, DecodeProblem, Item, canonical, each, enveloped};
 
-/// The receipts of a block as a file holds them, not decoded.
+/// Receipts of a block as a file holds them, not decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EncodedReceipts {
-    /// With blooms; see [`decode_receipts`].
+    /// RLP of receipts with blooms; see [`decode_receipts`].
     Full(Bytes),
-    /// Without; see [`decode_slim_receipts`].
+    /// RLP of receipts without blooms; see [`decode_slim_receipts`].
     Slim(Bytes),
 }
 
@@ -24,12 +25,12 @@ pub fn encode_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
     rlp
 }
 
-/// Decodes the receipts of a block: a list in which a typed receipt is a string around its EIP-2718 form,
-/// each with its bloom, as era1 files hold them.
+/// Decodes the receipts of a block as era1 files hold them: a list of receipts with their blooms, in which a typed
+/// receipt is a string around its EIP-2718 form.
 ///
 /// # Errors
 ///
-/// Names the receipt that is malformed and what is wrong with it.
+/// Fails with the malformed receipt and its problem.
 pub fn decode_receipts(rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, DecodeError> {
     let list = Item::whole_list(rlp, BlockPart::Receipts)?;
     let mut scratch = Vec::new();
@@ -40,16 +41,17 @@ pub fn decode_receipts(rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, DecodeError> 
     })
 }
 
-/// A receipt without its bloom, which follows from the logs: `[type, post-state or status, cumulative gas, logs]`.
+/// A receipt `[type, post-state or status, cumulative gas, logs]`. It has no bloom, because the bloom follows from the
+/// logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlimReceipt<'a> {
-    /// The type of its transaction.
+    /// Type of the receipt's transaction.
     pub tx_type: TxType,
-    /// Whether it succeeded; before Byzantium the state root after it.
+    /// Whether the transaction succeeded; before Byzantium the state root after it.
     pub status: Eip658Value,
-    /// Gas used in the block up to and with it.
+    /// Gas that the block used up to and with this transaction.
     pub cumulative_gas_used: u64,
-    /// Its logs.
+    /// Logs of the transaction.
     pub logs: Cow<'a, [Log]>,
 }
 
@@ -114,7 +116,7 @@ pub fn encode_slim_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// Names the receipt that is malformed and what is wrong with it.
+/// Fails with the malformed receipt and its problem.
 pub fn decode_slim_receipts(rlp: &[u8]) -> Result<Vec<SlimReceipt<'static>>, DecodeError> {
     let list = Item::whole_list(rlp, BlockPart::Receipts)?;
     let mut scratch = Vec::new();
@@ -122,7 +124,7 @@ pub fn decode_slim_receipts(rlp: &[u8]) -> Result<Vec<SlimReceipt<'static>>, Dec
         if !item.list {
             return Err(DecodeError::new(part, DecodeProblem::NotAList));
         }
-        // The type stands first; one that no fork knows has a sentence of its own.
+        // The type comes first, and an unknown type has an error of its own.
         if let Ok(kind) = u8::decode(&mut &*item.payload)
             && TxType::try_from(kind).is_err()
         {

@@ -1,4 +1,4 @@
-//! The form of block access lists, and how they are compared.
+//! Tests of the form of block access lists and of their comparison.
 
 use crate::access_list::{
     AccessListDifference, AccessListError, Changed, ChangedValue, access_list_hash,
@@ -38,7 +38,7 @@ fn list() -> Vec<AccountChanges> {
     ]
 }
 
-/// A header that promises these bytes.
+/// Returns a header with the hash of the access list `rlp`.
 fn promising(rlp: &[u8]) -> Header {
     let block_access_list_hash = Some(keccak256(rlp));
     Header { gas_limit: 1_000_000, block_access_list_hash, ..Header::default() }
@@ -111,7 +111,7 @@ fn a_list_has_its_order_and_each_thing_once() {
         form(|list| list[0].storage_changes[0].changes[1].block_access_index = index(0)),
         Error::DuplicateBlockAccessIndex { .. }
     ));
-    // The place after the transactions is the last one.
+    // The index after the transactions is the last one that is allowed.
     assert!(matches!(
         form(|list| list[1].code_changes[0].block_access_index = index(5)),
         Error::BlockAccessIndexExceedsBlock { .. }
@@ -120,7 +120,8 @@ fn a_list_has_its_order_and_each_thing_once() {
 
 #[test]
 fn a_list_is_no_longer_than_the_gas_limit_allows() {
-    // Three accounts, a slot that changes and one that is read.
+    // The list holds three accounts, one written slot and one read slot: five items of 2,000 gas
+    // each.
     let header = Header { gas_limit: 10_000, ..Header::default() };
     assert_eq!(check_access_list_size(&header, &list()), Ok(()));
     let header = Header { gas_limit: 9_999, ..header };
@@ -140,7 +141,7 @@ fn the_first_difference_names_both_values_and_who_left_them() {
         let mut wrong = list();
         change(&mut wrong);
         let told = first_difference(&wrong, &list(), TRANSACTIONS).expect("a difference");
-        // And the other way round something is told, too.
+        // The comparison in the other direction finds a difference, too.
         assert!(first_difference(&list(), &wrong, TRANSACTIONS).is_some());
         told.to_string()
     };

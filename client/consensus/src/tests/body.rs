@@ -1,4 +1,4 @@
-//! Bodies that are, and are not, the ones their headers name.
+//! Tests of bodies against the roots in their headers.
 
 use super::{block_at, chain, rules_at};
 use crate::{ConsensusError, MAX_RLP_BLOCK_SIZE, TransactionError, check_body};
@@ -28,7 +28,7 @@ fn with_blobs(count: usize) -> TxEnvelope {
         .into()
 }
 
-/// A block whose header names its body.
+/// Returns a block whose header has the roots of its body.
 fn block(network: &str, transactions: Vec<TxEnvelope>) -> Block<TxEnvelope> {
     let mut header = block_at(&chain(network), 100, 1_000_000).into_inner();
     header.transactions_root = proofs::calculate_transaction_root(&transactions);
@@ -115,7 +115,7 @@ fn blob_gas_is_that_of_the_blobs() {
 #[test]
 fn encoding_is_limited_in_osaka() {
     let small = Block::rlp_length_for(&block("Osaka", vec![]).header, &block("Osaka", vec![]).body);
-    // Find the input that fills the block to the byte.
+    // Find the length of input with which the block has exactly the largest size.
     let room = MAX_RLP_BLOCK_SIZE - small;
     let fitting = (room - 100..room)
         .rev()

@@ -1,4 +1,5 @@
-//! The blocks of real chain files, read without the reader that the client has.
+//! Reads the blocks of real chain files with code of the tests, so that the reader of the client is
+//! not needed here.
 
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::U256;
@@ -7,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use polytrie_testing::fixture;
 use std::{fs, io::Read};
 
-/// The content of a fixture, unpacked if its name ends in `.gz`.
+/// Reads a fixture, decompressed if its name ends in `.gz`. Returns `None` if it is absent.
 fn read_fixture(path: &str) -> Option<Vec<u8>> {
     let path = fixture(path)?;
     let bytes = fs::read(&path).expect("a fixture can be read");
@@ -19,7 +20,7 @@ fn read_fixture(path: &str) -> Option<Vec<u8>> {
     Some(unpacked)
 }
 
-/// The blocks of a file of concatenated RLP, unpacked if its name ends in `.gz`.
+/// Reads the blocks of a file of concatenated RLP, decompressed if its name ends in `.gz`.
 pub(crate) fn rlp_blocks(path: &str) -> Option<Vec<Block<TxEnvelope>>> {
     let bytes = read_fixture(path)?;
     let mut rest = &bytes[..];
@@ -30,9 +31,9 @@ pub(crate) fn rlp_blocks(path: &str) -> Option<Vec<Block<TxEnvelope>>> {
     Some(blocks)
 }
 
-/// The blocks of an era1 file, each with its total difficulty.
+/// Reads the blocks of an era1 file, each with its total difficulty.
 ///
-/// Only as much of the format as it takes to get at them: a second reader beside the real one.
+/// This second reader knows only the records that it needs, and checks nothing else.
 pub(crate) fn era1_blocks(path: &str) -> Option<Vec<(Block<TxEnvelope>, U256)>> {
     const HEADER: u16 = 3;
     const BODY: u16 = 4;

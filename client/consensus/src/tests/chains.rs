@@ -1,4 +1,4 @@
-//! Real chains, block by block, through every check that needs no execution.
+//! Real chains, with every block put through all checks that need no execution.
 
 use crate::{
     Ancestor, OMMER_GENERATIONS, RecentAncestors, check_body, check_header, check_ommers,
@@ -9,7 +9,7 @@ use alloy_primitives::{B256, U256, b256, map::HashMap};
 use polytrie_chainspec::ChainSpec;
 use polytrie_testing::fixture;
 
-/// All blocks seen of a chain, on any branch.
+/// All blocks of a chain that were added, on every branch, each with its total difficulty.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     spec: &'a ChainSpec,
@@ -17,14 +17,15 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The genesis block alone.
+    /// Creates a tree that holds the genesis block alone.
     pub(super) fn new(spec: &'a ChainSpec) -> Self {
         let genesis = spec.genesis_header().clone();
         let entry = (Ancestor::new(genesis.clone(), &[]), genesis.difficulty);
         Self { spec, blocks: [(genesis.hash(), entry)].into_iter().collect() }
     }
 
-    /// Checks a block and adds it. Its hash and total difficulty, or why it is invalid.
+    /// Checks a block and adds it. Returns its hash and total difficulty, or the reason why it is
+    /// invalid.
     pub(super) fn add(&mut self, block: &Block<TxEnvelope>) -> Result<(B256, U256), String> {
         let header = block.header.clone().seal_slow();
         let Some((parent, difficulty)) = self.blocks.get(&header.parent_hash) else {
@@ -49,7 +50,7 @@ impl<'a> Tree<'a> {
         Ok((hash, total))
     }
 
-    /// Takes back a block that turned out to be invalid.
+    /// Removes a block that a later check found invalid.
     pub(super) fn remove(&mut self, hash: B256) {
         self.blocks.remove(&hash);
     }
@@ -65,7 +66,7 @@ impl<'a> Tree<'a> {
         blocks.into_iter().rev().collect()
     }
 
-    /// Adds the blocks of a file, leaving out genesis. The hash of the last.
+    /// Adds the blocks of a file except genesis and returns the hash of the last one.
     fn follow(&mut self, blocks: &[Block<TxEnvelope>]) -> B256 {
         let mut head = self.spec.genesis_hash();
         for block in blocks.iter().filter(|block| block.header.number > 0) {
@@ -78,8 +79,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Checks that a file follows from the genesis of `chain` (a name, or a path among the fixtures) to
-/// `head`. How many ommers it held.
+/// Checks that the blocks of a file lead from the genesis of `chain` (a name, or a path among the
+/// fixtures) to `head`. Returns the number of their ommers, or `None` if a fixture is absent.
 fn follows(chain: &str, file: &str, head: B256) -> Option<usize> {
     let blocks = rlp_blocks(file)?;
     let spec = if chain.ends_with(".json") {
@@ -145,7 +146,7 @@ fn two_branches_of_a_fork() {
     }
 }
 
-/// Only the seal of this block is wrong, and the seal is not checked.
+/// A block that only has a wrong seal passes, because the seal is not checked.
 #[test]
 fn a_wrong_seal_passes() {
     let (Some(common), Some(wrong)) = (

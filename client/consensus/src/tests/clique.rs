@@ -1,4 +1,4 @@
-//! Signers, votes, and headers of Clique.
+//! Tests of the signers, votes and headers of Clique.
 
 #[path = "../../../tests/common/eip225.rs"]
 mod eip225;
@@ -21,7 +21,7 @@ use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The order of the curve.
+/// The order of the curve secp256k1.
 const SECP256K1N: U256 =
     uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 
@@ -50,7 +50,7 @@ fn genesis(signers: &str) -> Sealed<Header> {
         .seal_slow()
 }
 
-/// The next block, with the difficulty that goes with the signer's turn.
+/// Returns the next block, with the difficulty that the signer's place in the round asks for.
 fn next(
     parent: &Sealed<Header>,
     signers: &Snapshot,
@@ -125,25 +125,26 @@ fn the_cases_of_eip_225() {
     }
 }
 
-/// Goes through the whole chain for every question, in the words of the EIP.
+/// A second, slow implementation of the signer rules. It follows the words of the EIP and goes
+/// through the whole chain for every question.
 struct Oracle<'a> {
     epoch: u64,
     first: Vec<Address>,
-    /// Signer, vote and about whom, of each block from 1 on.
+    /// The signer, the vote and the address voted about, of each block from 1 on.
     blocks: &'a [(Address, bool, Address)],
 }
 
 impl Oracle<'_> {
-    /// The signers after so many blocks.
+    /// Returns the signers after the first `blocks` blocks.
     fn signers(&self, blocks: usize) -> Vec<Address> {
         let mut signers = self.first.clone();
-        // Signer, about whom, for or against.
+        // Each vote is the voter, the address voted about, and whether the vote is to add it.
         let mut votes: Vec<(Address, Address, bool)> = Vec::new();
         for (number, (by, for_it, about)) in (1u64..).zip(&self.blocks[..blocks]) {
             if number.is_multiple_of(self.epoch) {
                 votes.clear();
             }
-            // Only the last proposal of a signer about an address is kept.
+            // Only the latest vote of a signer about an address is kept.
             votes.retain(|(voter, whom, _)| (voter, whom) != (by, about));
             if signers.contains(about) != *for_it {
                 votes.push((*by, *about, *for_it));
@@ -163,7 +164,7 @@ impl Oracle<'_> {
         signers
     }
 
-    /// Whether it may seal the block after so many.
+    /// Whether `signer` may seal the block after the first `blocks` blocks.
     fn may_seal(&self, signer: Address, blocks: usize) -> bool {
         let signers = self.signers(blocks);
         let others = signers.len() / 2;
@@ -223,10 +224,10 @@ fn random_votes_against_the_words_of_the_eip() {
     }
 }
 
-/// What makes a header wrong.
+/// A change that makes a header invalid.
 type Change<'a> = &'a dyn Fn(&mut Header);
 
-/// Every rule about a header by itself, with its sentence.
+/// Each rule about a header, broken alone, gives its own error sentence.
 #[test]
 fn headers_that_break_a_rule() {
     let clique = Clique::new(5, 4);
@@ -245,7 +246,7 @@ fn headers_that_break_a_rule() {
     };
     let good = next(&parent, &signers, 'A', None);
     assert_eq!(check(&parent, &good), Ok(()));
-    // Extra data may be longer than elsewhere, but not shorter than the seal.
+    // Extra data may be longer than on other chains, but not shorter than the seal.
     let sentence = |parent: &Sealed<Header>, change: &dyn Fn(&mut Header)| {
         let mut header = next(parent, &signers, 'A', None);
         change(&mut header);
@@ -312,7 +313,7 @@ fn headers_that_break_a_rule() {
         assert!(message.contains(expected), "{message}");
     }
 
-    // The list itself is a matter of the signers.
+    // Whether the list of signers is the right one is checked by the snapshot, not here.
     let listed = |list: &[Address]| {
         let header = Header { extra_data: extra(list).into(), ..good.clone() };
         let before = Snapshot::genesis(&genesis("AB"));
@@ -341,7 +342,7 @@ fn two_blocks_in_one_second_where_the_period_is_zero() {
     assert!(matches!(refused, Err(ConsensusError::Timestamp { .. })), "{refused:?}");
 }
 
-/// Block 1 of Rinkeby.
+/// The seal of block 1 of Rinkeby gives its signer.
 #[test]
 fn a_seal_of_a_public_network() {
     let extra = alloy_primitives::hex!(
@@ -378,14 +379,15 @@ fn seals_that_belong_to_nobody() {
     assert_eq!(with(&|extra| extra[96] += 27), Err(CliqueError::Seal));
     assert_eq!(with(&|extra| extra[32..].fill(0)), Err(CliqueError::Seal));
     assert_eq!(with(&|extra| extra[32..96].fill(0xff)), Err(CliqueError::Seal));
-    // The other signature of the same key: `s` may be in the upper half.
+    // The second valid signature of the same key is accepted: `s` may be in the upper half of the
+    // order.
     let turned = with(&|extra| {
         let s = U256::from_be_slice(&extra[64..96]);
         extra[64..96].copy_from_slice(&(SECP256K1N - s).to_be_bytes::<32>());
         extra[96] ^= 1;
     });
     assert_eq!(turned, Ok(address('A')));
-    // The vanity is signed as well.
+    // The signature covers the vanity bytes as well.
     assert_ne!(with(&|extra| extra[0] ^= 1), Ok(address('A')));
     let short = Header { extra_data: vec![0; 64].into(), ..Header::default() };
     assert_eq!(recover_signer(&short), Err(CliqueError::ExtraDataTooShort { found: 64, min: 97 }));

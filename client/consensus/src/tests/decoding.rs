@@ -1,4 +1,4 @@
-//! What is accepted as a block, and what is not.
+//! Tests of the RLP that the decoder accepts as a block, and of the RLP that it refuses.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use alloy_rlp::Header as RlpHeader;
 use super::made_up::made_up_chain;
 use crate::decode::{BlockPart, DecodeProblem, decode_block, decode_receipts};
 
-/// A list of items that are encoded already.
+/// Encodes a list whose items are encoded already.
 fn list(items: &[&[u8]]) -> Vec<u8> {
     let payload = items.concat();
     let mut out = Vec::new();
@@ -25,7 +25,7 @@ fn string(payload: &[u8]) -> Vec<u8> {
     alloy_rlp::encode(payload)
 }
 
-/// The items of a list, each with its prefix.
+/// Splits an encoded list into its items, each with its RLP prefix.
 fn items(list: &[u8]) -> Vec<Vec<u8>> {
     let mut payload = RlpHeader::decode_bytes(&mut &*list, true).unwrap();
     let mut items = Vec::new();
@@ -42,7 +42,8 @@ fn join(items: &[Vec<u8>]) -> Vec<u8> {
     list(&items.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// A block of [header, transactions, ommers, withdrawals] with everything in it.
+/// Returns a block that has transactions, ommers and withdrawals, and its encoded parts: header, transactions,
+/// ommers, withdrawals.
 fn full_block() -> (Block<TxEnvelope>, Vec<Vec<u8>>) {
     let block = made_up_chain(2).remove(1);
     let items = items(&alloy_rlp::encode(&block));
@@ -50,7 +51,7 @@ fn full_block() -> (Block<TxEnvelope>, Vec<Vec<u8>>) {
     (block, items)
 }
 
-/// The part and the problem of what must not decode.
+/// Decodes RLP that must be refused, and returns the part and the problem that the error names.
 fn refused(rlp: &[u8]) -> (BlockPart, DecodeProblem) {
     let error = decode_block(rlp).unwrap_err();
     (error.part, error.problem)
@@ -65,14 +66,15 @@ fn three_four_and_five_items_are_a_block() {
     assert_eq!(without.body.withdrawals, None);
     assert_eq!(without.body.transactions, block.body.transactions);
 
-    // The access list of EIP-7928 is looked over and left out. A list that the header does not name is refused.
+    // The access list of EIP-7928 is checked and left out of the block. It is refused if the header has no hash
+    // of it.
     let account = list(&[&string(&[1; 20]), &list(&[&list(&[&string(&[2; 32])])])]);
     let mut with = parts;
     with.push(list(&[&account]));
     let (part, problem) = refused(&join(&with));
     assert_eq!(part, BlockPart::Block);
     assert!(matches!(problem, DecodeProblem::ItemCount { found: 5, .. }));
-    // Every field before it must be there, too.
+    // All optional fields that come before the hash must be present, too.
     let header = Header {
         block_access_list_hash: Some(B256::repeat_byte(1)),
         withdrawals_root: Some(B256::ZERO),
@@ -116,7 +118,7 @@ fn nothing_may_follow() {
     rlp.push(0x80);
     assert_eq!(refused(&rlp), (BlockPart::Block, DecodeProblem::TrailingBytes(1)));
 
-    // An item more in the header, in a withdrawal, in a transaction.
+    // One field more in the header, in a withdrawal or in a transaction.
     let longer = |item: &[u8]| {
         let mut fields = items(item);
         fields.extend(vec![string(&[1]); 10]);
@@ -138,7 +140,7 @@ fn nothing_may_follow() {
     changed[3] = list(&[&longer(&items(&parts[3])[0])]);
     assert_eq!(refused(&join(&changed)).0, BlockPart::Withdrawal(0));
 
-    // A typed transaction with a byte behind it, within its string.
+    // A typed transaction with an extra byte after it, inside its string.
     let mut typed = items(&parts[1]);
     let mut inner = RlpHeader::decode_bytes(&mut &typed[2][..], false).unwrap().to_vec();
     inner.push(0x80);
@@ -207,7 +209,7 @@ fn integers_and_lengths_have_one_form() {
     refused_tx(replaced(6, &[0x80])); // v = 0
     refused_tx(replaced(6, &[0x1d])); // v = 29
     refused_tx(replaced(7, &string(&[1; 33]))); // r of 33 bytes
-    // A long form where the short one would do.
+    // A length in the long form where the short form suffices.
     let mut padded = vec![0xf9, 0x00, (transactions[0].len() - 2) as u8];
     padded.extend(RlpHeader::decode_bytes(&mut &transactions[0][..], true).unwrap());
     refused_tx(padded);
@@ -225,11 +227,11 @@ fn typed_transactions_stand_in_a_string_and_are_known() {
         problem
     };
     let inner = RlpHeader::decode_bytes(&mut &transactions[2][..], false).unwrap();
-    // Without the string: a bare type byte and then a list.
+    // A typed transaction without the string around it: a bare type byte and a list.
     refused_tx(inner);
-    // A legacy transaction in a string.
+    // A legacy transaction inside a string.
     assert!(matches!(refused_tx(&string(&transactions[0])), DecodeProblem::UnknownType(_)));
-    // Types that do not exist, zero among them.
+    // Unknown transaction types, among them zero.
     for unknown in [0x00, 0x05, 0x7f, 0x80] {
         let mut other = inner.to_vec();
         other[0] = unknown;
@@ -263,7 +265,8 @@ fn blobs_do_not_belong_in_a_block() {
 #[test]
 fn a_list_of_millions_of_nothings_takes_no_memory() {
     let (_, mut parts) = full_block();
-    // Room for that many transactions would be more than most machines have.
+    // Reserving space for as many transactions as the length suggests would exhaust the memory of most
+    // machines.
     parts[1] = list(&[&vec![0x80; 60 << 20]]);
     let (part, _) = refused(&join(&parts));
     assert_eq!(part, BlockPart::Transaction(0));
@@ -329,7 +332,7 @@ fn slim_receipts_decode_to_what_they_were() {
     let slim: Vec<SlimReceipt<'_>> = receipts.iter().map(Into::into).collect();
     assert_eq!(decode_slim_receipts(&rlp).unwrap(), slim);
     assert_eq!(decode_slim_receipts(&[0xc0]).unwrap(), []);
-    // Type, status, gas, and one log: an address, no topics, no data.
+    // The last receipt: type, status, gas, and one log with an address, no topics and no data.
     let log = [&[0xd7, 0x94][..], &[0; 20], &[0xc0, 0x80]].concat();
     let last = [&[0xde, 0x04, 0x01, 0x82, 0x52, 0x08, 0xd8][..], &log].concat();
     assert!(rlp.ends_with(&last), "{rlp:02x?}");
@@ -344,7 +347,7 @@ fn slim_receipts_decode_to_what_they_were() {
     assert_eq!(wrong(&|receipt| receipt[1] = 0x2a), DecodeProblem::UnknownType(0x2a));
     assert_eq!(wrong(&|receipt| *receipt = vec![0x80]), DecodeProblem::NotAList);
     for wrong in [
-        // Another status, a number with a zero before it, a field more.
+        // An invalid status, a number with a leading zero, and one field too many.
         wrong(&|receipt| receipt[2] = 0x02),
         wrong(&|receipt| receipt[4] = 0),
         wrong(&|receipt| {

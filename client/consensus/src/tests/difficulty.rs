@@ -1,4 +1,4 @@
-//! The official vectors of difficulty, and the edges they leave out.
+//! The official test vectors of the difficulty, and the edge cases that they leave out.
 
 use super::{chain, rules_at};
 use crate::{MIN_DIFFICULTY, next_difficulty};
@@ -27,7 +27,8 @@ impl Vector {
             number: number - 1,
             difficulty: self.parent_difficulty,
             timestamp: self.parent_timestamp.to(),
-            // 0 stands for no ommers, anything else for some.
+            // In the vectors, 0 stands for a parent without ommers and any other value for one with
+            // ommers.
             ommers_hash: if self.parent_uncles.is_zero() {
                 EMPTY_OMMER_ROOT_HASH
             } else {

@@ -1,4 +1,4 @@
-//! Base fee and excess blob gas where headers alone would not reach.
+//! Tests of the base fee and of the excess blob gas, with values that no real chain reaches.
 
 use super::{block_at, chain, rules_at};
 use crate::{next_base_fee, next_excess_blob_gas};
@@ -36,7 +36,7 @@ fn base_fee_rises_falls_and_starts() {
         let parent = Header { gas_used: used, ..at(100) };
         assert_eq!(next_base_fee(&rules, &parent), Some(expected));
     }
-    // It rises by at least 1.
+    // The base fee rises by at least 1.
     let parent = Header { gas_used: 4_000_001, base_fee_per_gas: Some(1), ..at(100) };
     assert_eq!(next_base_fee(&rules, &parent), Some(2));
 }
@@ -77,7 +77,7 @@ fn the_block_s_own_schedule_counts_at_a_fork() {
 
 #[test]
 fn reserve_price_slows_the_excess_down_from_osaka_on() {
-    // The example of EIP-7918: a base fee far above the price of blobs.
+    // The example of EIP-7918, in which the base fee is far above the price of blobs.
     let parent = cancun_parent(5_000_000, 9, 30_000_000_000);
     let blob = u128::from(DATA_GAS_PER_BLOB);
     assert_eq!(excess(&chain("Prague"), &parent), Some(5_000_000 + 3 * blob));
@@ -85,7 +85,7 @@ fn reserve_price_slows_the_excess_down_from_osaka_on() {
     let parent = cancun_parent(5_000_000, 6, 30_000_000_000);
     assert_eq!(excess(&chain("Prague"), &parent), Some(5_000_000));
     assert_eq!(excess(&chain("Osaka"), &parent), Some(5_000_000 + 6 * blob * 3 / 9));
-    // The reserve is met: 8192 * 16 = 131072 * 1 is not below the price.
+    // The reserve price is met: 8192 * 16 = 131072 * 1 is not below the blob price.
     let parent = cancun_parent(2_000_000, 6, 16);
     assert_eq!(excess(&chain("Osaka"), &parent), Some(2_000_000));
 }
@@ -108,7 +108,8 @@ fn absurd_parents_give_a_number_and_no_panic() {
 }
 
 proptest! {
-    /// Where the functions of alloy-eips do not overflow, these agree with them.
+    /// The functions agree with those of alloy-eips for all values for which alloy-eips does not
+    /// overflow.
     #[test]
     fn agrees_with_alloy_eips(
         base_fee in 0..1u64 << 40, limit in 5000..1u64 << 40, share in 0..=1000u64,

@@ -1,4 +1,5 @@
-//! A valid header, and one that breaks each rule in turn.
+//! Tests of `check_header` with a valid header, and with one header for each rule that breaks only
+//! that rule.
 
 use super::{block_at, chain, chain_with, child_of};
 use crate::{ConsensusError, MAX_GAS_LIMIT, MIN_GAS_LIMIT, check_header};
@@ -27,7 +28,7 @@ const NETWORKS: [&str; 16] = [
     "Amsterdam",
 ];
 
-/// What `check_header` says of a valid child of block 100 after `change`.
+/// Returns the result of `check_header` for a valid child of block 100 after `change`.
 fn changed(network: &str, change: impl FnOnce(&mut Header)) -> Result<(), ConsensusError> {
     let spec = chain(network);
     changed_on(&spec, &block_at(&spec, 100, 1_000_000), change)

@@ -1,4 +1,4 @@
-//! Blocks to encode and decode. The tests of block files take this file in with `#[path]`.
+//! Invented blocks to encode and decode. The tests of block files include this file with `#[path]`.
 
 use alloy_consensus::{
     Block, BlockBody, Header, SignableTransaction, TxEip1559, TxEip4844, TxEnvelope, TxLegacy,
@@ -6,7 +6,7 @@ use alloy_consensus::{
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Signature, TxKind, U256};
 
-/// A chain of blocks that has a bit of everything but is not valid beyond its encoding.
+/// Returns a chain of blocks with all kinds of transactions, which is valid only as an encoding.
 pub(crate) fn made_up_chain(length: u64) -> Vec<Block<TxEnvelope>> {
     let signature = Signature::new(U256::from(7), U256::from(9), true);
     let legacy =

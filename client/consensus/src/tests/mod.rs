@@ -1,4 +1,5 @@
-//! Each rule with a block that keeps it and one that breaks it, and the published vectors and chains.
+//! Tests of each rule with one block that keeps it and one that breaks it, and of the published
+//! vectors and chains.
 
 mod access_list;
 mod body;
@@ -23,7 +24,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256, keccak256};
 use polytrie_chainspec::{ChainSpec, Forks, Rules};
 
-/// A chain of the official tests, such as `Byzantium` or `BerlinToLondonAt5`.
+/// Returns the chain of a network of the official tests, such as `Byzantium` or `BerlinToLondonAt5`.
 fn chain(network: &str) -> ChainSpec {
     let forks = Forks::test_network(network).expect("a network of the official tests");
     chain_with(forks)
@@ -33,7 +34,7 @@ fn chain_with(forks: Forks) -> ChainSpec {
     ChainSpec::with_forks("test", 1, forks, Header::default(), [])
 }
 
-/// A block of the middle of a chain, with the fields that its forks ask for.
+/// Returns a block in the middle of a chain, with the fields that its forks ask for.
 fn block_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Sealed<Header> {
     let rules = rules_at(spec, number, timestamp);
     let mut header = Header {
@@ -49,12 +50,13 @@ fn block_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Sealed<Header> {
     header.seal_slow()
 }
 
-/// The rules of a block of a chain that is past the merge from its start, or never.
+/// Returns the rules of a block of a chain that is past the merge from its start, or that never
+/// merges.
 fn rules_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Rules<'_> {
     spec.rules(number, timestamp, spec.terminal_total_difficulty().is_some())
 }
 
-/// A valid block on top of `parent`, `seconds` later.
+/// Returns a valid block on top of `parent`, `seconds` later, and the rules that apply to it.
 fn child_of<'a>(spec: &'a ChainSpec, parent: &Sealed<Header>, seconds: u64) -> (Rules<'a>, Header) {
     let (number, timestamp) = (parent.number + 1, parent.timestamp + seconds);
     let rules = rules_at(spec, number, timestamp);

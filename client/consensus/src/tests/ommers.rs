@@ -1,4 +1,4 @@
-//! Ommers that may be included, and one that breaks each rule.
+//! Tests of valid ommers, and of one invalid ommer for each rule.
 
 use super::{block_at, chain, child_of};
 use crate::{
@@ -9,7 +9,7 @@ use alloy_consensus::{Header, Sealable, Sealed};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_chainspec::ChainSpec;
 
-/// A chain of ten blocks, oldest first, each on top of the one before.
+/// Returns a chain of ten blocks, oldest first.
 fn ten_blocks(spec: &ChainSpec) -> Vec<Sealed<Header>> {
     let mut blocks = vec![block_at(spec, 100, 1_000_000)];
     while blocks.len() < 10 {
@@ -19,7 +19,7 @@ fn ten_blocks(spec: &ChainSpec) -> Vec<Sealed<Header>> {
     blocks
 }
 
-/// A valid sibling of the block after `parent`.
+/// Returns a valid sibling of the block after `parent`.
 fn ommer_on(spec: &ChainSpec, parent: &Sealed<Header>, who: u8) -> Header {
     let (rules, mut ommer) = child_of(spec, parent, 14);
     ommer.beneficiary = Address::with_last_byte(who);
@@ -27,7 +27,7 @@ fn ommer_on(spec: &ChainSpec, parent: &Sealed<Header>, who: u8) -> Header {
     ommer
 }
 
-/// What `check_ommers` says of a block with these ommers on top of `blocks`.
+/// Returns the result of `check_ommers` for a block with these ommers on top of `blocks`.
 fn check(spec: &ChainSpec, blocks: &[Ancestor], ommers: &[Header]) -> Result<(), ConsensusError> {
     let ancestors: RecentAncestors = blocks.iter().cloned().collect();
     let (rules, header) = child_of(spec, ancestors.head().expect("blocks"), 13);
@@ -156,7 +156,7 @@ fn recent_ancestors_are_seven_and_linked() {
         assert_eq!(recent.head(), Some(&blocks[index]));
         assert_eq!(recent.is_complete(), index + 1 >= OMMER_GENERATIONS);
     }
-    // A block of another branch starts anew.
+    // A block of another branch empties the list first.
     recent.push(Ancestor::new(block_at(&spec, 50, 1), &[]));
     assert!(!recent.is_complete());
     let genesis: RecentAncestors =

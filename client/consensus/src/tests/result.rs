@@ -1,4 +1,4 @@
-//! What running a block gave, against a header that agrees and one that does not.
+//! Tests of the result of running a block, against a header that agrees and headers that do not.
 
 use super::{block_at, chain, rules_at};
 use crate::{ConsensusError, ExecutedResult, ReceiptsRoot, check_result, check_state_root};
@@ -6,7 +6,7 @@ use alloy_consensus::{Eip658Value, Header, Receipt, ReceiptEnvelope, ReceiptWith
 use alloy_eips::eip7685::{EMPTY_REQUESTS_HASH, Requests};
 use alloy_primitives::{Address, B256, Bloom, Bytes, Log, bytes};
 
-/// A receipt with one log.
+/// Returns a receipt with one log.
 fn receipt(status: Eip658Value, gas: u64) -> ReceiptEnvelope {
     let logs = vec![Log::new_unchecked(
         Address::ZERO,
@@ -24,7 +24,7 @@ fn receipts() -> Vec<ReceiptEnvelope> {
     vec![receipt(Eip658Value::success(), 21_000), receipt(Eip658Value::Eip658(false), 42_000)]
 }
 
-/// A header that agrees with `receipts`, under the forks of `network`.
+/// Returns a header that agrees with `receipts`, under the forks of `network`.
 fn header_of(network: &str, receipts: &[ReceiptEnvelope]) -> Header {
     let logs_bloom =
         receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | *receipt.logs_bloom());
@@ -96,7 +96,7 @@ fn each_difference_is_found() {
             expected: requests.requests_hash()
         })
     );
-    // A request without content does not count.
+    // A request without content is left out of the hash.
     let empty = Requests::new(vec![bytes!("01")]);
     assert_eq!(
         check("Prague", &header, &ExecutedResult { requests: Some(&empty), ..result }),
@@ -122,7 +122,7 @@ fn receipts_before_byzantium_hold_state_roots() {
     let receipts = [receipt(root(1), 21_000), receipt(root(2), 42_000)];
     let header = header_of("Homestead", &receipts);
     assert_eq!(check("Homestead", &header, &result_of(&receipts)), Ok(()));
-    // Without the roots only the rest can be compared.
+    // Without the state roots in the receipts, only the other fields can be compared.
     let without = self::receipts();
     let spec = chain("Homestead");
     let rules = rules_at(&spec, header.number, header.timestamp);

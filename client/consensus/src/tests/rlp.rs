@@ -1,4 +1,4 @@
-//! The official vectors of RLP, through the decoder that every block goes through.
+//! The official test vectors of RLP, read with the decoder that blocks are read with.
 
 use alloy_primitives::{U512, hex};
 use alloy_rlp::{Decodable, Encodable, Header};
@@ -6,7 +6,7 @@ use polytrie_testing::for_each_in_suite;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Any RLP item.
+/// An RLP item of any kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
     String(Vec<u8>),
@@ -14,7 +14,8 @@ pub(super) enum Item {
 }
 
 impl Item {
-    /// As the vectors write it: text, a number, a big number after `#`, or a list.
+    /// Reads an item from the notation of the vectors: text, a number, a big number after `#`, or a
+    /// list.
     fn from_json(value: &Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.iter().map(Self::from_json).collect()),

@@ -1,5 +1,5 @@
-//! The official blockchain tests, as far as they can be judged without running a block: every valid block
-//! passes, and every block that is invalid for another reason than its execution is refused.
+//! The official blockchain tests, as far as they need no execution. Every valid block must pass, and
+//! every block that is invalid for a reason other than its execution must be refused.
 
 use super::chains::Tree;
 use alloy_consensus::{Block, Header, TxEnvelope};
@@ -22,13 +22,13 @@ struct BlockchainTest {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TestBlock {
-    /// Not always hexadecimal: some tests hold text that no decoder would take.
+    /// The RLP in hexadecimal. Some tests hold other text here, which no decoder accepts.
     rlp: String,
     block_header: Option<IgnoredAny>,
     expect_exception: Option<String>,
 }
 
-/// What only running the block can tell.
+/// The names of the errors that only execution can find.
 const BY_EXECUTION: [&str; 16] = [
     "GAS_ALLOWANCE_EXCEEDED",
     "GAS_USED_OVERFLOW",
@@ -48,7 +48,7 @@ const BY_EXECUTION: [&str; 16] = [
     "GAS_ABOVE_LIMIT",
 ];
 
-/// Where a test does not say why a block is invalid.
+/// The name used for the error of an invalid block for which the test gives none.
 const UNSAID: &str = "unsaid";
 
 fn is_by_execution(exception: &str) -> bool {
@@ -61,7 +61,7 @@ fn is_by_execution(exception: &str) -> bool {
         .any(|(_, rule)| BY_EXECUTION.contains(&rule))
 }
 
-/// The genesis header, which the tests write with names of their own.
+/// Reads the genesis header, whose fields have other names in the tests.
 fn genesis(json: &serde_json::Map<String, Value>) -> Header {
     let renamed = json.iter().map(|(key, value)| {
         let key = match key.as_str() {
@@ -86,7 +86,7 @@ fn decode(rlp: &str) -> Option<Block<TxEnvelope>> {
     rest.is_empty().then_some(block)
 }
 
-/// How many blocks were valid, refused, and left to the execution.
+/// The numbers of blocks that were valid, that were refused, and that only execution can judge.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     valid: usize,
@@ -105,7 +105,7 @@ fn run(name: &str, test: &BlockchainTest, counts: &mut Counts) {
             Some(block) => tree.add(&block),
             None => Err("not a block".to_owned()),
         };
-        // Older tests do not say why a block is invalid: they only leave its header out.
+        // Older tests do not say why a block is invalid: they only leave out its header.
         let exception = match (&block.expect_exception, &block.block_header) {
             (Some(exception), _) => Some(exception.as_str()),
             (None, None) => Some(UNSAID),
@@ -117,7 +117,7 @@ fn run(name: &str, test: &BlockchainTest, counts: &mut Counts) {
             (Some(_), Err(_)) => counts.refused += 1,
             (Some(exception), Ok((hash, _))) if is_by_execution(exception) => {
                 counts.by_execution += 1;
-                // Nothing may build on it.
+                // No later block may build on it.
                 tree.remove(hash);
             }
             (Some(exception), Ok(_)) => {

@@ -1,4 +1,4 @@
-//! Transactions that keep and break each rule, and the official vectors.
+//! Tests of transactions that keep and break each rule, and the official vectors.
 
 use super::{chain, rlp::Item, rules_at};
 use crate::{TransactionError, check_transaction, check_unsigned, recover_sender};
@@ -19,7 +19,7 @@ use revm::context_interface::cfg::gas::calculate_initial_tx_gas;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The order of the curve, as the tests know it.
+/// The order of the curve, in decimal.
 const ORDER: &str =
     "115792089237316195423570985008687907852837564279074904382605163141518161494337";
 
@@ -166,7 +166,7 @@ fn init_code_is_limited_since_shanghai() {
     );
     assert_eq!(checked("Amsterdam", &creating(131_072)), Ok(()));
     assert!(checked("Amsterdam", &creating(131_073)).is_err());
-    // What is called with so much data is not init code.
+    // The limit does not apply to the input of a call, which is not init code.
     assert_eq!(
         checked("Shanghai", &signed(TxLegacy { input: vec![0; 49_153].into(), ..legacy() })),
         Ok(())
@@ -207,7 +207,8 @@ fn authorization_list_is_not_empty() {
     );
 }
 
-/// A development node acts as accounts whose keys it does not have.
+/// An unsigned transaction must keep all rules but those about its signature. The development node
+/// sends such transactions for accounts whose keys it does not have.
 #[test]
 fn what_nobody_signed_keeps_all_other_rules() {
     let spec = chain("Osaka");
@@ -243,12 +244,13 @@ struct Outcome {
     intrinsic_gas: U256,
 }
 
-/// What this client makes of a transaction by itself: its hash, sender and intrinsic gas, or why not.
+/// Checks a transaction by itself. Returns its hash, sender and intrinsic gas, or the reason why it is
+/// invalid.
 fn validate(rules: &Rules<'_>, bytes: &[u8]) -> Result<(B256, Address, u64), String> {
     let tx = TxEnvelope::decode_2718_exact(bytes).map_err(|error| error.to_string())?;
     check_transaction(rules, &tx).map_err(|error| error.to_string())?;
     let sender = recover_sender(&tx).map_err(|error| error.to_string())?;
-    // The rest is what revm checks before it runs a transaction.
+    // The checks from here on are the ones that revm makes before it runs a transaction.
     if tx.max_priority_fee_per_gas().is_some_and(|fee| fee > tx.max_fee_per_gas()) {
         return Err("priority fee above the fee".to_owned());
     }
@@ -272,7 +274,7 @@ fn validate(rules: &Rules<'_>, bytes: &[u8]) -> Result<(B256, Address, u64), Str
 }
 
 /// Whether the price of gas takes more than 128 bits, which neither alloy nor revm can hold. No account
-/// of a real chain could pay it.
+/// of a real chain could pay such a price.
 fn has_price_beyond_128_bits(bytes: &[u8]) -> bool {
     let (prices, list) = match bytes.first() {
         Some(&(EIP2930_TX_TYPE_ID | EIP1559_TX_TYPE_ID)) => (2..=3, &bytes[1..]),

@@ -1,4 +1,4 @@
-//! The bytes of a dump, unpacked, with the number of the line.
+//! The decompressed bytes of a dump, with the number of the line.
 
 use super::{DumpEnd, DumpError, DumpErrorKind};
 use crate::{
@@ -14,19 +14,19 @@ use std::{
     sync::Arc,
 };
 
-/// How much is read at once.
+/// Size of a read, in bytes.
 const BUFFER: usize = 256 << 10;
 
-/// What gzip begins with.
+/// First bytes of a gzip stream.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A stream of text that knows its line.
+/// A stream of text that counts its lines.
 pub(super) struct Input {
     pub(super) file: Arc<str>,
     stream: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     at: usize,
-    /// Counted from 1.
+    /// Number of the current line, counted from 1.
     pub(super) line: u64,
     gzip: bool,
 }
@@ -41,14 +41,14 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Opens a file or standard input, which must begin like JSON objects.
+    /// Opens a file or standard input, whose content must begin like JSON objects.
     pub(super) fn open(path: &Path) -> Result<(Self, ReadProgress), DumpError> {
         let file = input_name(path);
         let fail = |kind| DumpError { file: Arc::clone(&file), kind };
         let (stream, progress) =
             open_counted(path).map_err(|error| fail(DumpErrorKind::Open(error)))?;
         let mut chunks = ChunkReader::new(stream, false);
-        // What fails here fails again where it is read.
+        // An error here comes again at the next read, which returns it.
         let _ = chunks.fill(detect::PEEK);
         let gzip = chunks.data().starts_with(&GZIP);
         let (start, rest) = chunks.into_parts();
@@ -74,7 +74,7 @@ impl Input {
         }
     }
 
-    /// Passes over white space; whether anything follows.
+    /// Skips white space. Returns whether more bytes follow.
     pub(super) fn skip_white(&mut self) -> io::Result<bool> {
         loop {
             while let Some(byte) = self.buffer.get(self.at) {
@@ -91,7 +91,7 @@ impl Input {
         }
     }
 
-    /// Reads on; whether there was anything.
+    /// Reads the next bytes into the buffer. Returns whether there were any.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.resize(BUFFER, 0);
         self.at = 0;
@@ -107,7 +107,7 @@ impl Input {
         }
     }
 
-    /// The error for a stream that failed.
+    /// Returns the error of a stream that failed.
     pub(super) fn wrong(&self, error: io::Error) -> DumpError {
         let about_the_data = matches!(
             error.kind(),

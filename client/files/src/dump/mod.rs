@@ -1,4 +1,4 @@
-//! Dumps of a state: what clients write of all accounts at a block, read one after the other.
+//! Dumps of a state: all accounts at a block in the format of some client, read account by account.
 //!
 //! | written by | what it is | accounts and slots stand under |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | reth, for its `init-state` | `{"root"}`, then an account a line, numbers in hex | addresses and slots |
 //! | `polytrie db dump` | an account a line | hashes |
 //!
-//! Any of them may be gzipped; which of them it is, each account tells by its fields. Accounts may come in any order. JSON is
-//! read as a stream, so that neither a state nor the storage of an account has to fit into memory.
+//! Any of them may be gzipped. The fields of each account show the format. Accounts may come in any order. JSON is read
+//! as a stream, so that neither a state nor the storage of an account has to fit into memory.
 
 mod error;
 mod input;
@@ -24,87 +24,87 @@ use input::Input;
 use object::Reading;
 use std::path::Path;
 
-/// Receives what a dump says.
+/// Receiver of a dump's content. Its functions may return an error to stop the reading.
 pub trait DumpSink {
-    /// Why it takes no more.
+    /// Error that stops the reading.
     type Error;
 
-    /// The state root that the dump says it has.
+    /// Receives the state root that the dump contains.
     ///
     /// # Errors
     ///
-    /// If it takes no more.
+    /// Fails if the receiver stops the reading.
     fn root(&mut self, root: B256) -> Result<(), Self::Error>;
 
-    /// A slot of the account that comes next.
+    /// Receives a slot of the next account.
     ///
     /// # Errors
     ///
-    /// If it takes no more.
+    /// Fails if the receiver stops the reading.
     fn slot(&mut self, slot: DumpSlot) -> Result<(), Self::Error>;
 
-    /// An account; the slots since the one before are its own.
+    /// Receives an account; the slots since the previous account are its slots.
     ///
     /// # Errors
     ///
-    /// If it takes no more.
+    /// Fails if the receiver stops the reading.
     fn account(&mut self, account: DumpAccount) -> Result<(), Self::Error>;
 }
 
-/// A slot as it stands in a dump. What it means is known with the account ([`DumpAccount::slots`]), whose fields may come
-/// behind its storage.
+/// A slot as the text of a dump has it. Which of the fields holds the value is known only from the account
+/// ([`DumpAccount::slots`]), whose fields may come after its storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpSlot {
-    /// The slot, or its hash.
+    /// Slot, or its hash.
     pub key: B256,
-    /// The value, if the text is a number.
+    /// Value, if the text is a number.
     pub number: Option<U256>,
-    /// The value, if the text is a number as RLP.
+    /// Value, if the text is a number in RLP.
     pub rlp: Option<U256>,
 }
 
-/// What the slots of an account stand under.
+/// Form of an account's slots in a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotKeys {
-    /// The slots themselves.
+    /// The keys are the slots.
     Plain,
-    /// Their hashes.
+    /// The keys are hashes of slots.
     Hashed,
-    /// Their hashes, and the values are RLP.
+    /// The keys are hashes of slots, and the values are RLP.
     HashedRlp,
 }
 
-/// An account as it stands in a dump.
+/// An account as a dump has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpAccount {
-    /// Its address, unless only the hash is known.
+    /// Address of the account; `None` if the dump has only its hash.
     pub address: Option<Address>,
     /// Keccak-256 of the address.
     pub hash: B256,
-    /// How its slots are meant.
+    /// Form of the account's slots.
     pub slots: SlotKeys,
-    /// Nonce.
+    /// Nonce of the account.
     pub nonce: u64,
     /// Balance in wei.
     pub balance: U256,
-    /// Its code; `None` or empty where the dump has none.
+    /// Code of the account; `None` or empty if the dump has none.
     pub code: Option<Bytes>,
-    /// The hash of its code, where the dump says it.
+    /// Hash of the code, if the dump has it.
     pub code_hash: Option<B256>,
-    /// The root of its storage, where the dump says it.
+    /// Root of the account's storage, if the dump has it.
     pub storage_root: Option<B256>,
 }
 
-/// Reading a dump did not come to its end.
+/// Reason why the reading of a dump stopped early.
 #[derive(Debug)]
 pub enum DumpEnd<E> {
-    /// Because of the file.
+    /// An error of the file.
     File(DumpError),
-    /// Because of the sink.
+    /// An error of the sink.
     Sink(E),
 }
 
-/// A dump of a state.
+/// Reader of a dump of a state.
 #[derive(Debug)]
 pub struct DumpReader {
     input: Input,
@@ -112,26 +112,26 @@ pub struct DumpReader {
 }
 
 impl DumpReader {
-    /// Opens a file, gzipped or not, or standard input (`-`), and looks at its first bytes.
+    /// Opens a file, gzipped or not, or standard input (`-`), and examines its first bytes.
     ///
     /// # Errors
     ///
-    /// If it is not there, cannot be read, or does not begin like a dump.
+    /// Fails if the file is not there, cannot be read, or does not begin like a dump.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DumpError> {
         let (input, progress) = Input::open(path.as_ref())?;
         Ok(Self { input, progress })
     }
 
-    /// A handle that tells how far reading has come.
+    /// Returns a handle to the progress of the reading.
     pub fn progress(&self) -> ReadProgress {
         self.progress.clone()
     }
 
-    /// Hands all of it to `sink`, and returns how many accounts there were.
+    /// Passes the content of the dump to `sink`, and returns the number of accounts.
     ///
     /// # Errors
     ///
-    /// If it is not a dump, or breaks off; or as `sink`.
+    /// Fails if the file is no dump, or is cut off, or if `sink` fails.
     pub fn read<S: DumpSink>(mut self, sink: &mut S) -> Result<u64, DumpEnd<S::Error>> {
         let mut reading = Reading::new(sink);
         while self.input.skip_white().map_err(|error| self.input.failed::<S::Error>(error))? {

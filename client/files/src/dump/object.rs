@@ -1,4 +1,4 @@
-//! The objects of a dump, as a stream.
+//! The objects of a dump, read as a stream.
 
 use super::{
     DumpAccount, DumpEnd, DumpError, DumpErrorKind, DumpSink, SlotKeys,
@@ -14,13 +14,13 @@ use serde::{
 };
 use std::{fmt, sync::Arc};
 
-/// A dump that is being read.
+/// State of the reading of a dump.
 pub(super) struct Reading<'s, S: DumpSink> {
     sink: &'s mut S,
-    /// Why the sink takes no more.
+    /// Error of the sink, kept here because serde cannot carry it.
     refused: Option<S::Error>,
     accounts: u64,
-    /// Whether an account came with its address: then no later one is of a dump that knows hashes only.
+    /// Whether an account came with its address: then the dump is not one that has only hashes.
     has_addresses: bool,
 }
 
@@ -29,12 +29,12 @@ impl<'s, S: DumpSink> Reading<'s, S> {
         Self { sink, refused: None, accounts: 0, has_addresses: false }
     }
 
-    /// Accounts so far.
+    /// Returns the number of accounts so far.
     pub(super) const fn accounts(&self) -> u64 {
         self.accounts
     }
 
-    /// Reads the object that comes next.
+    /// Reads the next object.
     pub(super) fn next(&mut self, input: &mut Input) -> Result<(), DumpEnd<S::Error>> {
         let mut json = serde_json::Deserializer::from_reader(&mut *input);
         let read = Object { reading: &mut *self, name: Name::None }.deserialize(&mut json);
@@ -49,7 +49,8 @@ impl<'s, S: DumpSink> Reading<'s, S> {
             serde_json::error::Category::Eof => DumpErrorKind::CutOff { line, accounts },
             _ => {
                 let what = error.to_string();
-                // The place within the object, which began on some line.
+                // The text ends with the line within the object, which starts on another line of the
+                // file.
                 let what = what.rfind(" at line ").map_or(&*what, |end| &what[..end]).to_owned();
                 DumpErrorKind::Content { line, what }
             }
@@ -79,23 +80,23 @@ impl<'s, S: DumpSink> Reading<'s, S> {
     }
 }
 
-/// What an account stands under.
+/// Name under which an account is listed.
 #[derive(Debug, Clone, Copy)]
 enum Name {
-    /// Nothing: its fields tell.
+    /// No name: the account's fields identify it.
     None,
     Address(Address),
     /// The hash of an address that geth does not know.
     Hash(B256),
 }
 
-/// The fields of an object.
+/// Fields of an object.
 #[derive(Debug, Default)]
 struct Found {
     address: Option<Address>,
-    /// geth's name for the hash of the address.
+    /// Hash of the address, in geth's field `key`.
     key: Option<B256>,
-    /// Our name for it.
+    /// Hash of the address, in this program's field `hash`.
     hash: Option<B256>,
     nonce: Option<u64>,
     balance: Option<U256>,
@@ -106,7 +107,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether nothing but a root was said, as in the first line.
+    /// Whether the object has only a root, as the first line does.
     const fn is_root_alone(&self) -> bool {
         matches!(
             self,
@@ -165,7 +166,7 @@ impl Found {
     }
 }
 
-/// Names of fields.
+/// Names of the fields.
 enum Field {
     Address,
     Key,
@@ -201,7 +202,7 @@ impl<'de> Deserialize<'de> for Field {
                     "codeHash" => Field::CodeHash,
                     "root" => Field::Root,
                     "storage" => Field::Storage,
-                    // The second is that of a genesis file.
+                    // `alloc` is the name in a genesis file.
                     "accounts" | "alloc" => Field::Accounts,
                     _ => Field::Other,
                 })
@@ -211,7 +212,7 @@ impl<'de> Deserialize<'de> for Field {
     }
 }
 
-/// The first line, an account, or all of a dump.
+/// Visitor of an object: the first line, an account, or a whole dump.
 struct Object<'r, 's, S: DumpSink> {
     reading: &'r mut Reading<'s, S>,
     name: Name,
@@ -265,7 +266,7 @@ impl<'de, S: DumpSink> Visitor<'de> for Object<'_, '_, S> {
     }
 }
 
-/// The accounts of a dump in one object.
+/// Visitor of the accounts of a dump in one object.
 struct Accounts<'r, 's, S: DumpSink> {
     reading: &'r mut Reading<'s, S>,
 }
@@ -301,7 +302,7 @@ impl<'de, S: DumpSink> Visitor<'de> for Accounts<'_, '_, S> {
     }
 }
 
-/// The slots of an account.
+/// Visitor of the slots of an account.
 struct Storage<'r, 's, S: DumpSink> {
     reading: &'r mut Reading<'s, S>,
 }

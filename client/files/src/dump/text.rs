@@ -1,4 +1,4 @@
-//! The values of a dump: numbers, hashes and bytes as text, read without a copy.
+//! The values of a dump: numbers, hashes and bytes in text, read without a copy.
 
 use super::DumpSlot;
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
@@ -6,7 +6,7 @@ use alloy_rlp::Decodable;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 use std::fmt;
 
-/// Reads a text, or a number as if it were one; `null` is nothing.
+/// Reader of a text, or of a number as if it were text; `null` gives `None`.
 pub(super) struct Text<T> {
     pub(super) parse: fn(&str) -> Option<T>,
     pub(super) expected: &'static str,
@@ -28,12 +28,12 @@ pub(super) const BYTES: Text<Bytes> = Text {
     parse: |text| hex::decode(digits(text)).ok().map(Bytes::from),
     expected: "bytes as hex digits",
 };
-/// A slot, or its hash.
+/// Reader of a slot, or of its hash.
 pub(super) const WORD: Text<B256> = Text {
     parse: |text| word(text).map(B256::from),
     expected: "a slot, at most 32 bytes as hex digits",
 };
-/// The value of a slot; the key comes with it later.
+/// Reader of the value of a slot; the caller sets the key later.
 pub(super) const VALUE: Text<DumpSlot> =
     Text { parse: value, expected: "the value of a slot as hex digits" };
 
@@ -75,7 +75,7 @@ impl<T> Visitor<'_> for Text<T> {
     }
 }
 
-/// As much of a text as a sentence has room for.
+/// Returns the beginning of a text, at most 70 characters, for an error message.
 pub(super) fn shortened(text: &str) -> String {
     const MOST: usize = 70;
     match text.char_indices().nth(MOST) {
@@ -93,12 +93,12 @@ fn number(text: &str) -> Option<U256> {
         Some(digits) => (digits, 16),
         None => (text, 10),
     };
-    // `from_str_radix` would take underscores.
+    // `from_str_radix` would accept underscores.
     let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     is_number.then(|| U256::from_str_radix(digits, u64::from(radix)).ok()).flatten()
 }
 
-/// At most 32 bytes in hex.
+/// Parses at most 32 bytes in hex.
 fn word(text: &str) -> Option<U256> {
     let digits = digits(text);
     let is_word = digits.len() <= 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -115,13 +115,14 @@ fn value(text: &str) -> Option<DumpSlot> {
     (number.is_some() || rlp.is_some()).then_some(DumpSlot { key: B256::ZERO, number, rlp })
 }
 
-/// The name that `geth dump` gives an account without a known address: `pre(0x…)`, with its hash.
+/// Returns the hash in the name that `geth dump` gives an account whose address is not known:
+/// `pre(0x…)`.
 pub(super) fn hash_in_name(name: &str) -> Option<B256> {
     let hash = name.strip_prefix("pre(")?.strip_suffix(')')?;
     digits(hash).parse().ok()
 }
 
-/// The address that an account stands under.
+/// Returns the address in the name of an account.
 pub(super) fn address_in_name(name: &str) -> Option<Address> {
     digits(name).parse().ok()
 }

@@ -4,7 +4,7 @@
 use alloy_primitives::{B256, U256};
 use sha2::{Digest, Sha256};
 
-/// The depth of a tree with 8192 leaves.
+/// Depth of a tree with 8192 leaves.
 const DEPTH: usize = 13;
 
 fn hash_pair(left: &B256, right: &B256) -> B256 {
@@ -14,17 +14,17 @@ fn hash_pair(left: &B256, right: &B256) -> B256 {
     B256::new(hasher.finalize().into())
 }
 
-/// The hash tree root of one `HeaderRecord`.
+/// Returns the hash tree root of one `HeaderRecord`.
 pub fn header_record_root(block_hash: B256, total_difficulty: U256) -> B256 {
     hash_pair(&block_hash, &B256::new(total_difficulty.to_le_bytes()))
 }
 
-/// The accumulator of blocks with these [`header_record_root`]s.
+/// Returns the accumulator of blocks with these [`header_record_root`]s.
 ///
-/// A file has at most [`BLOCKS_PER_ERA`](super::BLOCKS_PER_ERA) of them; the root of more is not defined.
+/// A file has at most [`BLOCKS_PER_ERA`](super::BLOCKS_PER_ERA) blocks; the root of more blocks is not defined.
 pub fn accumulator_root(records: &[B256]) -> B256 {
     let mut level = records.to_vec();
-    // The root of an all-zero subtree of the height reached, for what the list leaves open.
+    // The empty leaves of the list form subtrees of zeros; this is their root at the current height.
     let mut zero = B256::ZERO;
     for _ in 0..DEPTH {
         level = level
@@ -41,10 +41,10 @@ pub fn accumulator_root(records: &[B256]) -> B256 {
     hash_pair(&root, &B256::new(U256::from(records.len()).to_le_bytes()))
 }
 
-/// Whether `proof` leads from the hash of a block, the one at `index` in its file, to the accumulator `root`.
+/// Whether `proof` leads from the hash of the block at `index` in its file to the accumulator `root`.
 ///
-/// It is a `BlockProofHistoricalHashesAccumulator`: from the bottom up the block's total difficulty, the siblings of
-/// its record in the tree, and the length of the list.
+/// The proof is a `BlockProofHistoricalHashesAccumulator`: from the bottom up the block's total difficulty, the
+/// siblings of its record in the tree, and the length of the list.
 pub fn is_accumulated(block_hash: B256, index: u64, proof: &[B256; DEPTH + 2], root: B256) -> bool {
     let [total_difficulty, siblings @ .., length] = proof;
     let record = hash_pair(&block_hash, total_difficulty);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_padded_with_zero_leaves() {
-        // The obvious way: all 8192 leaves written out.
+        // The slow reference: all 8192 leaves are written out.
         for count in [0, 1, 2, 3, 7, 100, 8191, 8192] {
             let records: Vec<B256> = (0..count)
                 .map(|i| header_record_root(B256::with_last_byte(7), U256::from(i)))
@@ -85,7 +85,7 @@ mod tests {
             (0..100).map(|i| header_record_root(hash(i), difficulty(i))).collect();
         let root = accumulator_root(&records);
         for index in [0, 1, 63, 64, 99] {
-            // The obvious way: all levels written out.
+            // The slow reference: all levels are written out.
             let mut level = records.clone();
             level.resize(8192, B256::ZERO);
             let mut proof = vec![B256::new(difficulty(index).to_le_bytes())];

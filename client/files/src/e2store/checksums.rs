@@ -1,7 +1,7 @@
 //! `checksums.txt`: the SHA-256 of every file of a directory.
 //!
-//! Clients write a hash a line, in the order of the files' names; those who publish files also write a hash and the name
-//! behind it, as `sha256sum` does. Both are read; the first is written, since clients ask for it when they import.
+//! Clients write one hash per line, in the order of the files' names. Publishers of files write a hash and a name per
+//! line, as `sha256sum` does. Both forms are read; the first is written, because clients ask for it when they import.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -21,23 +21,23 @@ use crate::{
     reader::{display_name, open_error},
 };
 
-/// The name of the list.
+/// Name of the list's file.
 const FILE_NAME: &str = "checksums.txt";
-/// How much is read at once for a hash.
+/// Size of a read while a file is hashed, in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// One line of a list.
+/// A line of a list.
 #[derive(Debug, PartialEq, Eq)]
 struct Listed {
     hash: B256,
-    /// The file it is of, if that is said.
+    /// Name of the file with this hash, if the line has one.
     name: Option<String>,
 }
 
-/// Compares a file with `checksums.txt` beside it, if there is one; leaves it at its start.
+/// Compares a file with `checksums.txt` beside it, if there is one, and rewinds the file.
 ///
-/// A list with names may name other files only. One without must have the hash in one of its lines: a part of the files
-/// that it was made for is fine, too.
+/// A list with names may leave out this file. A list without names must have the hash in one of its lines: the
+/// directory may hold only some of the listed files.
 pub(crate) fn verify_checksum(
     path: &Path,
     file: &Arc<str>,
@@ -71,7 +71,7 @@ pub(crate) fn verify_checksum(
     Err(BlockFileError::new(file, kind))
 }
 
-/// The lines of a list; `None` if there is none.
+/// Returns the lines of a list; `None` if there is no list.
 fn read(list: &Path) -> Result<Option<Vec<Listed>>, BlockFileError> {
     let file = display_name(list);
     let text = match std::fs::read(list) {
@@ -85,7 +85,7 @@ fn read(list: &Path) -> Result<Option<Vec<Listed>>, BlockFileError> {
     }
 }
 
-/// The lines of a list, or the number of the first that is none.
+/// Parses the lines of a list; the error is the number of the first malformed line.
 fn parse(text: &str) -> Result<Vec<Listed>, u64> {
     let mut lines = Vec::new();
     for (number, line) in (1u64..).zip(text.lines()) {
@@ -99,7 +99,7 @@ fn parse(text: &str) -> Result<Vec<Listed>, u64> {
             64 => digits.parse().map_err(|_| number)?,
             _ => return Err(number),
         };
-        // A star marks files that were read as they are; a path is that of where the list was made.
+        // A star marks a file that was read as binary; a path is valid only where the list was made.
         let name = name.trim_start().trim_start_matches('*');
         let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
         lines.push(Listed { hash, name });
@@ -120,14 +120,14 @@ fn hash(mut content: impl Read) -> io::Result<B256> {
     }
 }
 
-/// The hashes of a directory's files while more are written into it.
+/// Hashes of a directory's files while an export adds files.
 #[derive(Debug, Default)]
 pub(crate) struct Checksums {
     known: BTreeMap<String, B256>,
 }
 
 impl Checksums {
-    /// What the list that is there says of the files that are there. One that does not go with them says nothing.
+    /// Returns the hashes in the directory's list. A list that does not match the files there is ignored.
     pub(crate) fn of(directory: &Path, network: &str) -> io::Result<Self> {
         let lines = match std::fs::read_to_string(directory.join(FILE_NAME)) {
             Ok(text) => parse(&text).unwrap_or_default(),
@@ -144,13 +144,13 @@ impl Checksums {
         Ok(Self { known })
     }
 
-    /// Adds a file that was written.
+    /// Adds a written file.
     pub(crate) fn add(&mut self, path: &Path, hash: B256) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.known.insert(name, hash);
     }
 
-    /// Writes the list of all files that are there now; a hash that is not known is computed, once.
+    /// Writes the list of all files in the directory. The hash of a file that is not known is computed once.
     pub(crate) fn write(&mut self, directory: &Path, network: &str) -> Result<(), ExportError> {
         let path = directory.join(FILE_NAME);
         let mut out = OutputFile::create(&path)?;
@@ -171,7 +171,7 @@ impl Checksums {
     }
 }
 
-/// Computes the hash of what is written through it.
+/// A writer that computes the SHA-256 of the bytes that pass through it.
 #[derive(Debug)]
 pub(crate) struct Hashed<W> {
     inner: W,
@@ -183,7 +183,7 @@ impl<W> Hashed<W> {
         Self { inner, sha: Sha256::new() }
     }
 
-    /// Where it went, and its hash.
+    /// Returns the inner writer and the hash.
     pub(crate) fn into_parts(self) -> (W, B256) {
         (self.inner, B256::new(self.sha.finalize().into()))
     }

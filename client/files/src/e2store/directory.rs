@@ -11,11 +11,11 @@ use crate::{
     reader::{display_name, open_error},
 };
 
-/// One file of a directory.
+/// A file of a directory.
 #[derive(Debug)]
 pub(crate) struct DirectoryEntry {
     pub(crate) path: PathBuf,
-    /// Its length.
+    /// Length of the file, in bytes.
     pub(crate) bytes: u64,
     epoch: u64,
     network: String,
@@ -23,8 +23,8 @@ pub(crate) struct DirectoryEntry {
 }
 
 /// Lists the `*.era1` and `*.ere` files of a directory by their epoch, which is in their name:
-/// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Files of other names are not
-/// looked at. Each epoch has one file, of either format.
+/// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Files with other endings
+/// are ignored. Each epoch must have one file, of either format.
 pub(crate) fn list_directory(
     directory: &Path,
     file: &Arc<str>,
@@ -59,7 +59,7 @@ pub(crate) fn list_directory(
     Ok(entries)
 }
 
-/// The names of the era1 and ere files of one network, and their epochs, in the order of the names.
+/// Returns the names of the era1 and ere files of one network, and their epochs, in the order of the names.
 pub(crate) fn names_of(directory: &Path, network: &str) -> io::Result<Vec<(String, u64)>> {
     let mut names = Vec::new();
     for entry in directory.read_dir()? {
@@ -78,13 +78,14 @@ fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
 }
 
-/// The network and the epoch in the name of a file.
+/// Returns the network and the epoch in the name of a file.
 fn parse(name: &str) -> Option<(&str, u64)> {
     let (stem, extension) = name.rsplit_once('.')?;
     let is_profile = |part: &&str| {
         extension == "ere" && !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase())
     };
-    // From the end, since the name of a network may have numbers in it, and a hash may look like a profile.
+    // The search goes from the end, because the name of a network may contain numbers, and a hash may look like a
+    // profile.
     stem.rmatch_indices('-').find_map(|(at, _)| {
         let (network, rest) = (stem.get(..at)?, stem.get(at + 1..)?);
         let mut parts = rest.split('-');

@@ -1,4 +1,4 @@
-//! What can be wrong inside an era1 or ere file.
+//! The errors inside an era1 or ere file.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use super::BLOCKS_PER_ERA;
 use crate::error::BlockFileErrorKind;
 use polytrie_consensus::decode::DecodeError;
 
-/// Something wrong inside an era1 or ere file: the record and what is wrong with it.
+/// Error inside an era1 or ere file: the record and its problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct E2StoreError {
-    /// Where the record starts, in bytes from the start of the file.
+    /// Offset of the record's first byte in the file.
     pub offset: u64,
-    /// The name of the record; `next` if it could not be told.
+    /// Name of the record; `next` if its kind is not known.
     pub record: &'static str,
-    /// The number of the block it belongs to, where that is known: not before the first header was read.
+    /// Number of the block of the record, if it is known: it is not before the first header.
     pub block: Option<u64>,
-    /// What is wrong.
+    /// Problem of the record.
     pub problem: E2StoreProblem,
 }
 
@@ -52,19 +52,19 @@ impl From<Box<E2StoreError>> for BlockFileErrorKind {
     }
 }
 
-/// The kinds of [`E2StoreError`].
+/// Kinds of [`E2StoreError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum E2StoreProblem {
-    /// A record type that has no place there.
+    /// A record type that may not stand at this place.
     #[error("has the type {0:#06x}, which era1 and ere files do not have there")]
     UnknownType(u16),
     /// A record that only the era files of the consensus layer have.
     #[error("belongs to a consensus-layer .era file, an era1 or ere file was expected")]
     ConsensusEra,
-    /// A record that belongs elsewhere.
+    /// A record at a wrong place.
     #[error("stands where a {expected} record was expected")]
     Order {
-        /// What may stand there.
+        /// Kinds that may stand at this place.
         expected: String,
     },
     /// Reserved bytes that are not zero.
@@ -73,66 +73,66 @@ pub enum E2StoreProblem {
     /// A length that this kind of record cannot have.
     #[error("is {found} bytes long, {shortest} to {longest} were expected")]
     Length {
-        /// Bytes it claims.
+        /// Length in the head, in bytes.
         found: u64,
-        /// The least it can have.
+        /// Least length of this kind.
         shortest: u64,
-        /// The most it can have.
+        /// Greatest length of this kind.
         longest: u64,
     },
-    /// The file ends inside the record.
+    /// A file that ends inside the record.
     #[error(
         "is cut off by the end of the file: {present} of its {expected} bytes are there, {missing} are \
          missing", missing = expected - present
     )]
     Truncated {
-        /// Bytes that are there.
+        /// Number of bytes in the file.
         present: u64,
-        /// Bytes there should be.
+        /// Number of bytes that the head announces.
         expected: u64,
     },
-    /// The file ends between two records.
+    /// A file that ends between two records.
     #[error("is missing: the file ends where a {expected} record was expected")]
     Missing {
-        /// What should come.
+        /// Kinds that may come next.
         expected: String,
     },
-    /// The compressed data is damaged.
+    /// Compressed data that is damaged.
     #[error("cannot be decompressed ({0})")]
     Snappy(String),
-    /// The decompressed data is longer than any block.
+    /// Decompressed data that is longer than any block.
     #[error("holds more than {limit} bytes once decompressed")]
     TooLarge {
-        /// The most it may hold.
+        /// Greatest length, in bytes.
         limit: u64,
     },
-    /// The decompressed data is not the RLP that belongs there.
+    /// Decompressed data that is not the RLP of its kind.
     #[error("does not hold what it should: {0}")]
     Decode(DecodeError),
     /// A gap in the block numbers.
     #[error("holds block {found}, block {expected} was expected")]
     Number {
-        /// The number in the header.
+        /// Number in the header.
         found: u64,
-        /// The number after that of the block before.
+        /// Number after that of the block before.
         expected: u64,
     },
-    /// A header that does not follow from the one before.
+    /// A header that does not follow the one before.
     #[error("has the parent hash {found}, but the block before it hashes to {expected}")]
     Parent {
-        /// The parent hash in the header.
+        /// Parent hash in the header.
         found: B256,
-        /// The hash of the block before.
+        /// Hash of the block before.
         expected: B256,
     },
-    /// A total difficulty that does not follow from the one before.
+    /// A total difficulty that does not follow the one before.
     #[error(
         "holds {found}, {expected} was expected (that of the block before plus the difficulty)"
     )]
     TotalDifficulty {
-        /// The total difficulty in the record.
+        /// Total difficulty in the record.
         found: U256,
-        /// The sum.
+        /// Sum of the total difficulty before and the block's difficulty.
         expected: U256,
     },
     /// More blocks than a file can have.
@@ -141,66 +141,66 @@ pub enum E2StoreProblem {
     /// An accumulator that is not that of the blocks.
     #[error("holds {found}, but the blocks of the file add up to {expected}")]
     Accumulator {
-        /// The accumulator in the record.
+        /// Accumulator in the record.
         found: B256,
-        /// The accumulator computed from the blocks.
+        /// Accumulator computed from the blocks.
         expected: B256,
     },
     /// An index that starts at another block.
     #[error("starts at block {found}, but the first block of the file is {expected}")]
     IndexStart {
-        /// The block number in the record.
+        /// Block number in the record.
         found: u64,
-        /// The number of the first block.
+        /// Number of the first block.
         expected: u64,
     },
-    /// An index of another number of blocks.
+    /// An index for another number of blocks.
     #[error("is that of {found} blocks, but the file has {expected}")]
     IndexCount {
-        /// The count in the record, or the one its length allows.
+        /// Number of blocks in the record, or as far as its length allows.
         found: u64,
-        /// The blocks read.
+        /// Number of blocks in the file.
         expected: u64,
     },
     /// An index of another length.
     #[error("is {found} bytes long, {expected} were expected for the blocks of the file")]
     IndexLength {
-        /// Its length.
+        /// Length of the record, in bytes.
         found: u64,
-        /// The length that the blocks of the file take.
+        /// Length of an index for the blocks of the file, in bytes.
         expected: u64,
     },
-    /// An index with another number of places a block.
+    /// An index with another number of places per block.
     #[error(
         "gives {found} places for each block, {expected} were expected: one for each record that the file has of a block"
     )]
     IndexComponents {
-        /// The number in the record.
+        /// Number in the record.
         found: u64,
-        /// Kinds of records that the file has of each block.
+        /// Number of kinds of records that the file has of each block.
         expected: u64,
     },
-    /// An index entry that points elsewhere.
+    /// An index entry with a wrong offset.
     #[error(
         "says that the {record} record of block {block} starts at offset {found}, but it starts at {expected}"
     )]
     IndexOffset {
-        /// Which of the block's records.
+        /// Name of the block's record.
         record: &'static str,
-        /// The block.
+        /// Number of the block.
         block: u64,
-        /// Where the index says it is.
+        /// Offset in the index.
         found: i128,
-        /// Where it is.
+        /// Offset of the record.
         expected: u64,
     },
-    /// What should be a proof is none.
+    /// A record that holds no proof.
     #[error("does not hold a proof: {0}")]
     Proof(String),
     /// A proof that does not lead to the accumulator.
     #[error("does not prove that the block belongs to the accumulator {accumulator}")]
     NotProven {
-        /// The root that it should lead to.
+        /// Root that the proof should lead to.
         accumulator: B256,
     },
 }

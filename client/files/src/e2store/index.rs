@@ -5,21 +5,21 @@ use super::{
     record::{Kind, RecordHead},
 };
 
-/// What the index of a file must say.
+/// Content of a file's index:
 ///
 /// ```text
 /// first block | places of its records | places of the next block's | … | (records a block) | blocks
 /// ```
 ///
-/// All of it are 8 bytes, little-endian; places are relative to the index record, so negative. Only the index of ere says
-/// how many records a block has; that of era1 has the place of the header alone.
+/// Each entry is 8 bytes, little-endian. Places are relative to the index record, so they are negative. Only the index
+/// of ere has the number of records per block; the index of era1 has the place of the header alone.
 #[derive(Debug)]
 pub(crate) struct Index<'a> {
-    /// The number of the first block.
+    /// Number of the first block.
     pub(crate) first: u64,
-    /// For each kind of record that blocks have a place of, where it starts for each block.
+    /// For each kind of record in the index, the offset of that record of each block.
     pub(crate) columns: &'a [(Kind, &'a [u64])],
-    /// Whether it says how many records a block has.
+    /// Whether the index has the number of records per block, as in ere.
     pub(crate) is_dynamic: bool,
 }
 
@@ -28,7 +28,7 @@ impl Index<'_> {
         self.columns.first().map_or(0, |(_, places)| places.len())
     }
 
-    /// The content of the index record, if that starts at `at`.
+    /// Returns the content of the index record that starts at offset `at`.
     pub(crate) fn encode(&self, at: u64) -> Vec<u8> {
         let mut index = self.first.to_le_bytes().to_vec();
         for block in 0..self.blocks() {
@@ -44,7 +44,7 @@ impl Index<'_> {
         index
     }
 
-    /// Compares it with the content of the index record.
+    /// Checks the content of an index record against this index.
     pub(crate) fn check(&self, head: RecordHead, data: &[u8]) -> Result<(), E2StoreProblem> {
         let expected = self.blocks() as u64;
         let (words, _) = data.as_chunks::<8>();

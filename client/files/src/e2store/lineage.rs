@@ -1,4 +1,4 @@
-//! What follows from one block of a file to the next.
+//! The checks between one block of a file and the next.
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Sealed, U256, bytes::Bytes};
@@ -6,7 +6,7 @@ use alloy_rlp::Header as RlpHeader;
 
 use super::error::E2StoreProblem;
 
-/// The blocks of one file up to some point, each of which must follow from the one before.
+/// The blocks of one file so far, each of which must follow the one before.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
     first: Option<u64>,
@@ -15,17 +15,17 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// The number of the first block.
+    /// Returns the number of the first block.
     pub(crate) const fn first(&self) -> Option<u64> {
         self.first
     }
 
-    /// The number that the next block must have.
+    /// Returns the number that the next block must have.
     pub(crate) fn next_number(&self) -> Option<u64> {
         self.last.map(|(number, _)| number.saturating_add(1))
     }
 
-    /// Adds a block, which must have the next number and the hash of the one before.
+    /// Adds a block, which must have the next number and name the last block as its parent.
     pub(crate) fn follow(&mut self, header: &Sealed<Header>) -> Result<(), E2StoreProblem> {
         if let Some((number, hash)) = self.last {
             let expected = number.saturating_add(1);
@@ -39,14 +39,15 @@ impl Lineage {
         }
         if self.first.is_none() {
             self.first = Some(header.number);
-            // Before block 0 there is nothing to add to.
+            // The total difficulty before block 0 is zero; before any other block it is not known yet.
             self.total_difficulty = (header.number == 0).then_some(U256::ZERO);
         }
         self.last = Some((header.number, header.hash()));
         Ok(())
     }
 
-    /// Adds the total difficulty up to the next block, which must be the sum of that before and its own difficulty.
+    /// Adds the total difficulty up to the next block, which must be the sum of the one before and the block's
+    /// difficulty.
     pub(crate) fn add_up(&mut self, difficulty: U256, found: U256) -> Result<(), E2StoreProblem> {
         if let Some(before) = self.total_difficulty {
             let expected = before.saturating_add(difficulty);
@@ -59,7 +60,7 @@ impl Lineage {
     }
 }
 
-/// The list of a header and the items of a body: a block.
+/// Joins the RLP of a header and the items of a body to the RLP list of a block.
 pub(crate) fn join(header: &[u8], body: &[u8]) -> Bytes {
     let list = RlpHeader { list: true, payload_length: header.len() + body.len() };
     let mut rlp = Vec::with_capacity(list.length_with_payload());

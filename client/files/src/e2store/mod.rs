@@ -1,9 +1,10 @@
-//! e2store files: what era1 and ere files have in common.
+//! e2store files, the common part of era1 and ere files.
 //!
-//! Such a file is a sequence of records, each an 8-byte head (type, length, two reserved zero bytes; little-endian) and that
-//! many bytes. It holds up to 8192 blocks, and starts at a multiple of that. Headers, bodies and receipts are RLP in the
-//! snappy framing format. For the blocks before the merge there is an accumulator, the SSZ hash tree root of their hashes
-//! and total difficulties. At the end there is an index with the place of every record of every block.
+//! Such a file is a sequence of records. A record is an 8-byte head (type, length, two reserved zero bytes;
+//! little-endian) and as many bytes as the length says. A file holds up to 8192 blocks, and starts at a multiple of
+//! 8192. Headers, bodies and receipts are RLP in the snappy framing format. For the blocks before the merge there is an
+//! accumulator, the SSZ hash tree root of their hashes and total difficulties. At the end there is an index with the
+//! place of every record of every block.
 //!
 //! | | here |
 //! |---|---|
@@ -40,5 +41,5 @@ pub(crate) use record::{
 pub(crate) use snappy::Unframer;
 pub(crate) use write::{Place, RecordWriter};
 
-/// The most blocks in one file; each file starts at a multiple of it.
+/// Greatest number of blocks in one file. Each file starts at a multiple of it.
 pub const BLOCKS_PER_ERA: u64 = 8192;

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{MAX_BLOCK_BYTES, chunk::ChunkReader, error::BlockFileErrorKind};
 
-/// How much is taken at once of a record that need not be in memory as a whole.
+/// Size of the pieces in which a record is read that need not be in memory as a whole, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// The head of a record: type, length, reserved.
+/// Length of a record's head: type, length, reserved bytes.
 pub(crate) const HEAD: usize = 8;
 
 /// The version record, with which every e2store file starts.
@@ -25,23 +25,23 @@ pub(crate) enum Kind {
     Version,
     Header,
     Body,
-    /// With blooms (era1).
+    /// Receipts with blooms (era1).
     Receipts,
-    /// Without blooms (ere).
+    /// Receipts without blooms (ere).
     SlimReceipts,
     Proof,
     TotalDifficulty,
     Accumulator,
-    /// One place a block (era1).
+    /// Index with one place per block (era1).
     BlockIndex,
-    /// Two to five places a block (ere).
+    /// Index with two to five places per block (ere).
     DynamicBlockIndex,
-    /// One that no format names, with its type.
+    /// An unknown kind, with its type.
     Other(u16),
 }
 
 impl Kind {
-    /// The kind with this type.
+    /// Returns the kind with this type.
     pub(crate) const fn of(code: u16) -> Self {
         match code {
             0x3265 => Self::Version,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// The type of the record, as in its head.
+    /// Returns the type in the head of such a record.
     pub(crate) const fn code(self) -> u16 {
         match self {
             Self::Version => 0x3265,
@@ -91,16 +91,17 @@ impl Kind {
         }
     }
 
-    /// The shortest and the longest such a record may be.
+    /// Returns the least and the greatest length of such a record, in bytes.
     pub(crate) const fn lengths(self) -> (u64, u64) {
         match self {
             Self::Version => (0, 0),
             Self::TotalDifficulty | Self::Accumulator => (32, 32),
-            // First block, one offset per block, number of blocks.
+            // The index has the first block, one offset per block, and the number of blocks.
             Self::BlockIndex => (16, 16 + 8 * BLOCKS_PER_ERA),
-            // First block, up to five offsets per block, number of offsets, number of blocks.
+            // The index has the first block, up to five offsets per block, the number of offsets, and the number of
+            // blocks.
             Self::DynamicBlockIndex => (24, 24 + 5 * 8 * BLOCKS_PER_ERA),
-            // Snappy makes what it cannot compress longer by less than a sixth.
+            // Snappy makes data that it cannot compress longer by less than a sixth.
             Self::Header | Self::Body | Self::Receipts | Self::SlimReceipts | Self::Proof => {
                 (1, MAX_BLOCK_BYTES + MAX_BLOCK_BYTES / 6 + 32)
             }
@@ -119,19 +120,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The head of one record, checked.
+/// Head of a record, checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordHead {
     pub(crate) kind: Kind,
-    /// Where the record starts in the file.
+    /// Offset of the record's first byte in the file.
     pub(crate) offset: u64,
-    /// How many bytes are behind the head.
+    /// Number of bytes after the head.
     pub(crate) length: u32,
 }
 
 impl RecordHead {
-    /// The head at `offset` in these bytes; it must be of one of the `expected` kinds. `block` is the block that the record
-    /// belongs to, for messages.
+    /// Parses the head at `offset`, which must be of one of the `expected` kinds. `block` is the record's block, for
+    /// error messages.
     pub(crate) fn parse(
         bytes: [u8; HEAD],
         offset: u64,
@@ -144,7 +145,7 @@ impl RecordHead {
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
         let reserved = u16::from_le_bytes([r0, r1]);
         match kind {
-            // Those of the consensus layer: a block, a state, and the index of slots.
+            // The types of the consensus layer are a block, a state, and the index of slots.
             Kind::Other(0x0001 | 0x0002 | 0x3269) => {
                 return fail("next", E2StoreProblem::ConsensusEra);
             }
@@ -168,7 +169,7 @@ impl RecordHead {
         Ok(Self { kind, offset, length })
     }
 
-    /// Reads the head of the next record; see [`Self::parse`]. `None` at the end of the file.
+    /// Reads the head of the next record; see [`Self::parse`]. Returns `None` at the end of the file.
     pub(crate) fn read(
         input: &mut ChunkReader,
         expected: &[Kind],
@@ -188,18 +189,18 @@ impl RecordHead {
         Ok(Some(head))
     }
 
-    /// The head of a record of this kind and length, as it stands in a file.
+    /// Returns the bytes of the head of a record of this kind and length.
     pub(crate) fn encode(kind: Kind, length: u32) -> [u8; HEAD] {
         let ([t0, t1], [l0, l1, l2, l3]) = (kind.code().to_le_bytes(), length.to_le_bytes());
         [t0, t1, l0, l1, l2, l3, 0, 0]
     }
 
-    /// Where the bytes behind the head start.
+    /// Returns the offset of the first byte after the head.
     pub(crate) const fn data(self) -> u64 {
         self.offset + HEAD as u64
     }
 
-    /// Where the record ends.
+    /// Returns the offset of the first byte after the record.
     pub(crate) fn end(self) -> u64 {
         self.data() + u64::from(self.length)
     }
@@ -210,13 +211,13 @@ impl RecordHead {
     }
 }
 
-/// The error about a head of which only so many bytes are there.
+/// Returns the error about a head of which only `present` bytes are in the file.
 pub(crate) fn cut_off(offset: u64, present: u64, block: Option<u64>) -> E2StoreError {
     let problem = E2StoreProblem::Truncated { present, expected: HEAD as u64 };
     E2StoreError { offset, record: "next", block, problem }
 }
 
-/// The error about a record that is not there.
+/// Returns the error about a missing record.
 pub(crate) fn missing(offset: u64, expected: &[Kind], block: Option<u64>) -> E2StoreError {
     let problem = E2StoreProblem::Missing { expected: names(expected) };
     E2StoreError { offset, record: "next", block, problem }
@@ -227,7 +228,7 @@ fn names(expected: &[Kind]) -> String {
     named.map(|kind| kind.name()).collect::<Vec<_>>().join(" or ")
 }
 
-/// The head of the next record, which must be there.
+/// Reads the head of the next record, which must exist.
 pub(crate) fn required(
     input: &mut ChunkReader,
     expected: &[Kind],
@@ -237,7 +238,7 @@ pub(crate) fn required(
     RecordHead::read(input, expected, block)?.ok_or_else(|| missing(offset, expected, block).into())
 }
 
-/// The bytes behind a head.
+/// Reads the bytes after a head.
 pub(crate) fn payload(
     input: &mut ChunkReader,
     head: RecordHead,
@@ -251,7 +252,8 @@ pub(crate) fn payload(
     Err(head.error(block, E2StoreProblem::Truncated { present, expected }))
 }
 
-/// Hands out the bytes behind a head piece by piece: a record of a kind that is not known may be longer than memory.
+/// Passes the bytes after a head to `take` piece by piece, because a record of an unknown kind may be longer than
+/// memory.
 pub(crate) fn in_pieces(
     input: &mut ChunkReader,
     head: RecordHead,

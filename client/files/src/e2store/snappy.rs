@@ -1,6 +1,7 @@
 //! The snappy framing format, one record at a time.
 //!
-//! Coder and decoder keep their buffers between records: a fresh one costs more than a header does.
+//! Encoder and decoder keep their buffers between records, because a new one costs more than the
+//! compression of a header.
 
 use std::io::{self, Cursor, Read, Write};
 
@@ -10,10 +11,10 @@ use snap::{read::FrameDecoder, write::FrameEncoder};
 use super::error::E2StoreProblem;
 use crate::MAX_BLOCK_BYTES;
 
-/// What every snappy frame stream starts with.
+/// First bytes of every stream of snappy frames.
 const STREAM_IDENTIFIER: &[u8; 10] = b"\xff\x06\0\0sNaPpY";
 
-/// Decompresses records.
+/// Decompressor of records.
 pub(crate) struct Unframer {
     decoder: FrameDecoder<Cursor<Bytes>>,
 }
@@ -25,12 +26,13 @@ impl Default for Unframer {
 }
 
 impl Unframer {
-    /// Replaces what is in `out` with the decompressed `data`.
+    /// Replaces the content of `out` by the decompressed `data`.
     ///
-    /// After an error the decoder may be in the middle of a frame and must not be used again.
+    /// After an error the decoder may be in the middle of a frame, so the caller must not use it
+    /// again.
     pub(crate) fn unframe(&mut self, data: Bytes, out: &mut Vec<u8>) -> Result<(), E2StoreProblem> {
         out.clear();
-        // The decoder asks for the identifier only at its very first record.
+        // The decoder itself checks the identifier only at its first record.
         if !data.starts_with(STREAM_IDENTIFIER) {
             return Err(E2StoreProblem::Snappy("it does not start like snappy data".to_owned()));
         }
@@ -47,7 +49,7 @@ impl Unframer {
     }
 }
 
-/// Compresses records.
+/// Compressor of records.
 pub(crate) struct Framer {
     encoder: FrameEncoder<Vec<u8>>,
     used: bool,
@@ -62,7 +64,7 @@ impl Default for Framer {
 impl Framer {
     /// Compresses one record.
     pub(crate) fn frame(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
-        // The encoder writes the identifier only before its very first record.
+        // The encoder itself writes the identifier only before its first record.
         if self.used {
             self.encoder.get_mut().extend_from_slice(STREAM_IDENTIFIER);
         }
@@ -86,7 +88,7 @@ mod tests {
         let long: Vec<u8> = (0..200_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
         for data in [&b"abc"[..], &[0; 70_000], &long, b"z"] {
             let framed = framer.frame(data).unwrap();
-            // A decoder that knows nothing of the other records agrees.
+            // A new decoder, which has seen no other record, gives the same bytes.
             let mut alone = Vec::new();
             FrameDecoder::new(&framed[..]).read_to_end(&mut alone).unwrap();
             assert_eq!(alone, data);
@@ -104,7 +106,7 @@ mod tests {
             flipped[at] ^= 0x10;
             assert!(Unframer::default().unframe(flipped.into(), &mut out).is_err(), "byte {at}");
             let cut = Bytes::copy_from_slice(&framed[..at]);
-            // Cut right behind the identifier it is a valid stream of nothing.
+            // Data that are cut off right after the identifier are a valid empty stream.
             assert_eq!(Unframer::default().unframe(cut, &mut out).is_ok(), at == 10, "cut at {at}");
         }
     }

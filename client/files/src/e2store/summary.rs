@@ -1,20 +1,20 @@
-//! The formats of archives, and what is said of a file that was written.
+//! The formats of archives, and the summary of a written file.
 
 use alloy_primitives::{B256, hex};
 
 use super::BLOCKS_PER_ERA;
 
-/// The formats that archives of blocks have.
+/// Formats of an archive of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveFormat {
-    /// Up to the merge.
+    /// The format for blocks up to the merge.
     Era1,
-    /// Before and after the merge.
+    /// The format for blocks before and after the merge.
     Ere,
 }
 
 impl ArchiveFormat {
-    /// What the names of its files end in, without the dot.
+    /// Returns the extension of the files' names, without the dot.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Era1 => "era1",
@@ -23,22 +23,22 @@ impl ArchiveFormat {
     }
 }
 
-/// What a file holds that was written.
+/// Summary of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveSummary {
-    /// Its format.
+    /// Format of the file.
     pub format: ArchiveFormat,
-    /// The number of its first block, a multiple of [`BLOCKS_PER_ERA`].
+    /// Number of the first block, a multiple of [`BLOCKS_PER_ERA`].
     pub start: u64,
-    /// How many blocks it has.
+    /// Number of blocks.
     pub blocks: u64,
-    /// What its name ends in: for era1 the accumulator, for ere the hash of its last block.
+    /// Hash whose first bytes are in the file's name: the accumulator for era1, the hash of the last block for ere.
     pub id: B256,
 }
 
 impl ArchiveSummary {
-    /// The name such a file has everywhere: network, epoch in five digits, and the first four bytes of [`Self::id`]. That of
-    /// an ere file says that it holds no proofs.
+    /// Returns the usual name of such a file: network, epoch in five digits, and the first four bytes of [`Self::id`].
+    /// The name of an ere file ends in `-noproofs`, because the file has no proofs.
     pub fn file_name(&self, network: &str) -> String {
         let epoch = self.start / BLOCKS_PER_ERA;
         let profile = match self.format {

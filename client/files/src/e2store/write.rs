@@ -1,4 +1,4 @@
-//! Writing records, and what comes before that: the next block and its parts.
+//! Writing of records, and the split of the next block into its parts.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ use polytrie_consensus::decode::{
     BlockItems, BlockPart, DecodeError, decode_lone_header, list_payload,
 };
 
-/// How far a file has come, and which block is next.
+/// Position in a file that is being written: its first block and the number of blocks so far.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: Arc<str>,
@@ -29,11 +29,11 @@ pub(crate) struct Place {
     pub(crate) blocks: u64,
 }
 
-/// A block that is to be written, in its parts.
+/// The parts of a block that is to be written.
 #[derive(Debug)]
 pub(crate) struct BlockToWrite<'a> {
     pub(crate) header: &'a [u8],
-    /// Everything but the header as a list.
+    /// RLP list of the block's items without the header.
     pub(crate) body: Vec<u8>,
     pub(crate) sealed: Sealed<Header>,
 }
@@ -50,12 +50,12 @@ impl Place {
         self.blocks == BLOCKS_PER_ERA
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub(crate) const fn next_number(&self) -> u64 {
         self.start.saturating_add(self.blocks)
     }
 
-    /// Splits the next block into its parts; what comes with it must be a list at least.
+    /// Splits the next block into its parts, and checks that `receipts` is a list.
     pub(crate) fn take<'a>(
         &mut self,
         block: &'a [u8],
@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-/// Writes records one after the other.
+/// Writer of records, one after the other.
 pub(crate) struct RecordWriter<W> {
     out: W,
     name: Arc<str>,
@@ -111,12 +111,13 @@ impl<W> fmt::Debug for RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Starts with the next record; `name` stands in messages.
+    /// Returns a writer that starts at offset 0 of `out`; `name` is the file's name in error
+    /// messages.
     pub(crate) fn new(name: &Arc<str>, out: W) -> Self {
         Self { out, name: Arc::clone(name), written: 0, framer: Framer::default() }
     }
 
-    /// Where the next record will start.
+    /// Returns the offset of the next record.
     pub(crate) const fn position(&self) -> u64 {
         self.written
     }
@@ -139,20 +140,20 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Writes the index of all records before.
+    /// Writes the index of all records so far.
     pub(crate) fn index(&mut self, kind: Kind, index: &Index<'_>) -> Result<(), ExportError> {
         let data = index.encode(self.written);
         self.record(kind, &data)
     }
 
-    /// Copies records that were written elsewhere.
+    /// Copies records from another file.
     pub(crate) fn copy(&mut self, records: &mut impl io::Read) -> Result<(), ExportError> {
         let copied = io::copy(records, &mut self.out);
         self.written += copied.map_err(|error| ExportError::io(&self.name, error))?;
         Ok(())
     }
 
-    /// Ends writing; gives back where it went.
+    /// Flushes the output and returns it.
     pub(crate) fn into_inner(mut self) -> Result<W, ExportError> {
         self.out.flush().map_err(|error| ExportError::io(&self.name, error))?;
         Ok(self.out)

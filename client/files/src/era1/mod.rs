@@ -1,4 +1,4 @@
-//! era1 files: the pre-merge chain in pieces of 8192 blocks, each with its receipts and total difficulty.
+//! era1 files: the chain before the merge in files of 8192 blocks, each with its receipts and total difficulty.
 //!
 //! An era1 file is an [e2store](crate::e2store) file:
 //!
@@ -6,10 +6,10 @@
 //! Version (CompressedHeader CompressedBody CompressedReceipts TotalDifficulty){1,8192} other* Accumulator BlockIndex
 //! ```
 //!
-//! Files are read from front to back without seeking, so that they may come through a pipe or gzip, and several
-//! may follow each other in one stream. Everything the file says about itself is checked: structure,
-//! checksums, numbers, parent hashes, total difficulties, accumulator, and index. Records of kinds that are not known are
-//! passed over where they may stand.
+//! Files are read from front to back without seeking, so that they may come through a pipe or gzip, and several may
+//! follow each other in one stream. The reader checks all redundant content of the file: structure, checksums, numbers,
+//! parent hashes, total difficulties, accumulator, and index. Records of unknown kinds are skipped where they may
+//! stand.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! Reading the blocks of an era1 file, checking everything the file says about itself.
+//! Reads the blocks of an era1 file, and checks all redundant content of the file.
 
 use alloy_primitives::{B256, U256, bytes::Bytes};
 
@@ -12,21 +12,21 @@ use crate::{
 };
 use polytrie_consensus::decode::{BlockPart, decode_lone_header, list_payload};
 
-/// One block of an era1 file, put together.
+/// A block of an era1 file, joined from its records.
 #[derive(Debug)]
 pub(crate) struct Era1Block {
-    /// Header and body as one list.
+    /// RLP list of header and body.
     pub(crate) rlp: Bytes,
     pub(crate) receipts: Bytes,
     pub(crate) total_difficulty: U256,
-    /// Where its header record starts.
+    /// Offset of the block's header record.
     pub(crate) offset: u64,
 }
 
-/// The state of reading era1 files, one after the other, from one stream.
+/// State of the reader of era1 files, one after the other, from one stream.
 #[derive(Default)]
 pub(crate) struct Era1Blocks {
-    /// The file that is being read; `None` before a version record.
+    /// File that is being read; `None` before a version record.
     era: Option<Era>,
     snappy: Unframer,
     header: Vec<u8>,
@@ -34,7 +34,7 @@ pub(crate) struct Era1Blocks {
     receipts: Vec<u8>,
 }
 
-/// What was seen of one file, for comparison with its end.
+/// Values of one file so far, to be compared with its end.
 #[derive(Debug, Default)]
 struct Era {
     lineage: Lineage,
@@ -43,7 +43,7 @@ struct Era {
 }
 
 impl Era1Blocks {
-    /// The next block; `None` at the end, by when accumulator and index have been checked.
+    /// Reads the next block. Returns `None` at the end, after accumulator and index were checked.
     pub(crate) fn next_block(
         &mut self,
         input: &mut ChunkReader,
@@ -125,7 +125,7 @@ impl Era1Blocks {
     }
 }
 
-/// Passes over records of kinds that are not known, which may stand before the accumulator and nowhere else.
+/// Skips records of unknown kinds, which may stand before the accumulator and nowhere else.
 fn behind_others(
     input: &mut ChunkReader,
     mut head: RecordHead,

@@ -1,4 +1,4 @@
-//! Writing one era1 file.
+//! Writing of one era1 file.
 
 use std::{fmt, io::Write, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::{
     output::ExportError,
 };
 
-/// Writes one era1 file: up to [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA) blocks in order, then their accumulator and
-/// index.
+/// Writer of one era1 file: up to [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA) blocks in order, then their
+/// accumulator and index.
 pub struct Era1Writer<W> {
     records: RecordWriter<W>,
     place: Place,
-    /// Where each block starts.
+    /// Offset of each block's header record.
     offsets: Vec<u64>,
-    /// The roots of what the accumulator is made of.
+    /// Root of each block's record, which the accumulator is made of.
     roots: Vec<B256>,
 }
 
@@ -30,12 +30,12 @@ impl<W> fmt::Debug for Era1Writer<W> {
 }
 
 impl<W: Write> Era1Writer<W> {
-    /// Starts a file whose first block is `start`; `name` stands in messages.
+    /// Starts a file whose first block is `start`; `name` is its name in error messages.
     ///
     /// # Errors
     ///
-    /// If `start` is no multiple of [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA), or the version record cannot be
-    /// written.
+    /// Fails if `start` is no multiple of [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA), or the version record
+    /// cannot be written.
     pub fn new(name: impl Into<Arc<str>>, out: W, start: u64) -> Result<Self, ExportError> {
         let place = Place::new(name, start)?;
         let mut records = RecordWriter::new(&place.name, out);
@@ -43,12 +43,12 @@ impl<W: Write> Era1Writer<W> {
         Ok(Self { records, place, offsets: Vec::new(), roots: Vec::new() })
     }
 
-    /// Whether the file has all the blocks it can hold.
+    /// Whether the file has as many blocks as it can hold.
     pub const fn is_full(&self) -> bool {
         self.place.is_full()
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub const fn next_number(&self) -> u64 {
         self.place.next_number()
     }
@@ -58,8 +58,8 @@ impl<W: Write> Era1Writer<W> {
     ///
     /// # Errors
     ///
-    /// If it is not the next block, not a block at all, or cannot be written. After an error the file is not
-    /// to be finished.
+    /// Fails if the block is not the next one, is not a block, or cannot be written. After an error the caller must not
+    /// finish the file.
     pub fn push(
         &mut self,
         block: &[u8],
@@ -79,11 +79,11 @@ impl<W: Write> Era1Writer<W> {
         self.records.record(Kind::TotalDifficulty, &total_difficulty.to_le_bytes::<32>())
     }
 
-    /// Writes accumulator and index; gives back where it was written and what.
+    /// Writes accumulator and index. Returns the output and a summary of the file.
     ///
     /// # Errors
     ///
-    /// If the file has no block or cannot be written.
+    /// Fails if the file has no block or cannot be written.
     pub fn finish(mut self) -> Result<(W, ArchiveSummary), ExportError> {
         let Place { name, start, blocks } = self.place;
         if blocks == 0 {

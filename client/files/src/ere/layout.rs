@@ -1,11 +1,11 @@
-//! Where the records of an ere file are.
+//! The places of the records of an ere file.
 
 use crate::{
     e2store::{BLOCKS_PER_ERA, E2StoreProblem, Kind, RecordHead},
     error::BlockFileErrorKind,
 };
 
-/// The heads of an ere file, by their kinds, in the order of the blocks.
+/// Heads of an ere file, by their kinds, in the order of the blocks.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub(super) headers: Vec<RecordHead>,
@@ -19,7 +19,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The kinds that the next record may have.
+    /// Returns the kinds that the next record may have.
     pub(super) fn expected(&self) -> Vec<Kind> {
         if self.version.is_none() {
             return vec![Kind::Version];
@@ -36,7 +36,7 @@ impl Layout {
             (Kind::Proof, self.proofs.len()),
             (Kind::TotalDifficulty, self.difficulties.len()),
         ];
-        // Every block has one, or none has.
+        // Either every block has a record of such a kind, or none has.
         if let Some((kind, _)) = optional.iter().find(|(_, count)| (1..blocks).contains(count)) {
             return vec![*kind];
         }
@@ -66,20 +66,21 @@ impl Layout {
         Ok(())
     }
 
-    /// How many bytes of the file are those of the block at this place in it.
+    /// Returns the number of bytes of all records of the block at index `at` in the file.
     pub(super) fn bytes_of(&self, at: usize) -> u64 {
         let columns =
             [&self.headers, &self.bodies, &self.receipts, &self.proofs, &self.difficulties];
         columns.iter().filter_map(|heads| heads.get(at)).map(|head| head.end() - head.offset).sum()
     }
 
-    /// How many bytes the file has.
+    /// Returns the number of bytes of the file.
     pub(super) fn bytes(&self) -> u64 {
         let start = self.version.map_or(0, |head| head.offset);
         self.index.map_or(0, |head| head.end() - start)
     }
 
-    /// The places that the index must have: of each kind of record that blocks have, in the order of the specification.
+    /// Returns the places that the index must have: for each kind of record that blocks have, in the order of the
+    /// specification.
     pub(super) fn columns(&self) -> Vec<(Kind, Vec<u64>)> {
         [
             (Kind::Header, &self.headers),

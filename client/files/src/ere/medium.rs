@@ -1,4 +1,4 @@
-//! The bytes of an ere file, at any place.
+//! Random access to the bytes of an ere file.
 
 use std::{
     fs::File,
@@ -18,28 +18,29 @@ use crate::{
     error::BlockFileErrorKind,
 };
 
-/// Up to this size, what comes through a pipe is kept in memory.
+/// Size up to which the file is kept in memory if it comes through a pipe, in bytes.
 const IN_MEMORY: usize = 32 << 20;
 
 trait Seekable: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Seekable for T {}
 
-/// What an ere file is read from.
+/// File, or copy of a stream, that an ere file is read from.
 pub(super) struct Medium {
     bytes: Box<dyn Seekable>,
-    /// The place of its first byte in the stream that it was taken from.
+    /// Offset of the first byte in the stream that the copy was made from.
     start: u64,
-    /// Counts bytes for the progress bar. A stream is counted where it comes from.
+    /// Counter of read bytes for the progress bar; `None` for a stream, whose bytes are counted where they come from.
     read: Option<Arc<AtomicU64>>,
 }
 
 impl Medium {
-    /// A file; its bytes are counted in `read`.
+    /// Returns a medium on a file; its bytes are counted in `read`.
     pub(super) fn of_file(file: File, read: Arc<AtomicU64>) -> Self {
         Self { bytes: Box::new(file), start: 0, read: Some(read) }
     }
 
-    /// Takes the next ere file from a stream and keeps it in a temporary file. `None` at the end of the stream.
+    /// Reads the next ere file from a stream and keeps it in a temporary file. Returns `None` at the end of the
+    /// stream.
     pub(super) fn keep(
         input: &mut ChunkReader,
     ) -> Result<Option<(Layout, Self)>, BlockFileErrorKind> {
@@ -51,7 +52,7 @@ impl Medium {
             let Some(head) = RecordHead::read(input, &expected, None)? else {
                 return end(at, start, &expected);
             };
-            // What is passed over takes no room: a hole in the file.
+            // A skipped record is a hole in the temporary file, which takes no room.
             let is_kept = !matches!(head.kind, Kind::Other(_));
             spool.write_all(&RecordHead::encode(head.kind, head.length)).map_err(no_room)?;
             in_pieces(input, head, |piece| {
@@ -66,7 +67,8 @@ impl Medium {
         Ok(Some((layout, Self { bytes: Box::new(spool), start, read: None })))
     }
 
-    /// Finds the records of the ere file that starts at `start` and ends before `length`. `None` if nothing is there.
+    /// Finds the records of the ere file that starts at `start` and ends before `length`. Returns `None` if there is
+    /// no byte at `start`.
     pub(super) fn find(
         &mut self,
         start: u64,
@@ -96,7 +98,7 @@ impl Medium {
         Ok(Some(layout))
     }
 
-    /// The bytes behind a head that was found.
+    /// Reads the bytes after a head.
     pub(super) fn payload(&mut self, head: RecordHead) -> Result<Vec<u8>, BlockFileErrorKind> {
         let mut data = vec![0; head.length as usize];
         self.read_at(head.data(), &mut data)?;
@@ -111,7 +113,8 @@ impl Medium {
         })
     }
 
-    /// Counts bytes that have served their purpose: at which moment they are read says little of what is left to do.
+    /// Counts bytes that need not be read again. They are not counted when they are read, because the reads of a
+    /// block are far apart.
     pub(super) fn count(&self, bytes: u64) {
         if let Some(read) = &self.read {
             read.fetch_add(bytes, Ordering::Relaxed);
@@ -119,7 +122,8 @@ impl Medium {
     }
 }
 
-/// What the end of the input means at `at`, where a record of these kinds could stand.
+/// Returns what the end of the input at `at` means, where a record of the `expected` kinds could start: `None`
+/// between two files, an error inside a file.
 fn end<T>(at: u64, start: u64, expected: &[Kind]) -> Result<Option<T>, BlockFileErrorKind> {
     if at == start { Ok(None) } else { Err(missing(at, expected, None).into()) }
 }

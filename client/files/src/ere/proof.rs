@@ -1,15 +1,15 @@
-//! What proves that a block belongs to the chain.
+//! The proof that a block belongs to the chain.
 
 use alloy_primitives::B256;
 use alloy_rlp::{Decodable, Header};
 
 use crate::e2store::{E2StoreProblem, is_accumulated};
 
-/// The type of a proof that leads to the accumulator of its file.
+/// Type of a proof that leads to the accumulator of its file.
 const HISTORICAL_HASHES_ACCUMULATOR: u64 = 0;
 
-/// Checks the proof in a record, `[type, proof]`, of the block with this hash at `index` in its file. The types after the
-/// first lead to roots of the consensus layer, which nothing here knows: they are not looked at.
+/// Checks the proof in a record, `[type, proof]`, of the block with this hash at `index` in its file. Proofs of other
+/// types lead to roots of the consensus layer, which this program does not know, so they are not checked.
 pub(super) fn check_proof(
     record: &[u8],
     block_hash: B256,
@@ -36,7 +36,7 @@ pub(super) fn check_proof(
     }
 }
 
-/// The type of a proof, and the proof.
+/// Splits a record into the type of the proof and the proof.
 fn split(mut record: &[u8]) -> alloy_rlp::Result<(u64, &[u8])> {
     let mut fields = Header::decode_bytes(&mut record, true)?;
     let kind = u64::decode(&mut fields)?;

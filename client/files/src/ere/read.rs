@@ -1,4 +1,4 @@
-//! Reading the blocks of an ere file, checking everything the file says about itself.
+//! Reads the blocks of an ere file, and checks all redundant content of the file.
 
 use std::{
     fs::File,
@@ -18,24 +18,24 @@ use crate::{
 };
 use polytrie_consensus::decode::{BlockPart, decode_lone_header, list_payload};
 
-/// One block of an ere file, put together.
+/// A block of an ere file, joined from its records.
 #[derive(Debug)]
 pub(crate) struct EreBlock {
-    /// Header and body as one list.
+    /// RLP list of header and body.
     pub(crate) rlp: Bytes,
-    /// Without blooms, if the file has them.
+    /// Receipts without blooms, if the file has them.
     pub(crate) receipts: Option<Bytes>,
     pub(crate) total_difficulty: Option<U256>,
-    /// Where its header record starts.
+    /// Offset of the block's header record.
     pub(crate) offset: u64,
 }
 
-/// The state of reading ere files, one after the other.
+/// State of the reader of ere files, one after the other.
 #[derive(Default)]
 pub(crate) struct EreBlocks {
-    /// What the file at hand is read from.
+    /// Medium of the current file.
     medium: Option<Medium>,
-    /// Where the next one starts if all are in one file, and where that ends; `None` for a stream.
+    /// Offset where the next file starts if all are in one file, and where that file ends; `None` for a stream.
     rest: Option<(u64, u64)>,
     era: Option<Era>,
     snappy: Unframer,
@@ -43,17 +43,17 @@ pub(crate) struct EreBlocks {
     unpacked: Vec<u8>,
 }
 
-/// One file, up to the block that is next.
+/// An open file and the index of its next block.
 struct Era {
     layout: Layout,
     blocks: Vec<Known>,
     difficulties: Vec<U256>,
-    /// What proofs of its blocks lead to.
+    /// Accumulator that proofs of its blocks lead to.
     accumulator: Option<B256>,
     next: usize,
 }
 
-/// The header of a block that is not handed out yet, by what later checks need.
+/// The parts of a header that later checks of its block need.
 struct Known {
     hash: B256,
     number: u64,
@@ -61,13 +61,13 @@ struct Known {
 }
 
 impl EreBlocks {
-    /// The blocks of a file of this length. `read` counts the bytes of a block when the block is handed out.
+    /// Returns a reader of a file of `length` bytes. `read` counts the bytes of a block when the block is returned.
     pub(crate) fn of_file(file: File, length: u64, read: Arc<AtomicU64>) -> Self {
         let medium = Some(Medium::of_file(file, read));
         Self { medium, rest: Some((0, length)), ..Self::default() }
     }
 
-    /// The next block; `None` at the end. `input` is the stream, if they come through one.
+    /// Reads the next block. Returns `None` at the end. `input` is the stream, if the files come through one.
     pub(crate) fn next_block(
         &mut self,
         input: &mut ChunkReader,
@@ -96,7 +96,7 @@ impl EreBlocks {
         Ok(layout)
     }
 
-    /// Reads everything of a file but bodies, receipts and proofs, and compares all of it.
+    /// Reads and compares all of a file but bodies, receipts and proofs.
     fn open(&mut self, layout: Layout) -> Result<Option<Era>, BlockFileErrorKind> {
         let Some(medium) = &mut self.medium else { return Ok(None) };
         let of_blocks: u64 = (0..layout.headers.len()).map(|at| layout.bytes_of(at)).sum();
@@ -150,8 +150,8 @@ impl EreBlocks {
         Ok(Some(Era { layout, blocks, difficulties, accumulator, next: 0 }))
     }
 
-    /// Reads the records of the next block of the file at hand. Its header is unpacked a second time: to keep all of them
-    /// would take as much memory as the file says.
+    /// Reads the records of the next block of the open file. Its header is decompressed a second time, because all
+    /// headers of a file would take as much memory as the file announces.
     fn block(&mut self) -> Result<Option<EreBlock>, BlockFileErrorKind> {
         let (Some(era), Some(medium)) = (&mut self.era, &mut self.medium) else { return Ok(None) };
         let at = era.next;
@@ -193,8 +193,8 @@ impl EreBlocks {
     }
 }
 
-/// The accumulator of the blocks before the merge. Without total difficulties it is known of a file that begins with
-/// block 0.
+/// Returns the accumulator of the blocks before the merge. Without total difficulties it can be computed only for a
+/// file that begins with block 0.
 fn accumulator_of(blocks: &[Known], difficulties: &[U256]) -> Option<B256> {
     let merge = blocks.iter().rposition(|block| !block.difficulty.is_zero()).map_or(0, |at| at + 1);
     let mut sum = U256::ZERO;

@@ -1,4 +1,4 @@
-//! Writing one ere file.
+//! Writing of one ere file.
 
 use std::{
     fmt,
@@ -18,13 +18,13 @@ use crate::{
     output::ExportError,
 };
 
-/// Up to this size, records of one kind wait in memory.
+/// Size up to which the records of one kind are kept in memory, in bytes.
 const IN_MEMORY: usize = 16 << 20;
 
-/// Writes one ere file without proofs: up to [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA) blocks in order.
+/// Writer of one ere file without proofs: up to [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA) blocks in order.
 ///
-/// The records of one kind stand together in the file, so all but the first kind wait, in temporary files without names,
-/// until the file is finished.
+/// The records of one kind stand together in the file. So each kind goes to its own unnamed temporary file until the
+/// ere file is finished.
 pub struct EreWriter<W> {
     out: W,
     place: Place,
@@ -32,15 +32,15 @@ pub struct EreWriter<W> {
     blocks: Vec<Written>,
 }
 
-/// All records of one kind.
+/// The records of one kind.
 struct Section {
     kind: Kind,
     records: RecordWriter<SpooledTempFile>,
-    /// Where each starts, from the start of the section.
+    /// Offset of each record, from the start of the section.
     starts: Vec<u64>,
 }
 
-/// What is kept of a block for the end of the file.
+/// The parts of a block that the end of the file needs.
 struct Written {
     hash: B256,
     total_difficulty: U256,
@@ -54,11 +54,12 @@ impl<W> fmt::Debug for EreWriter<W> {
 }
 
 impl<W: Write> EreWriter<W> {
-    /// Starts a file whose first block is `start`; `name` stands in messages, and `directory` is where temporary files go.
+    /// Starts a file whose first block is `start`; `name` is its name in error messages, and `directory` is for
+    /// temporary files.
     ///
     /// # Errors
     ///
-    /// If `start` is no multiple of [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA).
+    /// Fails if `start` is no multiple of [`BLOCKS_PER_ERA`](crate::e2store::BLOCKS_PER_ERA).
     pub fn new(
         name: impl Into<Arc<str>>,
         out: W,
@@ -73,23 +74,23 @@ impl<W: Write> EreWriter<W> {
         Ok(Self { out, place, sections, blocks: Vec::new() })
     }
 
-    /// Whether the file has all the blocks it can hold.
+    /// Whether the file has as many blocks as it can hold.
     pub const fn is_full(&self) -> bool {
         self.place.is_full()
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub const fn next_number(&self) -> u64 {
         self.place.next_number()
     }
 
-    /// Appends a block: its RLP, the RLP list of its receipts without blooms, and the total difficulty up to and including
-    /// it, which after the merge is that of the last block before.
+    /// Appends a block: its RLP, the RLP list of its receipts without blooms, and the total difficulty up to and
+    /// including it, which after the merge is that of the last block before the merge.
     ///
     /// # Errors
     ///
-    /// If it is not the next block, not a block at all, or cannot be written. After an error the file is not to be
-    /// finished.
+    /// Fails if the block is not the next one, is not a block, or cannot be written. After an error the caller must not
+    /// finish the file.
     pub fn push(
         &mut self,
         block: &[u8],
@@ -106,11 +107,11 @@ impl<W: Write> EreWriter<W> {
         Ok(())
     }
 
-    /// Writes the file; gives back where it was written and what.
+    /// Writes the file. Returns the output and a summary of the file.
     ///
     /// # Errors
     ///
-    /// If the file has no block or cannot be written.
+    /// Fails if the file has no block or cannot be written.
     pub fn finish(self) -> Result<(W, ArchiveSummary), ExportError> {
         let Place { name, start, blocks } = self.place;
         let Some(Written { hash: id, .. }) = self.blocks.last() else {
@@ -126,7 +127,8 @@ impl<W: Write> EreWriter<W> {
             records.copy(&mut spool)?;
             columns.push((kind, starts.into_iter().map(|at| base + at).collect::<Vec<_>>()));
         }
-        // Blocks before the merge, and in their epoch those after it: without any of them there is nothing to add up.
+        // Total difficulties are written in every epoch that has a block before the merge; the blocks after it have
+        // them too.
         if let Some(last) = self.blocks.iter().rposition(|block| !block.is_merged) {
             let mut places = Vec::with_capacity(self.blocks.len());
             for block in &self.blocks {

@@ -1,4 +1,4 @@
-//! `checksums.txt` beside the files.
+//! Tests of the list `checksums.txt` that lies beside the files of an archive.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use super::{
 
 const FORMATS: [ArchiveFormat; 2] = [ArchiveFormat::Era1, ArchiveFormat::Ere];
 
-/// Writes a range of a made-up chain; returns the names of the files.
+/// Writes a range of an invented chain to archive files and returns their names.
 fn export(directory: &Path, format: ArchiveFormat, from: usize, to: usize) -> Vec<String> {
     let chain = made_up_chain(to as u64);
     let mut out = ArchiveExporter::new(format, directory, "dev", from as u64).unwrap();
@@ -48,7 +48,8 @@ fn an_export_writes_a_list_of_all_files_that_are_there() {
         let mut names = export(path, format, 0, era);
         let list = || fs::read_to_string(path.join("checksums.txt")).unwrap();
         assert_eq!(list(), format!("{}\n", sha256(&path.join(&names[0]))));
-        // The hash of a file that was there is taken over, even if the file is damaged by now.
+        // The hash of a file that existed before is taken from the list, even if the file was
+        // damaged since.
         let before = list();
         let mut bytes = fs::read(path.join(&names[0])).unwrap();
         bytes[1000] ^= 1;
@@ -56,7 +57,7 @@ fn an_export_writes_a_list_of_all_files_that_are_there() {
         names.extend(export(path, format, era, era + 5));
         assert_eq!(list(), format!("{before}{}\n", sha256(&path.join(&names[1]))));
         assert!(refused(path).contains("which checksums.txt beside it does not list"));
-        // Without a list, and with one that does not go with the files, hashes are computed.
+        // The hashes are computed if there is no list, or if the list does not fit the files.
         for text in ["", "hello\n"] {
             fs::write(path.join("checksums.txt"), text).unwrap();
             export(path, format, era, era + 5);
@@ -74,7 +75,7 @@ fn an_export_that_breaks_off_leaves_a_list_of_the_files_it_has_made() {
     for format in FORMATS {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        // A list of the first file alone: that of an earlier export.
+        // An earlier export left a list of the first file alone.
         let names = export(path, format, 0, era);
         let before = fs::read_to_string(path.join("checksums.txt")).unwrap();
         let mut out = ArchiveExporter::new(format, path, "dev", era as u64).unwrap();
@@ -84,7 +85,7 @@ fn an_export_that_breaks_off_leaves_a_list_of_the_files_it_has_made() {
             out.push(rlp, &[], sum).unwrap();
         }
         drop(out);
-        // The second file is there, of the third nothing.
+        // The export has written the second file and nothing of the third.
         assert_eq!(path.read_dir().unwrap().count(), 3);
         let list = fs::read_to_string(path.join("checksums.txt")).unwrap();
         assert!(list.starts_with(&before) && list.lines().count() == 2, "{list}, {names:?}");
@@ -107,7 +108,7 @@ fn a_file_that_is_not_as_listed_is_refused() {
             format!("{other}\n\n{hash}"),
             format!("{}  {name}\n", &hash[2..]),
             format!("{other} *other.era1\n{hash} *dir/{name}\n"),
-            // About other files.
+            // A list of other files.
             format!("{other}  other.era1\n"),
             String::new(),
         ] {
@@ -134,7 +135,7 @@ fn a_file_that_is_not_as_listed_is_refused() {
         assert!(text.contains("checksums.txt: line 2 is no SHA-256"), "{text}");
         let kind = all(BlockReader::open(&file)).unwrap_err().kind;
         assert!(matches!(*kind, BlockFileErrorKind::ChecksumLine { line: 2 }));
-        // A stream of RLP is not what such a list is about.
+        // A list of checksums does not apply to a stream of RLP.
         let rlp = path.join("blocks.rlp");
         fs::write(&rlp, encode(&made_up_chain(2)).concat()).unwrap();
         assert_eq!(all(BlockReader::open(&rlp)).unwrap().len(), 2);

@@ -1,4 +1,4 @@
-//! era1 files, read and written.
+//! Tests of reading and writing era1 files.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -30,7 +30,8 @@ const FILES: [(&str, u64, Option<B256>); 3] = [
     ),
 ];
 
-/// Checks that the blocks chain and that receipts and ommers match what the headers say.
+/// Checks that each block builds on the one before it, and that receipts and ommers have the roots in the
+/// headers.
 fn check(blocks: &[RawBlock], start: u64) -> B256 {
     let mut parent = None;
     for (number, raw) in (start..).zip(blocks) {
@@ -83,13 +84,14 @@ fn files_written_again_have_the_same_records() {
             exporter.push(&block.rlp, &receipts, block.total_difficulty.unwrap()).unwrap();
         }
         let written = exporter.finish().unwrap();
-        // The name has the accumulator in it.
+        // The file name contains the accumulator.
         let [written] = &written[..] else { panic!("{written:?}") };
         assert_eq!(written.file_name(), path.file_name());
 
         let (mut old, mut new) =
             (records(&fs::read(&path).unwrap()), records(&fs::read(written).unwrap()));
-        // The index has places, which follow from how well the encoder compresses.
+        // The index holds positions, which depend on how well the encoder compresses, so only its length
+        // is compared.
         let (old_index, new_index) = (old.pop().unwrap(), new.pop().unwrap());
         assert_eq!((old_index.0, old_index.1.len()), (new_index.0, new_index.1.len()));
         assert!(old == new, "{}", path.display());
@@ -143,7 +145,7 @@ fn a_directory_is_read_in_the_order_of_its_blocks() {
     assert!(text.contains("chain.era1 in this directory"), "{text}");
 }
 
-/// A small era1 file.
+/// Returns an era1 file with a few invented blocks.
 fn small_file(blocks: u64) -> Vec<u8> {
     let chain = made_up_chain(blocks);
     let mut writer = Era1Writer::new("test", Vec::new(), 0).unwrap();
@@ -164,7 +166,7 @@ fn a_partial_era_reads_back() {
     assert!(blocks.iter().map(|block| &block.rlp[..]).eq(chain.iter().map(Vec::as_slice)));
 }
 
-/// The era1 problem of a file that must not read to its end.
+/// Reads a file that must be refused, and returns its era1 problem.
 fn problem(file: Vec<u8>) -> E2StoreProblem {
     let error = read(file).unwrap_err();
     match *error.kind {
@@ -188,13 +190,14 @@ fn one_changed_byte_is_found_and_placed() {
                     "byte {at}: {error}"
                 );
             }
-            // Compressed data has more than one form: a copy from elsewhere in a run of zeros is the same.
+            // The change may be harmless, because compressed data has more than one form: a copy from
+            // another place in a run of zeros is the same.
             Ok(blocks) => assert_eq!(blocks, original, "byte {at}"),
         }
     }
     assert_eq!(file[index..index + 2], [0x66, 0x32]);
 
-    // Block 1: Version, four records of block 0, then these.
+    // The records of block 1 come after the version and the four records of block 0.
     let names = ["CompressedHeader", "CompressedBody", "CompressedReceipts"];
     for (n, name) in (5..).zip(names) {
         let mut changed = file.clone();
@@ -223,7 +226,7 @@ fn one_changed_byte_is_found_and_placed() {
 #[test]
 fn structure_is_checked() {
     let file = small_file(3);
-    // Every cut is noticed: as a record that is cut off, or one that is missing.
+    // A file cut at any byte is refused, because a record is either cut or missing.
     for length in 9..file.len() {
         match problem(file[..length].to_vec()) {
             E2StoreProblem::Truncated { present, expected } => assert!(present < expected),
@@ -231,22 +234,22 @@ fn structure_is_checked() {
             other => panic!("{length}: {other}"),
         }
     }
-    // A record left out.
+    // A file without one of its records.
     for n in 1..14 {
         let (start, end) = (record_at(&file, n), record_at(&file, n + 1));
         let mut changed = file[..start].to_vec();
         changed.extend(&file[end..]);
         assert!(matches!(problem(changed), E2StoreProblem::Order { .. }), "record {n}");
     }
-    // A block left out.
+    // A file without one of its blocks.
     let mut changed = file[..record_at(&file, 5)].to_vec();
     changed.extend(&file[record_at(&file, 9)..]);
     assert_eq!(problem(changed), E2StoreProblem::Number { found: 2, expected: 1 });
-    // No block at all.
+    // A file without any block.
     let mut changed = file[..8].to_vec();
     changed.extend(&file[record_at(&file, 13)..]);
     assert!(matches!(problem(changed), E2StoreProblem::Order { .. }));
-    // Types era1 does not have.
+    // Record types that era1 does not have.
     let at = record_at(&file, 5);
     let mut changed = file.clone();
     changed[at] = 0x0a;
@@ -257,7 +260,7 @@ fn structure_is_checked() {
     let mut changed = file.clone();
     changed[at] = 0x01;
     assert_eq!(problem(changed), E2StoreProblem::ConsensusEra);
-    // A length that would not fit into memory is refused before anything is read for it.
+    // A length that would not fit into memory is refused before any memory is reserved.
     let mut changed = file;
     changed[at + 2..at + 6].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(matches!(problem(changed), E2StoreProblem::Length { .. }));
@@ -270,7 +273,7 @@ fn records_of_other_kinds_may_stand_before_the_accumulator() {
     for count in [1, 2] {
         let others = other.repeat(count);
         let mut file = small_file(3);
-        // The places in the index are relative to it.
+        // The positions in the index are relative to the index itself.
         let index = record_at(&file, 14) + 8;
         for place in file[index + 8..index + 32].as_chunks_mut::<8>().0 {
             let moved = i64::from_le_bytes(*place) - others.len() as i64;
@@ -279,7 +282,7 @@ fn records_of_other_kinds_may_stand_before_the_accumulator() {
         let at = record_at(&file, 13);
         file.splice(at..at, others);
         assert_eq!(read(file.clone()).unwrap(), original);
-        // Cut off within, and without an accumulator behind.
+        // The file is cut within the extra record, and then has no accumulator after it.
         let cut = problem(file[..at + 50].to_vec());
         assert_eq!(cut, E2StoreProblem::Truncated { present: 42, expected: 100 });
         let accumulator = record_at(&file, 13 + count);
@@ -316,7 +319,7 @@ fn a_range_becomes_one_file_per_era() {
     }
     let files = exporter.finish().unwrap();
     assert_eq!(files.len(), 2);
-    // And the checksums.
+    // The directory holds the files and the list of checksums.
     assert_eq!(directory.path().read_dir().unwrap().count(), 3);
     let blocks = all(BlockReader::open(directory.path())).unwrap();
     assert!(blocks.iter().map(|block| block.decode().unwrap()).eq(chain));

@@ -1,4 +1,4 @@
-//! ere files, read and written.
+//! Tests of reading and writing ere files.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -36,10 +36,10 @@ const TOTAL_DIFFICULTY: u16 = 0x06;
 const ACCUMULATOR: u16 = 0x07;
 const INDEX: u16 = 0x3267;
 
-/// A made-up chain of which the blocks from `merge` on have no difficulty, with total difficulties.
-/// Records as they are put together: type and data.
+/// The type and the data of each record of a file.
 type Records = Vec<(u16, Vec<u8>)>;
 
+/// Returns an invented chain whose blocks from `merge` on have no difficulty, and its total difficulties.
 fn chain(length: u64, merge: u64) -> (Vec<Block<TxEnvelope>>, Vec<U256>) {
     let mut blocks = made_up_chain(length);
     let mut parent_hash = B256::ZERO;
@@ -57,7 +57,7 @@ fn chain(length: u64, merge: u64) -> (Vec<Block<TxEnvelope>>, Vec<U256>) {
     (blocks, sums)
 }
 
-/// The file of a chain, with these receipts of each block.
+/// Returns the file of a chain, in which each block has the receipts `receipts`.
 fn file_of(chain: &(Vec<Block<TxEnvelope>>, Vec<U256>), receipts: &[ReceiptEnvelope]) -> Vec<u8> {
     let mut writer = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
     let slim = encode_slim_receipts(receipts);
@@ -84,7 +84,7 @@ fn small_file() -> Vec<u8> {
     file_of(&chain(5, 3), &[receipt()])
 }
 
-/// A file of these records and an index of them.
+/// Returns a file of these records, with an index of them.
 fn assemble(records: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut columns = [HEADER, BODY, RECEIPTS, TOTAL_DIFFICULTY, PROOF].map(|kind| (kind, vec![]));
@@ -117,7 +117,7 @@ fn put(file: &mut Vec<u8>, kind: u16, data: &[u8]) {
     file.extend(data);
 }
 
-/// The records of a file but its index.
+/// Returns the records of a file without the index.
 fn parts(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut records = raw_records(file);
     assert_eq!(records.pop().unwrap().0, INDEX);
@@ -130,7 +130,7 @@ fn framed(data: &[u8]) -> Vec<u8> {
     encoder.into_inner().unwrap()
 }
 
-/// The problem of a file that must not read to its end.
+/// Reads a file that must be refused, and returns its problem.
 fn problem(file: Vec<u8>) -> E2StoreProblem {
     problem_of(read(file).unwrap_err())
 }
@@ -205,7 +205,7 @@ fn real_files_written_again_have_the_same_records() {
         let (written, summary) = out.finish().unwrap();
         assert_eq!(summary.file_name(network), name);
         let (mut old, mut new) = (records(&fs::read(&path).unwrap()), records(&written));
-        // The index has places, which follow from how well the encoder compresses.
+        // The index holds positions, which depend on how well the encoder compresses, so only its length is compared.
         let (old_index, new_index) = (old.pop().unwrap(), new.pop().unwrap());
         assert_eq!((old_index.0, old_index.1.len()), (new_index.0, new_index.1.len()));
         assert!(old == new, "{name}");
@@ -226,7 +226,7 @@ fn the_merge_decides_what_is_written() {
         let chain = chain(5, merge);
         let file = file_of(&chain, &[]);
         assert_eq!(kinds(&file), expected, "{merge}");
-        // The accumulator is that of the blocks before the merge.
+        // The accumulator covers only the blocks before the merge.
         let roots: Vec<B256> = chain
             .0
             .iter()
@@ -258,7 +258,7 @@ fn what_is_optional_may_be_missing() {
     ] {
         let mut records = parts(&file);
         records.retain(|(kind, _)| !left_out.contains(kind));
-        // And a record of an unknown type is passed over.
+        // A record of an unknown type is skipped.
         let end = records.len() - usize::from(!left_out.contains(&ACCUMULATOR));
         records.insert(end, (0x4242, vec![7; 100]));
         let blocks = read(assemble(&records)).unwrap();
@@ -273,7 +273,8 @@ fn what_is_optional_may_be_missing() {
     }
 }
 
-/// Those of the blocks before the merge, by the obvious way: all levels of the tree written out.
+/// Returns the proof of each block before the merge. They are computed the slow way, with all levels of the tree
+/// written out.
 fn proofs(chain: &(Vec<Block<TxEnvelope>>, Vec<U256>), merge: usize) -> Vec<Vec<u8>> {
     let pair = |left: &B256, right: &B256| {
         let hash: [u8; 32] = Sha256::new().chain_update(left).chain_update(right).finalize().into();
@@ -322,7 +323,7 @@ fn proofs_against_the_accumulator_are_checked() {
         all.retain(|(kind, _)| !left_out.contains(kind));
         assemble(&all)
     };
-    // The blocks after the merge are proven otherwise.
+    // The blocks after the merge have proofs of another kind.
     let good: Vec<_> = proofs
         .iter()
         .enumerate()
@@ -370,7 +371,8 @@ fn one_changed_byte_is_found_or_changes_nothing() {
                     assert!(error.to_string().starts_with("test: the "), "{error}");
                     refused += 1;
                 }
-                // Compressed data has more than one form, and an accumulator of another type is an unknown record.
+                // The change may be harmless: compressed data has more than one form, and an accumulator with a changed
+                // type is an unknown record.
                 Ok(blocks) => assert_eq!(blocks, original, "byte {at}, bit {bit}"),
             }
         }
@@ -379,7 +381,7 @@ fn one_changed_byte_is_found_or_changes_nothing() {
     assert!(refused * 100 > all * 95, "{refused} of {all}");
 }
 
-/// Bits of real files, at random but the same each time.
+/// Changed bits in a file of real blocks are found, or change nothing. The bits are random but the same in each run.
 #[test]
 fn a_thousand_changed_bits_of_real_blocks() {
     use rand::{RngExt, SeedableRng};
@@ -398,7 +400,7 @@ fn a_thousand_changed_bits_of_real_blocks() {
         changed[at] ^= 1 << bit;
         match read(changed) {
             Ok(blocks) => assert!(blocks == original, "byte {at}, bit {bit}"),
-            // What does not start as such a file may be anything else.
+            // A file that does not start with the version record may be taken for any other format.
             Err(error) if at < 8 => assert!(!error.to_string().is_empty()),
             Err(error) => {
                 let text = error.to_string();
@@ -411,7 +413,7 @@ fn a_thousand_changed_bits_of_real_blocks() {
 #[test]
 fn structure_is_checked() {
     let file = small_file();
-    // Every cut is noticed: as a record that is cut off, or one that is missing.
+    // A file cut at any byte is refused, because a record is either cut or missing.
     for length in 9..file.len() {
         match problem(file[..length].to_vec()) {
             E2StoreProblem::Truncated { present, expected } => assert!(present < expected),
@@ -422,7 +424,8 @@ fn structure_is_checked() {
     let raw = raw_records(&file);
     for n in 1..raw.len() {
         let (start, end) = (record_at(&file, n), record_at(&file, n + 1));
-        // A record left out, and one twice. The accumulator may be missing, but then the index is not that of the file.
+        // A file without one of its records, and a file with one of them twice. A missing accumulator is allowed, but
+        // then the index does not fit the file.
         for middle in [0, 2] {
             let middle = file[start..end].repeat(middle);
             let changed = [&file[..start], &middle, &file[end..]].concat();
@@ -434,7 +437,8 @@ fn structure_is_checked() {
         change(&mut records);
         problem(assemble(&records))
     };
-    // Records by their number: version, five headers, bodies, receipts and total difficulties, accumulator.
+    // Records in the order of their numbers: the version, five each of headers, bodies, receipts and total
+    // difficulties, the accumulator.
     let order = |problem| matches!(problem, E2StoreProblem::Order { .. });
     assert!(order(with(&|records| records.swap(5, 6))));
     assert!(order(with(&|records| records[20].0 = 0x05)));
@@ -519,7 +523,7 @@ fn the_writer_takes_only_the_next_block() {
 
 #[test]
 fn a_file_is_told_from_era1_by_its_records() {
-    // Of one block, whatever else is there.
+    // The format is found for a file of one block, whichever optional records it has.
     for merge in [0, 1] {
         let file = file_of(&chain(1, merge), &[]);
         for left_out in [&[][..], &[RECEIPTS], &[RECEIPTS, TOTAL_DIFFICULTY, ACCUMULATOR]] {
@@ -555,7 +559,7 @@ fn files_come_through_pipes_and_gzip_and_follow_each_other() {
     assert_eq!((progress.read(), progress.total()), (twice.len() as u64, progress.total()));
     assert_eq!(progress.total(), Some(twice.len() as u64));
 
-    // Where a file breaks off, its places are those of the whole file, too.
+    // If the file is cut, the positions in the error count from the start of the whole stream.
     fs::write(&path, &twice[..twice.len() - 3]).unwrap();
     let error = all(BlockReader::open(&path)).unwrap_err().to_string();
     let at = file.len() + record_at(&file, raw_records(&file).len() - 1);
@@ -582,7 +586,7 @@ fn a_directory_may_go_on_in_the_other_format() {
     let found = all(BlockReader::open(directory.path())).unwrap();
     assert!(found.iter().map(|block| &block.rlp[..]).eq(blocks.iter().map(Vec::as_slice)));
 
-    // A second file of an epoch is not chosen from, and not made.
+    // A second file of the same epoch is neither written nor read.
     let mut out =
         ArchiveExporter::new(ArchiveFormat::Ere, directory.path(), "my-net", 8192).unwrap();
     out.push(&blocks[8192], &[], sums[8192]).unwrap();

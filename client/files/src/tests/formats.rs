@@ -1,4 +1,4 @@
-//! Every format gives the same blocks.
+//! Tests that every format gives the same blocks.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -26,7 +26,8 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Checks that the blocks chain, decode, and encode to the same bytes; returns the last hash.
+/// Checks that each block builds on the one before it and encodes to the bytes that it was decoded
+/// from. Returns the hash of the last.
 fn check_chain(blocks: &[super::RawBlock]) -> B256 {
     let mut parent = None;
     for (index, block) in blocks.iter().enumerate() {
@@ -78,7 +79,7 @@ fn every_rlp_fixture_reads_to_its_head() {
             assert_eq!(found, head, "{}", path.display());
         }
 
-        // Nothing is left out and the offsets are right.
+        // The blocks cover the whole file, and their offsets are right.
         let whole = fs::read(&path).unwrap();
         let mut offset = 0;
         for block in &read {
@@ -105,7 +106,8 @@ fn gzip_is_told_by_content_and_not_by_name() {
         blocks.iter().map(|block| block.decode().unwrap().body.transactions.len()).sum();
     assert_eq!(transactions, 22_258);
 
-    // The bytes under a name that says nothing, and decompressed under a name that lies.
+    // The same bytes under a name without an extension, and decompressed bytes under a name that
+    // ends in `.gz`.
     let directory = tempfile::tempdir().unwrap();
     let compressed = fs::read(&path).unwrap();
     let mut plain = Vec::new();
@@ -148,7 +150,7 @@ fn hex_lines_are_the_same_blocks() {
         for (block, line) in again.iter().zip(&lines) {
             assert!(text[block.offset as usize..].starts_with(line));
         }
-        // Compressed, and in upper case.
+        // The same lines in upper case and compressed.
         let upper = gzip(text.to_uppercase().as_bytes());
         assert!(read(upper).unwrap().iter().map(|b| &b.rlp).eq(blocks.iter().map(|b| &b.rlp)));
     }
@@ -156,7 +158,7 @@ fn hex_lines_are_the_same_blocks() {
 
 #[test]
 fn small_and_large_blocks_mix_whatever_the_reads() {
-    /// Reads of every length, as from a slow pipe.
+    /// A reader that returns a different number of bytes each time, as a slow pipe does.
     struct Uneven(Cursor<Vec<u8>>, usize);
     impl Read for Uneven {
         fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {

@@ -1,4 +1,4 @@
-//! Headers as nodes answer with.
+//! Tests of headers in the form in which nodes answer.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What comes through a pipe is there once.
+/// Headers can be read from a pipe, whose bytes can be read only once.
 #[cfg(target_os = "linux")]
 #[test]
 fn they_come_through_a_pipe() {
@@ -30,7 +30,7 @@ fn they_come_through_a_pipe() {
         gzip(&answer),
         alloy_rlp::encode(block),
     ] {
-        // The pipe has room for all of it.
+        // The buffer of the pipe has room for all of the bytes.
         let (read, mut write) = std::io::pipe().unwrap();
         write.write_all(&bytes).unwrap();
         drop(write);

@@ -1,4 +1,4 @@
-//! What users hand over by mistake, and the sentences that they get.
+//! Inputs that users give by mistake, and the error that each of them causes.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use super::{
     encode, fixture, made_up_chain, read,
 };
 
-/// Blocks before the first error, and the error.
+/// Reads blocks up to the first error. Returns their number and the error.
 fn until_error(bytes: impl AsRef<[u8]> + Send + 'static) -> (usize, BlockFileError) {
     let reader = match BlockReader::from_reader("blocks", io::Cursor::new(bytes)) {
         Ok(reader) => reader,
@@ -125,7 +125,7 @@ fn zeros_and_bombs_are_refused_at_once() {
     let error = reader.next().unwrap().unwrap_err();
     assert!(error.to_string().contains("claims to be 1152921504606846976 bytes long"), "{error}");
 
-    // In hex, and in gzip.
+    // The same input in hexadecimal and in gzip.
     says(
         "ff1000000000000000".to_owned() + &"0".repeat(1 << 20),
         0,
@@ -148,7 +148,7 @@ fn a_cut_block_is_counted_out() {
         blocks[0].len() + blocks[1].len()
     );
     says(file[..file.len() - 7].to_vec(), 2, &expected);
-    // Within the length.
+    // A cut within the length prefix.
     let cut = file.len() - last + 1;
     says(file[..cut].to_vec(), 2, "1 of the 3 bytes that state it are there");
 
@@ -210,7 +210,7 @@ fn hex_mistakes_have_line_and_column() {
 #[test]
 fn a_block_that_does_not_decode_is_placed() {
     let mut blocks = encode(&made_up_chain(3));
-    // A byte in the first transaction of block 1: its `v`, far behind the header.
+    // Change a byte of the first transaction of block 1, its `v`, which lies far after the header.
     let at = blocks[1]
         .windows(2)
         .position(|pair| pair == [0x25, 0x07])

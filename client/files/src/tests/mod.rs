@@ -1,4 +1,4 @@
-//! Tests of reading and writing, on real chain files where they are at hand.
+//! Tests of reading and writing. Those with real chain files run where the files are present.
 
 mod checksums;
 mod era1_files;
@@ -16,12 +16,12 @@ use made_up::made_up_chain;
 use super::{BlockFileError, BlockReader, RawBlock};
 use polytrie_testing::fixture;
 
-/// All blocks, or the first error.
+/// Returns all blocks, or the first error.
 fn all(reader: Result<BlockReader, BlockFileError>) -> Result<Vec<RawBlock>, BlockFileError> {
     reader?.collect()
 }
 
-/// All blocks of bytes whose format is to be detected.
+/// Reads all blocks of bytes whose format is to be detected.
 fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Vec<RawBlock>, BlockFileError> {
     all(BlockReader::from_reader("test", std::io::Cursor::new(bytes)))
 }
@@ -30,7 +30,7 @@ fn encode(chain: &[Block<TxEnvelope>]) -> Vec<Vec<u8>> {
     chain.iter().map(alloy_rlp::encode).collect()
 }
 
-/// The records of an e2store file: type, and content after decompression.
+/// Returns the type and the decompressed content of each record of an e2store file.
 #[expect(clippy::unwrap_used, reason = "tests")]
 fn records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut records = raw_records(file);
@@ -43,7 +43,7 @@ fn records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
     records
 }
 
-/// The records of an e2store file: type, and content as it stands there.
+/// Returns the type and the stored content of each record of an e2store file.
 fn raw_records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut records = Vec::new();
     let mut rest = file;
@@ -58,7 +58,7 @@ fn raw_records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
     records
 }
 
-/// Where the record number `n` of a file starts.
+/// Returns the position of the record number `n` of a file.
 fn record_at(file: &[u8], n: usize) -> usize {
     raw_records(file).iter().take(n).map(|(_, data)| 8 + data.len()).sum()
 }

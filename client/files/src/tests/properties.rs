@@ -1,4 +1,5 @@
-//! Whatever the bytes, reading ends without a panic, and what is accepted is what was written.
+//! Property tests: reading arbitrary bytes ends without a panic, and accepted bytes give the blocks
+//! that were written.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -34,7 +35,7 @@ static FILES: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
 
 const FORMATS: [Format; 4] = [Format::Rlp, Format::Hex, Format::Era1, Format::Ere];
 
-/// Reads to the end or to the first error and decodes what comes; returns the blocks.
+/// Reads to the end or to the first error, decodes each block, and returns the blocks.
 fn exercise(bytes: Vec<u8>, format: Option<Format>) -> Vec<Vec<u8>> {
     let input = Cursor::new(bytes);
     let reader = match format {
@@ -65,7 +66,8 @@ fn exercise(bytes: Vec<u8>, format: Option<Format>) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// What decodes encodes to the same bytes; an access list is left out, so it may be shorter.
+/// Checks that a block that decodes encodes to the same bytes. An access list is left out, so the
+/// result may be shorter.
 fn canonical(rlp: &[u8]) {
     if let Ok(block) = decode_block(rlp) {
         let again = alloy_rlp::encode(&block);

@@ -1,4 +1,4 @@
-//! `lvmt`, and the setup that it needs.
+//! The layer `lvmt`: its options, its entry in the list of layers, and the setup that it needs.
 
 mod provision;
 mod setup;
@@ -25,22 +25,22 @@ pub struct LvmtSettings {
     /// Witnesses belong to the data: a directory that keeps some goes on with these [default: none].
     #[arg(id = "lvmt.proofs", long = "lvmt.proofs", value_name = "WHAT")]
     pub proofs: Option<Proofs>,
-    /// Whether proofs are asked for: then what says nothing of them makes them on request.
+    /// Whether the command makes proofs: then the default of `proofs` is `on-request`.
     #[arg(skip)]
     #[serde(skip)]
     pub proving: bool,
-    /// Where the setup is.
+    /// Directory of the setup.
     #[command(flatten)]
     #[serde(flatten)]
     pub needs: LvmtNeeds,
-    /// What a data directory remembers of its setup.
+    /// Setup that the stamp of a data directory names.
     #[arg(skip)]
     #[serde(skip)]
     pub remembered: Option<Remembered>,
 }
 
 impl LvmtSettings {
-    /// What the layer can prove.
+    /// Returns the proofs that the layer can make.
     pub(crate) fn proofs(&self) -> Proofs {
         self.proofs.unwrap_or_default()
     }
@@ -96,7 +96,7 @@ fn settle(
             }
             Ok(parameters)
         }
-        // It is looked for again should it be needed after all.
+        // If the setup is needed later after all, it is searched again.
         (Err(_), Some(made_with)) if wanted.is_some() && !options.executes => {
             let mut parameters = made_with.clone();
             parameters.append(&mut witnesses::settle(options, stamped, None)?);

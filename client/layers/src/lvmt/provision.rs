@@ -1,4 +1,5 @@
-//! A setup for benchmarks, and chains in memory, where the user has none: those who measure or try out need not trust it.
+//! A generated setup for benchmarks, and for chains in memory, if the user has none: a measurement or an experiment
+//! need not trust it.
 
 use super::setup::find;
 use crate::{LayerOptions, kind::Provision};
@@ -7,10 +8,10 @@ use polytrie_lvmt::{LvmtLayer, Proofs};
 use polytrie_state::StateError;
 use std::path::Path;
 
-/// Height of the trees, as of every setup.
+/// Height of the trees, the same as in every setup.
 const HEIGHT: u8 = 16;
 
-/// What the layer lacks where no setup is named and none is in the user's cache.
+/// Returns the setup to generate if the options name none and the user's cache has none.
 pub(super) fn lacking(options: &LayerOptions) -> Option<Provision> {
     let settings = &options.lvmt;
     if settings.needs.setup.is_some() || find(&settings.needs, None, None).is_ok() {

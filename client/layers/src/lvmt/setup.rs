@@ -1,8 +1,9 @@
 //! Finding and opening the setup of `lvmt`.
 //!
-//! Setups are files in a directory. `--lvmt.setup` (or `POLYTRIE_LVMT_SETUP`) names it; otherwise a data directory
-//! remembers where its own was, and there are two places in the user's cache: one for a setup from a ceremony, which new data directories get, and one for an
-//! insecure setup for development, which is only ever used for data directories that were made with it.
+//! A setup is a directory of files. `--lvmt.setup` (or `POLYTRIE_LVMT_SETUP`) names it. Without the option a data
+//! directory remembers the directory of its own setup, and the user's cache has two more: one for a setup from a
+//! ceremony, which new data directories get, and one for an insecure setup for development, which only data directories
+//! that were made with it get.
 
 use super::LvmtSettings;
 use crate::{Parameters, normal, user_cache};
@@ -29,14 +30,14 @@ pub struct LvmtNeeds {
     pub setup: Option<PathBuf>,
 }
 
-/// What the stamp of a data directory says of its setup.
+/// The setup that the stamp of a data directory names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
-    /// Its name.
+    /// Id of the setup.
     pub(super) id: B256,
-    /// The height of its trees.
+    /// Height of the setup's trees.
     pub(super) height: u8,
-    /// The directory in which it was found last.
+    /// Directory where the setup was last found.
     dir: Option<PathBuf>,
 }
 
@@ -50,11 +51,11 @@ impl Remembered {
     }
 }
 
-/// Where a setup is kept that was made without saying where.
+/// Returns the directory in the user's cache for a setup that is made without `--lvmt.setup`.
 ///
 /// # Errors
 ///
-/// If the environment names no home.
+/// Fails if the environment has neither `XDG_CACHE_HOME` nor `HOME`.
 pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
     let cache = user_cache().ok_or_else(|| {
         unsupported(
@@ -64,12 +65,13 @@ pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
     Ok(cache.join(if insecure { "lvmt-insecure-dev" } else { "lvmt" }))
 }
 
-/// The verifying key of the setup to use: that of the directory that was named; else the one that is `wanted`, where a data
-/// directory remembers it or in the cache; or, if none is wanted, the one from a ceremony in the cache.
+/// Finds the setup to use, and returns its directory and verifying key. This is the setup of the directory that `needs`
+/// names; else the `wanted` one, in the remembered directory or the cache; or, if none is wanted, the one from a
+/// ceremony in the cache.
 ///
 /// # Errors
 ///
-/// If it is not there, or damaged. An insecure setup is never taken without being named or wanted.
+/// Fails if the setup is missing or damaged. An insecure setup is never used unless it is named or wanted.
 pub fn find(
     needs: &LvmtNeeds,
     wanted: Option<B256>,
@@ -88,7 +90,7 @@ pub fn find(
             Err(error) => Err(refused(error)),
         };
     };
-    // Where there is no cache, there is none in it.
+    // A machine without a cache directory has no setup there.
     let cache = [default_dir(true), default_dir(false)].into_iter().flatten();
     let mut places: Vec<_> = remembered.and_then(|known| known.dir.clone()).into_iter().collect();
     for dir in cache {
@@ -100,7 +102,7 @@ pub fn find(
     for dir in &places {
         match VerifyingKey::open(dir) {
             Ok(key) if key.id() == wanted => return Ok((dir.clone(), key)),
-            // It is the one that is wanted, most likely.
+            // The damaged setup is most likely the wanted one.
             Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. })) => {
                 damaged = Some(error);
             }
@@ -119,7 +121,7 @@ pub fn find(
     ))
 }
 
-/// There is no setup that a new data directory could get by itself.
+/// Returns the error that a new data directory finds no setup in the cache.
 fn none_for_new(
     secure: &Path,
     insecure: &Path,
@@ -138,11 +140,11 @@ fn none_for_new(
     ))
 }
 
-/// The setup to use, mapped once a process.
+/// Opens the setup to use. Its files are mapped once per process.
 ///
 /// # Errors
 ///
-/// As [`find`]; and if its tables are missing or damaged.
+/// Fails as [`find`] does, and if the tables of the setup are missing or damaged.
 pub(super) fn open(
     settings: &LvmtSettings,
     wanted: Option<B256>,
@@ -164,7 +166,7 @@ pub(super) fn open(
     Ok(setup)
 }
 
-/// Says so if what is done with the setup in a directory rests on nothing.
+/// Logs a warning if the setup is insecure, because its proofs show nothing then.
 pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
     if is_insecure {
         tracing::warn!(
@@ -174,7 +176,7 @@ pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
     }
 }
 
-/// The parameters of a setup that the stamp of a data directory keeps.
+/// Returns the parameters of a setup for the stamp of a data directory.
 pub(super) fn parameters(key: &VerifyingKey, dir: &Path) -> Parameters {
     let kind = if key.is_insecure() { "insecure-dev" } else { "ceremony" };
     BTreeMap::from([
@@ -185,15 +187,15 @@ pub(super) fn parameters(key: &VerifyingKey, dir: &Path) -> Parameters {
     ])
 }
 
-/// The parameter of the stamp that names the setup.
+/// Parameter of the stamp with the id of the setup.
 const SETUP: &str = "lvmt.setup";
 const HEIGHT: &str = "lvmt.height";
-/// The parameter that says where it was found.
+/// Parameter of the stamp with the directory where the setup was last found.
 pub(super) const PLACE: &str = "lvmt.setup.path";
 
 fn refused(error: SetupError) -> StateError {
     match error {
-        // Another one has to be named or made.
+        // The user has to name or make another setup.
         SetupError::Missing { .. } | SetupError::NoProofs { .. } => {
             unsupported(format!("cannot use its setup: {error}"))
         }

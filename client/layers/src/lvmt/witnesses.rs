@@ -1,14 +1,14 @@
-//! Which witnesses a data directory keeps: they belong to its data, so its stamp says so.
+//! The witnesses that a data directory keeps. They belong to its data, so the stamp names them.
 
 use super::{LvmtSettings, setup};
 use crate::{kind::Parameters, options::LayerOptions};
 use polytrie_lvmt::{LvmtLayer, Proofs};
 use polytrie_state::StateError;
 
-/// The parameter of the stamp: `none`, `full` or I/N.
+/// Parameter of the stamp: `none`, `full` or I/N.
 const WITNESSES: &str = "lvmt.witnesses";
 
-/// Settles what is kept and what can be proven; returns what is asked of the stamp.
+/// Settles which witnesses are kept and which keys can be proven. Returns the parameters for the stamp.
 pub(super) fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
@@ -38,7 +38,7 @@ pub(super) fn settle(
                 None if made_with.are_kept() => (made_with, kept.clone()),
                 None => (default, kept.clone()),
                 Some(asked) if asked == made_with || name(asked) == *kept => (asked, kept.clone()),
-                // The stamp is compared with this, and both are named.
+                // The stamp is compared with this value, and the error names both.
                 Some(asked) => (asked, asked.to_string()),
             }
         }
@@ -47,7 +47,8 @@ pub(super) fn settle(
     Ok(Parameters::from([(WITNESSES.to_owned(), parameter)]))
 }
 
-/// A new directory gets no stamp that says that witnesses are kept where the tables for them are missing.
+/// Fails if the options keep witnesses but the setup lacks the tables for them, so that a new directory
+/// gets no stamp that it cannot fulfil.
 pub(super) fn expect_tables(settings: &LvmtSettings) -> Result<(), StateError> {
     match settings.proofs().are_kept() {
         true => setup::open(settings, None).map(drop),

@@ -1,54 +1,54 @@
-//! Why there are no access lists to be had.
+//! The errors of a file of access lists.
 
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
-/// A file of access lists cannot be used.
+/// Error of a file of access lists.
 #[derive(Debug, Error)]
 pub enum AccessListFileError {
-    /// It cannot be read or written.
+    /// A file that cannot be read or written.
     #[error("cannot use the access lists in {}: {source}", file.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The operating system's words.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It is not there.
+    /// A file that does not exist.
     #[error(
         "there are no access lists in {}: import the blocks with --bal-build first, or name the file that holds them with --bal-file",
         file.display()
     )]
     Missing {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
-    /// It holds something else.
+    /// A file that holds something else.
     #[error(
         "{} holds no access lists of blocks; name another file with --bal-file, or have it made with --bal-build",
         file.display()
     )]
     OtherContent {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
-    /// A list in it is none.
+    /// A list that does not decode.
     #[error(
         "the access list at byte {offset} of {} does not decode ({reason}): the file is damaged; remove it, and have it made again with --bal-build",
         file.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Where the list begins.
+        /// Offset of the list in the file, in bytes.
         offset: u64,
-        /// What does not decode.
+        /// Reason why it does not decode.
         reason: String,
     },
 }
 
 impl AccessListFileError {
-    /// Whether the machine failed, as opposed to what was asked for.
+    /// Whether the machine failed rather than the request being wrong.
     pub const fn is_ours(&self) -> bool {
         !matches!(self, Self::OtherContent { .. })
     }

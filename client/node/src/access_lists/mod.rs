@@ -1,5 +1,5 @@
 //! Access lists of blocks (EIP-7928) in a file beside the chain: `import --bal-build` writes them, `import --bal` reads
-//! them. No other client has such a file, and no export holds anything of it.
+//! them. No other client has such a file, and no export contains it.
 //!
 //! ```text
 //! polytrie access lists 3\n      what the file is
@@ -10,8 +10,9 @@
 //! hash, length, RLP, checksum …  of the next block, in any order
 //! ```
 //!
-//! A list that a crash cut short or a loss of power tore is written again, and so are those behind it: a writer reads
-//! the file first. What is read from here is a hint: a wrong list costs time, and never changes what a block does.
+//! A list that a crash cut off or a loss of power damaged is written again, and so are the lists after it: a writer
+//! reads the file first. A list from this file is a hint: a wrong list costs time, and never changes the result of a
+//! block.
 
 mod error;
 mod mode;
@@ -33,29 +34,29 @@ use polytrie_kv::{
 };
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-/// The name of the file in a data directory.
+/// Name of the file in a data directory.
 pub const ACCESS_LISTS_FILE: &str = "access-lists";
 
 const HEADING: &[u8] = b"polytrie access lists 3\n";
 
-/// Where a list is.
+/// Place of a list in the file.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     offset: u64,
     length: u32,
 }
 
-/// What a file holds.
+/// Lists in a file.
 #[derive(Debug)]
 struct Contents {
     places: B256Map<Place>,
-    /// The end of the last whole list, or of the heading; 0 if not even that is there.
+    /// Offset of the end of the last complete list, or of the heading; 0 if the heading is incomplete.
     end: u64,
 }
 
 impl Contents {
-    /// Finds the lists in a file, up to the first that is not whole; `None` if it holds something else. The lists themselves
-    /// are read only if they are to be compared with their checksums.
+    /// Finds the lists in a file, up to the first incomplete one. Returns `None` if the file holds something else. The
+    /// lists themselves are read only if `compared` is set, to compare them with their checksums.
     fn find(file: &mut File, compared: bool) -> io::Result<Option<Self>> {
         let size = file.seek(SeekFrom::End(0))?;
         file.rewind()?;
@@ -95,5 +96,5 @@ impl Contents {
     }
 }
 
-/// Bytes before a list.
+/// Number of bytes before a list: hash and length.
 const FRAME: u64 = 36;

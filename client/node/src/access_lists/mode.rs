@@ -1,4 +1,4 @@
-//! How an import uses access lists.
+//! The use of access lists in an import.
 
 use polytrie_chain::ListUse;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl AccessListMode {
         *self == Self::Off
     }
 
-    /// What the chain makes of lists, with so many threads for transactions.
+    /// Returns the use of lists by the chain, with this number of threads for transactions.
     pub const fn list_use(self, threads: usize) -> ListUse {
         match self {
             Self::Off | Self::Hints => ListUse::Check,

@@ -1,4 +1,4 @@
-//! Lists out of a file.
+//! Reads access lists from a file.
 
 use super::{AccessListFileError, Contents, Place};
 use alloy_eips::eip7928::AccountChanges;
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The lists that a file held when it was opened.
+/// Reader of the lists that a file held when it was opened.
 #[derive(Debug)]
 pub struct AccessListReader {
     path: PathBuf,
@@ -26,7 +26,7 @@ impl AccessListReader {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or holds something else.
+    /// Fails if it cannot be read, or holds something else.
     pub fn open(path: &Path) -> Result<Self, AccessListFileError> {
         let failed = |source| AccessListFileError::Io { file: path.to_owned(), source };
         let mut file = File::open(path, Access::Read).map_err(|error| match error.kind() {
@@ -39,12 +39,12 @@ impl AccessListReader {
         Ok(Self { path: path.to_owned(), file, places: contents.places })
     }
 
-    /// How many lists there are.
+    /// Returns the number of lists.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no list.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -54,11 +54,11 @@ impl AccessListReader {
         self.places.contains_key(block)
     }
 
-    /// The list of a block, if it is there.
+    /// Reads the list of a block, if it is there.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is damaged.
+    /// Fails if it cannot be read, or is damaged.
     pub fn get(
         &mut self,
         block: &B256,

@@ -63,7 +63,7 @@ fn a_file_that_breaks_off_anywhere_is_gone_on_with() {
     }
 }
 
-/// A loss of power may leave zeros where a list was to be.
+/// A loss of power may leave zeros in the place of a list.
 #[test]
 fn a_torn_list_is_written_again() {
     let dir = tempfile::tempdir().unwrap();

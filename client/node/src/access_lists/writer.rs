@@ -1,4 +1,4 @@
-//! Lists into a file.
+//! Writes access lists to a file.
 
 use super::{AccessListFileError, Contents, HEADING};
 use alloy_primitives::{B256, map::B256Set};
@@ -12,35 +12,35 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Adds lists to a file.
+/// Writer that appends lists to a file.
 #[derive(Debug)]
 pub struct AccessListWriter {
     path: PathBuf,
     file: BufWriter<File>,
-    /// The blocks whose lists are there.
+    /// Hashes of the blocks whose lists are in the file.
     known: B256Set,
     written: u64,
 }
 
 impl AccessListWriter {
-    /// Opens a file, which is made if it is not there, to go on after the lists that it holds.
+    /// Opens a file, and creates it if it is not there. New lists are appended after the complete ones.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or holds something else.
+    /// Fails if it cannot be written, or holds something else.
     pub fn open(path: &Path) -> Result<Self, AccessListFileError> {
         let failed = |source| AccessListFileError::Io { file: path.to_owned(), source };
         let mut file = File::open(path, Access::Append).map_err(failed)?;
-        // It may be new.
+        // The file may be new, so its directory is synced.
         sync_dir(parent(path), "access lists: name").map_err(failed)?;
         let contents = Contents::find(&mut file, true).map_err(failed)?;
         let Contents { places, end } =
             contents.ok_or_else(|| AccessListFileError::OtherContent { file: path.to_owned() })?;
         let begin = |mut file: File| -> io::Result<BufWriter<File>> {
-            // What a crash cut short goes.
+            // A list that a crash cut off is removed.
             file.set_len(end)?;
-            // Durable before any list, as without it this would be another file; written anew even if it is there, since a
-            // sync that failed may have left it in the page cache alone.
+            // The heading must be durable before any list, because without it the file is not recognised. It is written
+            // even if it is there, because a sync that failed may have left it in the page cache only.
             file.rewind()?;
             file.write_all(HEADING)?;
             file.seek(SeekFrom::Start(end.max(HEADING.len() as u64)))?;
@@ -52,11 +52,11 @@ impl AccessListWriter {
         Ok(Self { path: path.to_owned(), file, known, written: 0 })
     }
 
-    /// Adds the list of a block, unless it is there.
+    /// Appends the list of a block, unless it is there.
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if it cannot be written.
     pub fn write(&mut self, block: &BlockAccessList) -> Result<(), AccessListFileError> {
         if !self.known.insert(block.hash) {
             return Ok(());
@@ -71,7 +71,7 @@ impl AccessListWriter {
         self.result(written)
     }
 
-    /// How many lists were added.
+    /// Returns the number of appended lists.
     pub const fn written(&self) -> u64 {
         self.written
     }
@@ -80,7 +80,7 @@ impl AccessListWriter {
     ///
     /// # Errors
     ///
-    /// If they cannot be written.
+    /// Fails if they cannot be written.
     pub fn make_durable(&mut self) -> Result<(), AccessListFileError> {
         let flushed =
             self.file.flush().and_then(|()| self.file.get_ref().sync("access lists: content"));
@@ -92,7 +92,7 @@ impl AccessListWriter {
     }
 }
 
-/// The bytes before a list in the file.
+/// Returns the bytes before a list: hash and length.
 fn frame(hash: B256, rlp: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(rlp.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
     Ok([&hash[..], &length.to_be_bytes()].concat())

@@ -1,4 +1,4 @@
-//! Running one test that is a chain.
+//! Execution of a test that is a chain.
 
 use super::{
     format::{ChainTest, Expected, ExpectedCall, TestBlock, TestConfig, TestPayload},
@@ -18,21 +18,21 @@ use polytrie_layers::{LayerKind, LayerOptions};
 use polytrie_state::StateLayer;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The chain id that transactions of a test carry unless it says otherwise.
+/// Default chain id of the transactions of a test.
 const CHAIN_ID: u64 = 1;
 
-/// The deposit contract of the tests: mainnet's (EIP-6110).
+/// Deposit contract of the tests: mainnet's (EIP-6110).
 const DEPOSIT_CONTRACT: Address = address!("0x00000000219ab540356cbb839cbe05303d7705fa");
 
-/// Where the contracts of Prague stood on the last test network before it was final, pectra-devnet-5. Some tests of the
-/// fork were made then, and nothing in them says so but these addresses.
+/// Addresses of Prague's contracts on pectra-devnet-5, the last test network before the fork was final. Some tests of
+/// the fork were made then; only these addresses show it.
 const DEVNET_CONTRACTS: SystemContracts = SystemContracts {
     history: address!("0x0f792be4b0c0cb4dae440ef133e90c0ecd48cccc"),
     withdrawals: address!("0x0c15f14308530b7cdb8460094bbb9cc28b9aaaaa"),
     consolidations: address!("0x00431f263ce400f4455c2dcf564e53007ca4bbbb"),
 };
 
-/// Where every test of the newest Amsterdam has a contract (EIP-8282).
+/// Address of a contract that every test of the newest draft of Amsterdam has (EIP-8282).
 const BUILDER_EXITS: Address = address!("0x000064d678505ad48f8ccb093bc65613800e8282");
 
 /// Runs a test on a new chain in memory.
@@ -71,8 +71,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The chain that the test describes. Its genesis header is taken as it is; that the pre-state has the root in it is
-/// checked when a chain with a canonical layer is opened.
+/// Returns the chain that the test describes. Its genesis header is taken as it is; that its state root is that of the
+/// pre-state is checked when a chain with a canonical layer is opened.
 fn spec(name: &str, test: &ChainTest) -> Result<ChainSpec, Mismatch> {
     let header = test.genesis_block_header.header();
     let expected = test.genesis_block_header.hash;
@@ -88,7 +88,7 @@ fn spec(name: &str, test: &ChainTest) -> Result<ChainSpec, Mismatch> {
     spec_of(name, &test.network, &test.config, header, &test.pre)
 }
 
-/// The chain of these forks that begins with this block and these accounts.
+/// Returns the chain with these forks, genesis header and accounts.
 pub(super) fn spec_of(
     name: &str,
     network: &str,
@@ -117,7 +117,7 @@ fn system_contracts(test: &ChainTest) -> SystemContracts {
     }
 }
 
-/// The draft of Amsterdam that the test was made for. Nothing says so but what is in its state.
+/// Returns the draft of Amsterdam that the test was made for, which only its state shows.
 fn amsterdam(test: &ChainTest) -> Amsterdam {
     if test.pre.contains_key(&BUILDER_EXITS) { Amsterdam::Newest } else { Amsterdam::Bal57 }
 }
@@ -131,13 +131,13 @@ fn open(
     Chain::open(Arc::new(spec), store, layer, ChainOptions::default())
 }
 
-/// A store in memory, and the layer on it.
+/// Opens a layer on a store in memory.
 pub(super) fn open_layer(
     layer: &LayerKind,
     layer_options: &LayerOptions,
 ) -> Result<(Store, Arc<dyn StateLayer>), ChainError> {
     let tables = [layer.tables, TABLES].concat();
-    // Thousands of stores are opened, each for a few blocks: none starts a thread.
+    // Thousands of stores are opened, each for a few blocks, so none starts a thread.
     let options = StoreOptions { background: false, counters: false, ..StoreOptions::default() };
     let store: Result<Store, KvError> =
         Store::open(Arc::new(MemoryEngine::new()), &tables, options);
@@ -153,7 +153,8 @@ fn insert(chain: &mut Chain, index: usize, block: &TestBlock) -> Result<(), Mism
     judge(chain, index, block.expected(), result)
 }
 
-/// As the Engine API would: a valid payload is the head after the call of `engine_forkchoiceUpdated` that follows.
+/// Inserts the block of a payload as the Engine API would. If it is valid it becomes the head, as after the call of
+/// `engine_forkchoiceUpdated` that follows.
 fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mismatch> {
     let expected = call.expected().ok_or(Mismatch::Call { index })?;
     let version = call.new_payload_version.value().unwrap_or_default();
@@ -196,7 +197,7 @@ fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mi
     }
 }
 
-/// What became of a block, against what the test expects.
+/// Compares the result of a block with the one that the test expects.
 fn judge(
     chain: &Chain,
     index: usize,
@@ -233,9 +234,9 @@ fn judge(
 }
 
 enum Refusal {
-    /// The block is invalid.
+    /// An invalid block.
     Block(String),
-    /// The client failed.
+    /// A failure of the client.
     Broken(ChainError),
 }
 
@@ -254,8 +255,8 @@ impl From<ChainError> for Refusal {
     }
 }
 
-/// As an import does it, but for what an import may leave open: a block of another branch is executed too, and the state
-/// root of a block is checked whatever the layer.
+/// Inserts a block as an import does, and also does what an import may skip: a block of another branch is executed too,
+/// and the state root of a block is checked on every layer.
 fn offer(
     chain: &mut Chain,
     rlp: Bytes,
@@ -266,7 +267,7 @@ fn offer(
     candidate.access_list = access_list;
     let hash = candidate.header.hash();
     let inserted = chain.insert(candidate)?;
-    // What becomes of this block is asked before the next one comes, whatever the layer's depth.
+    // The result of this block must be known before the next one, whatever the layer's depth.
     chain.settle()?;
     match inserted {
         Inserted::Known => {}
@@ -276,7 +277,7 @@ fn offer(
     Ok((hash, inserted))
 }
 
-/// For a layer without state roots: checks that of the head, which is taken back if it is wrong.
+/// Checks the state root of the head for a layer without state roots. If it is wrong, the head is taken back.
 fn check_state_root(chain: &mut Chain) -> Result<(), Refusal> {
     if chain.layer().commitment().as_state_root().is_some() {
         return Ok(());

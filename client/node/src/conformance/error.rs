@@ -1,31 +1,31 @@
-//! What keeps a run from being carried out. That a test fails is not among it: see
+//! The errors of a run of tests. The failure of a test is not one of them: see
 //! [`Outcome`](super::Outcome).
 
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
-/// The tests could not be run.
+/// Error of a run of tests.
 #[derive(Debug, Error)]
 pub enum ConformanceError {
-    /// A file or directory cannot be read.
+    /// A file or directory that cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// The operating system's words.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is nothing to run.
+    /// A run without a test.
     #[error(
         "there is no test in {places}{filter}; name a directory of the official tests, such as BlockchainTests, blockchain_tests, blockchain_tests_engine or state_tests"
     )]
     NoTests {
-        /// Where they were looked for.
+        /// Names of the searched places.
         places: String,
-        /// ` whose name matches …`, if there was a filter.
+        /// End of the sentence about the filter, ` whose name matches …`; empty without a filter.
         filter: String,
     },
-    /// A worker cannot be started.
+    /// A worker thread that cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

@@ -1,4 +1,4 @@
-//! Finding the files of tests.
+//! Search for the files of tests.
 
 use super::error::ConformanceError;
 use std::{
@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The JSON files in and below `places`, in the order of their names; a place that is a file is taken whatever it is
-/// called.
+/// Returns the JSON files in and below `places`, in the order of their names. A place that is a file is returned
+/// whatever its name.
 pub(super) fn find(places: &[PathBuf]) -> Result<Vec<PathBuf>, ConformanceError> {
     let mut files = Vec::new();
     for place in places {

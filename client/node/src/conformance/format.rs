@@ -1,4 +1,4 @@
-//! The JSON of the tests that are chains: their blocks come as RLP or as payloads of the Engine API.
+//! The JSON format of tests that are chains: their blocks come as RLP or as payloads of the Engine API.
 
 use alloy_consensus::Header;
 use alloy_eips::{eip7840::BlobParams, eip7928::AccountChanges};
@@ -8,32 +8,32 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A chain: an entry of a file.
+/// A chain, which is an entry of a file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChainTest {
-    /// The fork, or the transition from one to another.
+    /// Name of the fork, or of the transition from one to another.
     pub(super) network: String,
     pub(super) genesis_block_header: TestHeader,
-    /// The genesis block; some old tests leave it out.
+    /// RLP of the genesis block; some old tests leave it out.
     #[serde(rename = "genesisRLP")]
     pub(super) genesis_rlp: Option<Bytes>,
     pub(super) pre: BTreeMap<Address, GenesisAccount>,
     #[serde(default)]
     pub(super) blocks: Vec<TestBlock>,
-    /// Instead of blocks.
+    /// Payloads in place of blocks.
     #[serde(default)]
     pub(super) engine_new_payloads: Vec<TestPayload>,
     #[serde(rename = "lastblockhash")]
     pub(super) last_block_hash: B256,
     pub(super) post_state: Option<BTreeMap<Address, GenesisAccount>>,
-    /// Instead of the post-state, where that is large.
+    /// State root in place of the post-state, if that is large.
     pub(super) post_state_hash: Option<B256>,
     #[serde(default)]
     pub(super) config: TestConfig,
 }
 
-/// What newer tests say about the chain beside its network.
+/// Settings of the chain beside its network, in newer tests.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct TestConfig {
     pub(super) chainid: Option<U64>,
@@ -51,7 +51,7 @@ pub(super) struct TestBlobParams {
 }
 
 impl From<TestBlobParams> for BlobParams {
-    /// What the test does not say follows from the fork.
+    /// Converts the parameters. Values that the test does not give follow from the fork.
     fn from(params: TestBlobParams) -> Self {
         Self {
             target_blob_count: params.target.to(),
@@ -66,21 +66,21 @@ impl From<TestBlobParams> for BlobParams {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TestBlock {
-    /// In most tests hexadecimal; some hold text that no decoder would take.
+    /// RLP of the block, in most tests hexadecimal; some hold text that does not decode.
     pub(super) rlp: String,
-    /// Left out if the block is invalid.
+    /// Hash of the block; missing if the block is invalid.
     block_header: Option<HeaderHash>,
-    /// Old tests may have one for each fork instead; what they all share is looked at.
+    /// Reason why the block is invalid. Old tests may have one for each fork; only the common one is read.
     #[serde(alias = "expectExceptionALL")]
     expect_exception: Option<String>,
-    /// From Amsterdam on.
+    /// Access list, from Amsterdam on.
     block_access_list: Option<Vec<AccountChanges>>,
-    /// What an invalid block decodes to, if it does.
+    /// Decoded form of an invalid block, if it decodes.
     #[serde(rename = "rlp_decoded")]
     decoded: Option<DecodedBlock>,
 }
 
-/// The part of a decoded block that its RLP does not hold.
+/// The part of a decoded block that is not in its RLP.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DecodedBlock {
@@ -92,12 +92,12 @@ struct HeaderHash {
     hash: B256,
 }
 
-/// What a test expects of a block.
+/// Result that a test expects of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected<'a> {
-    /// It is valid and has this hash.
+    /// A valid block with this hash.
     Valid(B256),
-    /// It is invalid, for this reason if the test gives one.
+    /// An invalid block, with the reason if the test gives one.
     Invalid(Option<&'a str>),
 }
 
@@ -109,7 +109,7 @@ impl TestBlock {
         }
     }
 
-    /// The RLP of the access list that comes beside the block, if one does.
+    /// Returns the RLP of the access list beside the block, if there is one.
     pub(super) fn access_list(&self) -> Option<Bytes> {
         let decoded = || self.decoded.as_ref()?.block_access_list.as_ref();
         let list = self.block_access_list.as_ref().or_else(decoded)?;
@@ -117,13 +117,14 @@ impl TestBlock {
     }
 }
 
-/// A call of `engine_newPayload`, which a call of `engine_forkchoiceUpdated` with its block follows if that is valid.
+/// A call of `engine_newPayload`. If its block is valid, a call of `engine_forkchoiceUpdated` with that block
+/// follows.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TestPayload {
-    /// The parameters of the call; the first is the payload.
+    /// Parameters of the call; the first is the payload.
     pub(super) params: Vec<Value>,
-    /// Which version of the method is called.
+    /// Version of the method.
     #[serde(alias = "version")]
     pub(super) new_payload_version: TestNumber,
     validation_error: Option<String>,
@@ -139,7 +140,7 @@ pub(super) enum TestNumber {
 }
 
 impl TestNumber {
-    /// `None` if the text is no number.
+    /// Returns the number; `None` if the text is no number.
     pub(super) fn value(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -148,17 +149,17 @@ impl TestNumber {
     }
 }
 
-/// What a test expects of a call.
+/// Result that a test expects of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpectedCall<'a> {
-    /// It is answered, and says this of the block.
+    /// An answer, with the expected result of the block.
     Answered(Expected<'a>),
-    /// It is refused with an error of this code.
+    /// A refusal with this error code.
     Refused(i64),
 }
 
 impl TestPayload {
-    /// `None` if the test does not say it in a way that is understood.
+    /// Returns the expected result of the call; `None` if the test does not give it in a known form.
     pub(super) fn expected(&self) -> Option<ExpectedCall<'_>> {
         if let Some(code) = &self.error_code {
             return code.value().map(ExpectedCall::Refused);
@@ -173,7 +174,7 @@ impl TestPayload {
     }
 }
 
-/// A header with the names that the tests use.
+/// A header with the field names of the tests.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TestHeader {
@@ -234,18 +235,18 @@ impl TestHeader {
     }
 }
 
-/// What an entry of a file is.
+/// Kind of an entry in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A [`ChainTest`].
     Chain,
     /// A [`StateTest`](super::state_test::StateTest).
     State,
-    /// Nothing to run, for this reason.
+    /// An entry without a test, and the reason why there is none.
     Other(&'static str),
 }
 
-/// As much of an entry as tells what it is.
+/// The fields of an entry that show its kind.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outline {

@@ -1,4 +1,4 @@
-//! Why a test fails.
+//! The reason why a test fails.
 
 use super::post_state::Difference;
 use alloy_primitives::B256;
@@ -7,7 +7,7 @@ use polytrie_chain::executor::BlockInvalid;
 use polytrie_state::StateError;
 use thiserror::Error;
 
-/// Why a test fails.
+/// Reason why a test fails.
 #[derive(Debug, Error)]
 pub(super) enum Mismatch {
     #[error("the test does not parse: {0}")]
@@ -70,7 +70,7 @@ pub(super) enum Mismatch {
 }
 
 impl Mismatch {
-    /// Whether the test cannot tell anything about this client and layer.
+    /// Whether the test is no evidence about this client and layer.
     pub(super) const fn is_skipped(&self) -> bool {
         matches!(self, Self::Undecidable { .. } | Self::Unsigned | Self::Superseded(_))
     }

@@ -1,7 +1,7 @@
-//! The official tests of execution: chains of blocks good and bad, the same as calls of the Engine API, and single
+//! The official tests of execution: chains of valid and invalid blocks, the same as calls of the Engine API, and single
 //! transactions.
 //!
-//! What an entry of a file is, its content tells:
+//! The content of an entry in a file shows its kind:
 //!
 //! | it has | it is | format of |
 //! |---|---|---|
@@ -11,9 +11,8 @@
 //!
 //! Any other entry or JSON file is skipped, with the reason, and so are the few tests in `superseded.rs`.
 //!
-//! A blockchain test runs through the same path as an import: a [`Chain`](polytrie_chain::Chain) with the state
-//! layer asked for, on a store in memory; each block goes from its RLP through
-//! [`Candidate::prepare`](polytrie_chain::Candidate::prepare) into
+//! A blockchain test runs like an import: a [`Chain`](polytrie_chain::Chain) with the requested state layer on a store
+//! in memory. Each block goes from its RLP through [`Candidate::prepare`](polytrie_chain::Candidate::prepare) into
 //! [`Chain::insert`](polytrie_chain::Chain::insert). A test passes if
 //!
 //! - every valid block is accepted, with the hash that the test gives it;
@@ -24,20 +23,20 @@
 //!   they make is the one in the head.
 //!
 //! An engine test is the same with payloads. Beside the block, version and parameters of each call are checked, the
-//! block's hash and those of its blobs; a call that must be refused is, with the error code of the test; a valid
-//! payload is the head at once, as the call of `engine_forkchoiceUpdated` wants it that follows in a run of these tests.
+//! block's hash and the hashes of its blobs. A call that must be refused is refused with the error code of the test. A
+//! valid payload becomes the head at once, as after the call of `engine_forkchoiceUpdated` that follows in a run of
+//! these tests.
 //!
-//! A state test has no chain. Its transaction is checked and runs on a session of the layer, in the environment that the
-//! test gives; it is executed or refused as the test says, its logs have the hash, and the state after it the root that
-//! the test gives, as have the accounts and slots.
+//! A state test has no chain. Its transaction is checked and runs on a session of the layer, in the environment of the
+//! test. It is executed or refused as the test expects, and the hash of its logs, the state root of the layer, and the
+//! root computed from all accounts and slots must be those of the test.
 //!
-//! For a layer that has no state root of its own, the root is made here from accounts and slots after every
-//! block, and a block that says another is taken back. What no such layer can give are the state roots within
-//! a block that receipts before Byzantium hold: a test whose block is invalid for nothing but the receipts
-//! root is then skipped, with that reason.
+//! For a layer without state roots, the root is computed here from accounts and slots after every block, and a block
+//! with another root is taken back. Such a layer cannot give the state roots within a block that receipts hold before
+//! Byzantium, so a test whose block is invalid for its receipts root alone is skipped, with that reason.
 //!
-//! Not checked: the seal of proof of work, and for what reason something is refused. No test depends on the first: each
-//! block that is invalid has another fault.
+//! Not checked: the seal of proof of work, and the reason of a refusal. No test depends on the first, because each
+//! invalid block has another fault.
 
 mod chain_test;
 mod error;

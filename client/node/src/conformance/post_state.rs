@@ -1,4 +1,4 @@
-//! What a layer holds, against what a test says it must hold.
+//! The comparison of a layer's state with the one that a test expects.
 
 use crate::state_root::RootBuilder;
 use alloy_genesis::GenesisAccount;
@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_state::{Account, StateError, StateLayer, hash_address};
 use std::{collections::BTreeMap, fmt, ops::ControlFlow};
 
-/// The first difference between the two.
+/// First difference between the two states.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Difference {
     Missing { address: Address },
@@ -47,7 +47,7 @@ fn write_account(f: &mut fmt::Formatter<'_>, account: &Account) -> fmt::Result {
     write!(f, "nonce {nonce}, balance {balance}, code hash {code_hash}")
 }
 
-/// The first account or slot that is not as the test says; `None` if all are.
+/// Returns the first account or slot that differs from the test; `None` if none does.
 pub(super) fn compare(
     layer: &dyn StateLayer,
     expected: &BTreeMap<Address, GenesisAccount>,
@@ -115,7 +115,7 @@ fn compare_slots(
     Ok(difference.or(missing))
 }
 
-/// The state root of what the layer holds, made with another trie than the layer's own.
+/// Computes the state root of the layer's accounts and slots, with another trie than the layer's.
 pub(super) fn state_root(layer: &dyn StateLayer) -> Result<B256, StateError> {
     let mut root = RootBuilder::default();
     layer.accounts(B256::ZERO, &mut |hash, account| {

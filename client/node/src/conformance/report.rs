@@ -3,34 +3,35 @@
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// The result of one test.
+/// Result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was as the test says.
+    /// All values were as the test expects.
     Passed,
-    /// Something was not; one line.
+    /// Some value differed; the reason in one line.
     Failed(String),
-    /// It is not a test, is superseded, or needs what the layer cannot give; one line.
+    /// The entry is no test, is superseded, or needs what the layer cannot give; the reason in one
+    /// line.
     Skipped(String),
 }
 
-/// One test that was looked at.
+/// Report of one test.
 #[derive(Debug, Clone)]
 pub struct TestReport {
-    /// The file it is in.
+    /// Path of the test's file.
     pub file: PathBuf,
-    /// Its name; empty if the file as a whole is meant.
+    /// Name of the test; empty if the report is about the whole file.
     pub name: String,
-    /// The fork or transition it runs under, if it says so.
+    /// Name of the fork or transition, if the test has one.
     pub network: Option<String>,
-    /// Its result.
+    /// Result of the test.
     pub outcome: Outcome,
-    /// How long it took.
+    /// Duration of the test.
     pub time: Duration,
 }
 
 impl TestReport {
-    /// What `--filter` is matched with: `file::name`.
+    /// Returns the text that `--filter` is matched with: `file::name`.
     pub(super) fn id(file: &std::path::Path, name: &str) -> String {
         if name.is_empty() {
             file.display().to_string()
@@ -41,7 +42,7 @@ impl TestReport {
 }
 
 impl fmt::Display for TestReport {
-    /// One line: which test, under which network, and why it failed or was skipped.
+    /// Writes one line: the test, its network, and the reason if it failed or was skipped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = Self::id(&self.file, &self.name);
         let (word, reason) = match &self.outcome {
@@ -75,23 +76,23 @@ impl Serialize for TestReport {
     }
 }
 
-/// All tests of one file.
+/// Reports of all tests of one file.
 #[derive(Debug)]
 pub struct FileReport {
-    /// How many files there are in this run.
+    /// Number of files in this run.
     pub files: usize,
-    /// The tests, in the order of their names.
+    /// Reports of the tests, in the order of their names.
     pub tests: Vec<TestReport>,
 }
 
-/// How many tests ended in which way.
+/// Counts of results.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Passed.
+    /// Number of tests that passed.
     pub passed: u64,
-    /// Failed.
+    /// Number of tests that failed.
     pub failed: u64,
-    /// Skipped.
+    /// Number of tests that were skipped.
     pub skipped: u64,
 }
 
@@ -107,22 +108,22 @@ impl Summary {
 }
 
 impl fmt::Display for Summary {
-    /// `N passed, M failed, K skipped`.
+    /// Writes `N passed, M failed, K skipped`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
-/// A whole run, for a machine to read.
+/// Report of a whole run, as JSON.
 #[derive(Debug, Serialize)]
 pub struct ConformanceReport {
     /// Name of the state layer.
     pub state: &'static str,
-    /// The counts.
+    /// Counts of results.
     #[serde(flatten)]
     pub summary: Summary,
-    /// How long the run took.
+    /// Duration of the run in seconds.
     pub seconds: f64,
-    /// Every test, sorted by file and name.
+    /// Reports of all tests, sorted by file and name.
     pub tests: Vec<TestReport>,
 }

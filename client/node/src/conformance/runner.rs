@@ -1,4 +1,4 @@
-//! Running many tests, on several threads.
+//! Execution of many tests, on several threads.
 
 use super::{
     chain_test,
@@ -24,31 +24,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Stack of a worker, in bytes: that of a process's first thread, which is what an import runs on.
+/// Stack of a worker thread, in bytes: as much as the first thread of a process has, on which an import runs.
 const STACK: usize = 8 << 20;
 
-/// Which tests to run, and how.
+/// Options of a run of tests.
 #[derive(Debug)]
 pub struct ConformanceOptions {
-    /// Files, and directories whose JSON files are taken, at any depth.
+    /// Files, and directories whose JSON files are read at any depth.
     pub places: Vec<PathBuf>,
-    /// The state layer.
+    /// State layer of the run.
     pub layer: &'static LayerKind,
-    /// Its settings.
+    /// Settings of the layer.
     pub layer_options: LayerOptions,
     /// Number of threads; at least one is used.
     pub jobs: usize,
-    /// Only tests whose `file::name` matches.
+    /// Pattern that `file::name` of a test must match.
     pub filter: Option<Regex>,
 }
 
-/// Runs the tests and hands over the results file by file, as they come.
+/// Runs the tests, and passes the results of each file to `receive` as soon as they are there.
 ///
-/// If `receive` fails, its error ends the run: the tests under way are completed, no other is started.
+/// If `receive` fails, its error ends the run: running tests are completed, and no other test is started.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or there is no test; what `receive` returns.
+/// Fails if a file cannot be read, if there is no test, and with the error of `receive`.
 pub fn run<E: From<ConformanceError>>(
     options: &ConformanceOptions,
     mut receive: impl FnMut(FileReport) -> Result<(), E>,
@@ -58,7 +58,7 @@ pub fn run<E: From<ConformanceError>>(
     let (sender, results) = bounded(64);
     let mut summary = Summary::default();
     thread::scope(|scope| {
-        // Dropped when this closure ends, however it ends: then the workers stop.
+        // The receiver is dropped when this closure ends for any reason, and then the workers stop.
         let results = results;
         for _ in 0..options.jobs.max(1) {
             let (sender, files, next) = (sender.clone(), &files, &next);
@@ -98,7 +98,7 @@ fn work(
     next: &AtomicUsize,
     results: &Sender<FileResult>,
 ) {
-    // What the chain has to say of its blocks (a reorganisation, for one) would drown what there is to say of the tests.
+    // The messages of the chain about its blocks (such as a reorganisation) would hide the results of the tests.
     let _quiet = (!tracing::enabled!(tracing::Level::DEBUG))
         .then(|| tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new()));
     while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -167,7 +167,7 @@ fn run_entry(options: &ConformanceOptions, file: &Path, name: &str, json: &str) 
     }
 }
 
-/// Every transaction of a state test counts as a test of its own. If there is but one, it has the name of the whole.
+/// Runs a state test, each transaction of which counts as a test. If there is only one, it has the name of the whole.
 fn run_state_test(
     options: &ConformanceOptions,
     file: &Path,
@@ -192,7 +192,7 @@ fn run_state_test(
         .collect()
 }
 
-/// Runs a test if it is wanted. A panic fails this one and no other.
+/// Runs a test if the filter matches it. A panic fails only this test.
 fn run_one(
     options: &ConformanceOptions,
     file: &Path,

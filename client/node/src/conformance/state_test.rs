@@ -1,7 +1,7 @@
 //! State tests: one transaction on a state, and the state after it.
 //!
-//! The transaction runs by itself, in an environment that the test gives: no block is around it, so there are neither
-//! system calls nor rewards.
+//! The transaction runs by itself, in the environment of the test: there is no block, so there are neither system calls
+//! nor rewards.
 
 use super::{
     chain_test::{open_layer, spec_of},
@@ -23,7 +23,7 @@ use polytrie_state::{BlockRef, Session};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// An entry of a file: a state and a transaction, and what comes of it by fork.
+/// An entry of a file: a state, a transaction, and the expected results by fork.
 #[derive(Debug, Deserialize)]
 pub(super) struct StateTest {
     env: Environment,
@@ -33,7 +33,7 @@ pub(super) struct StateTest {
     config: TestConfig,
 }
 
-/// What the transaction sees of its block.
+/// Environment of the transaction.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Environment {
@@ -47,23 +47,23 @@ struct Environment {
     current_excess_blob_gas: Option<U64>,
 }
 
-/// The expected result of one of the transactions that the test describes, under one fork.
+/// Expected result of one of the transactions of the test, under one fork.
 #[derive(Debug, Deserialize)]
 struct Expectation {
-    /// The state root after it.
+    /// State root after the transaction.
     hash: B256,
     /// Hash of the RLP of its logs.
     logs: B256,
     indexes: Indexes,
-    /// The transaction, signed.
+    /// Signed transaction.
     txbytes: Option<Bytes>,
     #[serde(rename = "expectException")]
     expect_exception: Option<String>,
-    /// The state after it.
+    /// State after the transaction.
     state: Option<BTreeMap<Address, GenesisAccount>>,
 }
 
-/// Which of the values that the test offers for parts of the transaction this one has.
+/// Indices of the transaction's values in the lists of values that the test has.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Indexes {
     data: usize,
@@ -71,11 +71,11 @@ struct Indexes {
     value: usize,
 }
 
-/// One transaction under one fork: what is run, and counted as a test.
+/// One transaction under one fork, which counts as a test.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subtest<'a> {
     test: &'a StateTest,
-    /// The fork.
+    /// Name of the fork.
     pub(super) network: &'a str,
     expectation: &'a Expectation,
 }
@@ -89,7 +89,7 @@ impl StateTest {
 }
 
 impl Subtest<'_> {
-    /// Its name among the other transactions of the test.
+    /// Returns its name among the other transactions of the test.
     pub(super) fn name(&self, test: &str) -> String {
         let Indexes { data, gas, value } = self.expectation.indexes;
         format!("{test}/{}/d{data}g{gas}v{value}", self.network)
@@ -140,7 +140,7 @@ impl Subtest<'_> {
 }
 
 impl Environment {
-    /// Runs the transaction: its logs, or why it is refused.
+    /// Runs the transaction. Returns its logs, or the reason why it is refused.
     fn transact(
         &self,
         spec: &ChainSpec,
@@ -174,7 +174,8 @@ impl Environment {
         }
     }
 
-    /// The environment as the header of a block, with no field of a later fork: tests give the same environment to all.
+    /// Returns the environment as the header of a block, without fields of later forks: tests have the same environment
+    /// for all forks.
     fn header(&self, rules: &Rules<'_>) -> Header {
         let base_fee = rules.is(EthereumHardfork::London).then_some(self.current_base_fee);
         let blob_gas = rules.is(EthereumHardfork::Cancun).then_some(self.current_excess_blob_gas);
@@ -182,7 +183,7 @@ impl Environment {
             number: self.current_number.to(),
             timestamp: self.current_timestamp.to(),
             beneficiary: self.current_coinbase,
-            // Some old tests have more than fits.
+            // Some old tests have more than 64 bits.
             gas_limit: self.current_gas_limit.saturating_to(),
             difficulty: match rules.merged {
                 true => U256::ZERO,
@@ -196,7 +197,8 @@ impl Environment {
     }
 }
 
-/// The hashes of earlier blocks, of which there are none: by convention the Keccak hash of the number in decimal.
+/// Returns the hash of an earlier block. There is none, so by convention it is the Keccak hash of the number in
+/// decimal.
 fn block_hash(number: u64) -> Option<B256> {
     Some(keccak256(number.to_string()))
 }

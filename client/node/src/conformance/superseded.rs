@@ -1,9 +1,9 @@
-//! Tests of older releases that expect what the EIPs, as they are now, forbid.
+//! Tests of older releases that expect what the current EIPs forbid.
 
 use alloy_primitives::{B256, b256};
 
-/// The execution-spec tests up to Prague took a block of Prague without the contract of EIP-7251. The EIP makes it
-/// invalid, and so do the tests of the same names in release 5.4.0, which tells apart the hash of the last block.
+/// Tests up to Prague that accept a block of Prague without the contract of EIP-7251. The EIP makes it invalid,
+/// and so do the tests with the same names in release 5.4.0, which differ in the hash of the last block.
 const NO_CONSOLIDATION_CONTRACT: [(&str, B256); 3] = [
     (
         "tests/prague/eip7251_consolidations/test_contract_deployment.py::test_system_contract_deployment[fork_CancunToPragueAtTime15k-blockchain_test-deploy_after_fork]",
@@ -19,7 +19,7 @@ const NO_CONSOLIDATION_CONTRACT: [(&str, B256); 3] = [
     ),
 ];
 
-/// Why the test of this name, which ends with this block, is not run; `None` for one that is.
+/// Returns the reason why the test with this name and last block is not run; `None` for a test that is run.
 pub(super) fn reason(name: &str, last_block: B256) -> Option<&'static str> {
     NO_CONSOLIDATION_CONTRACT.contains(&(name, last_block)).then_some(
         "superseded: it takes a block of Prague without the contract of EIP-7251, which the EIP and release 5.4.0 of the \

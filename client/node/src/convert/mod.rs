@@ -1,9 +1,9 @@
-//! One layer's state into another's: the same chain, the same head, another data directory.
+//! Conversion of one layer's state into another's: the same chain with the same head, in another data directory.
 //!
-//! Both are walked in hash order, slots in portions (`Walk`), and every layer takes slots one after the other and writes
-//! as it goes: memory does not depend on how many accounts there are or slots of one of them, only the hashes of all code
-//! are remembered. Undo records are not carried over: they are the layer's own. What follows the head can be taken back
-//! again.
+//! Both states are walked in hash order, slots in portions (`Walk`), and every layer writes slots one after the other
+//! as they come. So memory does not depend on the number of accounts, nor on the number of slots of one account; only
+//! the hashes of all codes are kept. Undo records are not converted, because they belong to the source's layer. Blocks
+//! after the head can be taken back again.
 
 use crate::{
     datadir::{DataDir, OpenError},
@@ -27,65 +27,65 @@ mod walk;
 const CONVERTING: &str = "converting the state";
 const COMPARING: &str = "comparing the states";
 
-/// A conversion did not come to its end.
+/// Error of a conversion.
 #[derive(Debug, Error)]
 pub enum ConvertError {
-    /// The new directory cannot be made.
+    /// A new directory that cannot be made.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A layer failed.
+    /// A failure of a layer.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The rows of the chain cannot be read or written.
+    /// Rows of the chain that cannot be read or written.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// There is nothing to convert.
+    /// A directory without a block.
     #[error("there is no block in the data directory yet; import some first")]
     NoHead,
-    /// The new state has another root than its block.
+    /// A new state whose root is not that of its block.
     #[error(
         "the converted state has the root {found}, block {number} at the head has {expected}; check the source with `polytrie db check` (the blocks of a devnet under a layer without state roots hold none, so no other layer can go on from them)"
     )]
     Root {
         /// Number of the head.
         number: u64,
-        /// Computed.
+        /// Root of the new state.
         found: B256,
-        /// In the header.
+        /// Root in the header.
         expected: B256,
     },
-    /// The two states differ.
+    /// Two states that differ.
     #[error("the converted state differs from its source at {0}; please report this")]
     Different(String),
-    /// The user asked to stop.
+    /// A stop that the user asked for.
     #[error(
         "interrupted while {0}; what there is of the new directory is no data directory yet: run the same command again to begin anew, or remove it with `polytrie db drop`"
     )]
     Interrupted(&'static str),
 }
 
-/// What was converted.
+/// Result of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Converted {
     /// Number of the head.
     pub number: u64,
     /// Hash of the head.
     pub hash: B256,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
-    /// The new layer's commitment.
+    /// Commitment of the new layer.
     pub commitment: B256,
 }
 
-/// Fills `target`, which holds nothing, with the chain and state of `source`, and compares the two. The head's row
-/// is written last: until then the target is no chain. `progress` receives what is being done and how many accounts
-/// are.
+/// Fills the empty directory `target` with the chain and state of `source`, and compares the two. The head's row is
+/// written last: until then the target is no chain. `progress` gets the name of the current step and the number of
+/// accounts done.
 ///
 /// # Errors
 ///
-/// If a store or a layer fails, the states differ in the end, or `interrupt` was set from outside.
+/// Fails if a store or a layer fails, if the states differ in the end, or if `interrupt` is set.
 pub fn convert(
     source: &DataDir,
     target: &DataDir,
@@ -95,7 +95,7 @@ pub fn convert(
     let head = source.chain_db().head()?.ok_or(ConvertError::NoHead)?;
     source.chain_db().check_settled()?;
     let (from, to) = (&*source.layer, &*target.layer);
-    // An interrupt ends the walk early; that is not the layer's failure.
+    // An interrupt ends the walk early, which is no failure of the layer.
     let ended = |what| match interrupt.load(Ordering::Relaxed) {
         true => Err(ConvertError::Interrupted(what)),
         false => Ok(()),
@@ -112,7 +112,8 @@ pub fn convert(
         false => Err(ConvertError::Root { number, found, expected }),
     };
     commitment.as_state_root().map_or(Ok(()), is_root)?;
-    // A layer without state roots takes whatever it is given: what the source reads must be what it stands for.
+    // A layer without state roots accepts any state, so the state that is read from the source must have the source's
+    // root.
     let mut root = (source.kind.canonical && !target.kind.canonical).then(RootBuilder::default);
     let compared = compare(from, to, root.as_mut(), interrupt, progress);
     ended(COMPARING)?;
@@ -130,7 +131,7 @@ pub fn convert(
     })
 }
 
-/// How much was written into a layer, and its commitment.
+/// Size of the state that was written into a layer, and its commitment.
 struct Filled {
     accounts: u64,
     slots: u64,
@@ -174,7 +175,7 @@ fn fill(
     Ok(Filled { accounts, slots: slots.get(), commitment })
 }
 
-/// Walks both states side by side, and tells `root` what is in them.
+/// Compares both states side by side, and adds their accounts and slots to `root`.
 fn compare(
     source: &dyn StateLayer,
     target: &dyn StateLayer,
@@ -196,7 +197,7 @@ fn compare(
             }
             let Some((hash, account)) = expected else { break };
             loop {
-                // Of equal storages the portions are equal.
+                // Equal storages have equal portions.
                 let (expected, found) = (left.portion()?, right.portion()?);
                 if expected != found {
                     return Err(ConvertError::Different(format!("the slots of account {hash}")));

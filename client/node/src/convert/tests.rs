@@ -1,4 +1,5 @@
-//! Every layer's state into every other's, with a contract of several portions of slots.
+//! Conversions of every layer's state into every other's, with a contract of several portions of
+//! slots.
 
 use super::{
     ConvertError, Filled, RootBuilder, compare, fill,
@@ -20,7 +21,7 @@ use std::{
     thread,
 };
 
-/// Accounts with their numbers of slots: around the size of a portion, and without any at both ends.
+/// Accounts with their numbers of slots: around the size of a portion, and none at both ends.
 const STATE: [(u8, usize); 7] = [
     (0x01, 0),
     (0x20, PORTION - 1),
@@ -31,7 +32,7 @@ const STATE: [(u8, usize); 7] = [
     (0xff, 0),
 ];
 
-/// No stop is asked for.
+/// A flag that is never set: no test here is interrupted by it.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 type State = BTreeMap<B256, (Account, BTreeMap<B256, U256>)>;
@@ -46,25 +47,25 @@ fn state() -> State {
     STATE.into_iter().zip(addresses()).map(account).collect()
 }
 
-/// An address for each account, in the order of their hashes.
+/// Returns an address for each account, in the order of their hashes.
 fn addresses() -> Vec<Address> {
     let mut addresses: Vec<_> = STATE.iter().map(|(byte, _)| Address::repeat_byte(*byte)).collect();
     addresses.sort_by_key(hash_address);
     addresses
 }
 
-/// The hash of the account with this byte.
+/// Returns the hash of the account with this byte.
 fn hash_of(byte: u8) -> B256 {
     let at = STATE.iter().position(|(other, _)| *other == byte).unwrap();
     hash_address(&addresses()[at])
 }
 
-/// The accounts share two codes.
+/// Returns the code of an account; the accounts share two codes.
 fn code(byte: u8) -> Bytes {
     vec![byte % 2; 40].into()
 }
 
-/// A layer on a store that has the addresses and slots.
+/// Opens a layer on a store that has the addresses and slots.
 fn open(kind: &LayerKind) -> Arc<dyn StateLayer> {
     let store = Store::memory(&[kind.tables, &[PREIMAGE_TABLE]].concat()).unwrap();
     let mut preimages = Batch::new();
@@ -172,7 +173,7 @@ fn slots_come_in_portions_and_may_be_passed_over() {
             assert_eq!(left, 0);
         }
         assert_eq!(walk.account().unwrap(), None);
-        // One that is given up in the middle ends.
+        // A walk that is dropped halfway ends its thread.
         assert!(Walk::start(scope, &*layer, &NEVER).unwrap().account().unwrap().is_some());
     });
 }
@@ -184,7 +185,7 @@ fn an_interrupt_ends_it_in_the_midst_of_an_account() {
     for to in LAYERS {
         let interrupt = AtomicBool::new(false);
         let mut reached = 0;
-        // The fifth account has slots enough.
+        // The fifth account has several portions of slots.
         let mut progress = |_, accounts| {
             reached = accounts;
             interrupt.store(accounts == 5, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A whole state as a stream, read ahead by a thread.
+//! A whole state as a stream, which a worker thread reads ahead.
 
 use alloy_primitives::{B256, U256};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -12,20 +12,21 @@ use std::{
     thread::{self, Scope},
 };
 
-/// Slots that are handed over at once: 64 KiB.
+/// Number of slots in a portion: 64 KiB.
 pub(super) const PORTION: usize = 1_024;
 
-/// Accounts and portions of slots that are read ahead.
+/// Greatest number of accounts and portions that are read ahead.
 pub(super) const AHEAD: usize = 64;
 
 /// Slots by hash, with their values.
 pub(super) type Slots = Vec<(B256, U256)>;
 
-/// The accounts of a state in order of their hash, and after each of them its slots, in order of theirs.
+/// Iterator over the accounts of a state in the order of their hashes, and after each account over its slots in
+/// the order of theirs.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     found: Receiver<Result<Found, StateError>>,
-    /// What was received too early.
+    /// Item that was received before it was needed.
     next: RefCell<Option<Found>>,
     interrupt: &'a AtomicBool,
 }
@@ -33,16 +34,17 @@ pub(super) struct Walk<'a> {
 #[derive(Debug)]
 enum Found {
     Account(B256, Account),
-    /// Some of the slots of the account that came last, full portions and then the rest.
+    /// A portion of the slots of the last account: full portions, then the remaining slots.
     Slots(Slots),
 }
 
 impl<'a> Walk<'a> {
-    /// Starts reading. The thread ends with the walk, and the walk with an error soon after `interrupt` was set.
+    /// Starts the worker thread. The thread ends with the walk, and the walk ends with an error soon after
+    /// `interrupt` is set.
     ///
     /// # Errors
     ///
-    /// If the system gives no thread.
+    /// Fails if the system gives no thread.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         layer: &'scope dyn StateLayer,
@@ -51,7 +53,7 @@ impl<'a> Walk<'a> {
         let (sender, found) = bounded(AHEAD);
         let work = move || {
             if let Err(error) = read(layer, &sender) {
-                // The receiver may be gone.
+                // The receiver may be dropped already.
                 let _ = sender.send(Err(error));
             }
         };
@@ -59,7 +61,7 @@ impl<'a> Walk<'a> {
         Ok(Self { found, next: RefCell::default(), interrupt })
     }
 
-    /// The next account. What is left of the slots of the one before is passed over.
+    /// Returns the next account, and skips the remaining slots of the one before.
     pub(super) fn account(&self) -> Result<Option<(B256, Account)>, StateError> {
         loop {
             match self.receive()? {
@@ -70,7 +72,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Some more of the account's slots: [`PORTION`] of them unless they are the last ones; `None` after these.
+    /// Returns the next portion of the account's slots: [`PORTION`] of them, or fewer at the end. `None` if
+    /// there are no more.
     pub(super) fn portion(&self) -> Result<Option<Slots>, StateError> {
         let found = self.receive()?;
         if let Some(Found::Slots(portion)) = found {
@@ -80,7 +83,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// The account's slots.
+    /// Returns the account's slots.
     pub(super) fn slots(&self) -> impl Iterator<Item = Result<(B256, U256), StateError>> {
         let mut portion = Vec::new().into_iter();
         iter::from_fn(move || {
@@ -105,7 +108,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Sends everything, until the receiver is gone.
+/// Sends the whole state, until the receiver is dropped.
 fn read(
     layer: &dyn StateLayer,
     sender: &Sender<Result<Found, StateError>>,

@@ -1,4 +1,4 @@
-//! The files of a directory.
+//! The files of a directory of blocks with the state that they touch.
 
 use alloy_consensus::{Block, Header, TxEnvelope};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,29 +12,29 @@ use std::{
 };
 use thiserror::Error;
 
-/// A directory of blocks and what they touch cannot be used.
+/// Error of a directory of blocks with the state that they touch.
 #[derive(Debug, Error)]
 pub enum PrestateError {
-    /// Something cannot be read.
+    /// A file or directory that cannot be read.
     #[error("cannot read {}: {source}; check the path and its permissions", path.display())]
     Read {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no block.
+    /// A directory without a block.
     #[error("{} holds no file of a block; expected is a directory with a JSON file for each, as scripts/fetch-prestate writes them", .0.display())]
     Nothing(PathBuf),
-    /// A file that is none of the known forms.
+    /// A file in an unknown form.
     #[error(
         "{}: {what}; expected is the JSON of a block with \"prestate\" (of prestateTracer), \"pre\" or \"state\" (of a witness), as scripts/fetch-prestate writes it",
         file.display()
     )]
     Form {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
     /// A block that does not follow the one before.
@@ -43,20 +43,20 @@ pub enum PrestateError {
         file.display()
     )]
     Gap {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Number of the block.
         found: u64,
         /// Hash of its parent.
         parent: B256,
-        /// The number that would go on.
+        /// Number after the block before.
         expected: u64,
-        /// The hash that would go on.
+        /// Hash of the block before.
         hash: B256,
     },
 }
 
-/// A block, decoded.
+/// A decoded block.
 #[derive(Debug)]
 pub(super) struct DecodedBlock(pub(super) Block<TxEnvelope>);
 
@@ -66,24 +66,24 @@ impl DecodedBlock {
     }
 }
 
-/// A file of a block.
+/// The file of a block.
 #[derive(Debug)]
 pub(super) struct PrestateFile {
     pub(super) path: PathBuf,
     pub(super) rlp: Bytes,
     pub(super) block: DecodedBlock,
-    /// The header of its parent.
+    /// RLP of the parent's header.
     pub(super) parent: Option<Bytes>,
-    /// Hashes of blocks before it.
+    /// Hashes of earlier blocks, by number.
     pub(super) ancestors: Vec<(u64, B256)>,
     pub(super) touched: Vec<Accounts>,
-    /// Trie nodes of a witness, and code.
+    /// Trie nodes of a witness; the next field has the codes.
     pub(super) nodes: Vec<Bytes>,
     pub(super) codes: Vec<Bytes>,
 }
 
 impl PrestateFile {
-    /// The state root before the block.
+    /// Returns the state root before the block, if the parent's header is known.
     pub(super) fn parent_root(&self) -> Option<B256> {
         let parent = decode_lone_header(self.parent.as_ref()?).ok()?;
         (parent.hash() == self.block.header().parent_hash).then_some(parent.state_root)
@@ -93,7 +93,7 @@ impl PrestateFile {
 /// Accounts by address.
 pub(super) type Accounts = BTreeMap<Address, TouchedAccount>;
 
-/// What a file says of an account.
+/// An account in a file.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct TouchedAccount {
     #[serde(default)]
@@ -108,7 +108,7 @@ pub(super) struct TouchedAccount {
     pub(super) storage: BTreeMap<U256, U256>,
 }
 
-/// Everything in a directory, in the order of the blocks.
+/// Content of a directory, in the order of the blocks.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) files: Vec<PrestateFile>,
@@ -183,7 +183,7 @@ impl RawFile {
         if let Some(answer) = self.prestate {
             touched = of_tracer(answer).map_err(form)?;
         }
-        // What transactions touch comes first: the rest is what else the block does.
+        // The accounts of the transactions come first, because the other fields complete them.
         touched.extend(self.pre);
         let mut ancestors = Vec::new();
         let mut parent = self.parent;
@@ -207,8 +207,8 @@ impl RawFile {
     }
 }
 
-/// What the tracer answered for the transactions of a block: an answer as a whole or what is in it, one object a transaction,
-/// with its hash or without.
+/// Parses the answer of the tracer for the transactions of a block: a whole answer of JSON-RPC or its result, one
+/// object per transaction, with its hash or without.
 fn of_tracer(answer: Value) -> Result<Vec<Accounts>, String> {
     let inner = |mut value: Value| match value.get_mut("result") {
         Some(result) => result.take(),

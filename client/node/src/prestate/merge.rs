@@ -1,4 +1,4 @@
-//! One state out of what the blocks touch.
+//! Merges the accounts and slots that blocks touch into one state.
 
 use super::{
     file::{PrestateError, PrestateFile, TouchedAccount},
@@ -13,33 +13,34 @@ use polytrie_chainspec::{Rules, system_contracts};
 use polytrie_state::{Account, hash_address, hash_slot};
 use std::collections::{BTreeMap, HashMap};
 
-/// What is known of an account before the first block.
+/// State of an account before the first block, as far as it is known.
 #[derive(Debug, Default)]
 struct Known {
-    /// The account; `None` if it is not there.
+    /// Account; `None` if it does not exist.
     account: Option<Account>,
     slots: BTreeMap<B256, U256>,
 }
 
-/// A state that grows with the blocks.
+/// A state that grows with each file.
 #[derive(Debug)]
 pub(super) struct Merged {
     accounts: BTreeMap<B256, Known>,
     codes: HashMap<B256, Bytes>,
-    /// Addresses and slots that are named by themselves.
+    /// Addresses and slots that files have in plain form, by their hashes.
     preimages: Preimages,
-    /// All that the trie nodes of any block name.
+    /// Accounts and slots in the trie nodes of all blocks.
     names: Names,
-    /// What blocks paid to accounts that were not named by then: where they are named later, they have it.
+    /// Amounts that earlier blocks paid to accounts that no file had named yet. A file that names one
+    /// later has its balance with them.
     paid: HashMap<B256, U256>,
 }
 
 impl Merged {
-    /// An empty state, to which these files are added in their order.
+    /// Returns an empty state for these files, which the caller adds in their order.
     ///
     /// # Errors
     ///
-    /// If the trie nodes of a file do not decode.
+    /// Fails if the trie nodes of a file do not decode.
     pub(super) fn new(
         codes: HashMap<B256, Bytes>,
         files: &[PrestateFile],
@@ -61,13 +62,13 @@ impl Merged {
         })
     }
 
-    /// Adds what a block names for the first time.
+    /// Adds the accounts and slots that a block is the first to name.
     pub(super) fn add(
         &mut self,
         file: &PrestateFile,
         rules: Rules<'_>,
     ) -> Result<(), PrestateError> {
-        // Before that fork an account that is empty is another thing than none.
+        // Before that fork an empty account differs from none.
         let keep_empty = !rules.is(EthereumHardfork::SpuriousDragon);
         for code in &file.codes {
             self.codes.insert(keccak256(code), code.clone());
@@ -123,7 +124,7 @@ impl Merged {
         }
     }
 
-    /// Notes an account that a block names; only the first time counts.
+    /// Adds an account if no earlier block has named it.
     fn name(&mut self, hash: B256, account: Option<Account>) -> &mut Known {
         let Self { accounts, paid, .. } = self;
         accounts.entry(hash).or_insert_with(|| {
@@ -136,7 +137,7 @@ impl Merged {
         })
     }
 
-    /// The contracts that every block calls; tracers of transactions do not name them.
+    /// Adds the contracts that every block calls; tracers of transactions do not name them.
     fn call_contracts(&mut self, rules: Rules<'_>) {
         if !rules.is(EthereumHardfork::Cancun) {
             return;
@@ -157,7 +158,7 @@ impl Merged {
         }
     }
 
-    /// The state.
+    /// Returns the merged state.
     pub(super) fn finish(self) -> PartialState {
         let mut state = PartialState::default();
         for (hash, known) in self.accounts {
@@ -170,7 +171,7 @@ impl Merged {
     }
 }
 
-/// The state root that the trie nodes of a file lead from.
+/// Returns the state root that the trie nodes of a file start from.
 fn root(file: &PrestateFile) -> Result<B256, PrestateError> {
     let missing = "a witness without the header of the parent among its ancestors";
     file.parent_root().ok_or_else(|| form(file, missing.to_owned()))

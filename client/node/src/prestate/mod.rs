@@ -1,7 +1,8 @@
-//! Real blocks without the whole state: what a range of consecutive blocks touches becomes one state to begin with.
+//! Real blocks without the whole state: the accounts and slots that consecutive blocks touch are merged into the state
+//! before the first block.
 //!
-//! A directory holds a JSON file for each block, in one of these forms, and beside them, if there are any, `codes.json` (code by
-//! its hash) and `blockhashes.json` (hashes of earlier blocks by number):
+//! A directory holds a JSON file for each block, in one of these forms. It may also hold `codes.json` (code by its
+//! hash) and `blockhashes.json` (hashes of earlier blocks by number):
 //!
 //! | fields | what they are |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! | `block`, `pre` | RLP of the block, and accounts by address with all that the block touches |
 //! | `block`, `state`, `codes`, `ancestors` | a witness, as `import --witness` writes it: trie nodes of the state before the block |
 //!
-//! What counts is where an account or slot is named first: later files say what it is after the blocks between.
+//! The first file that names an account or slot has its value; later files have the value after the blocks between.
 
 mod file;
 mod merge;
@@ -34,22 +35,22 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-/// Blocks and the state that they begin with.
+/// Blocks, and the state before the first of them.
 #[derive(Debug)]
 pub struct Prestate {
     blocks: Vec<Bytes>,
     state: PartialState,
     start: PartialStart,
-    /// Number of the first block, and of the last.
+    /// Numbers of the first and the last block.
     range: (u64, u64),
 }
 
 impl Prestate {
-    /// Reads a directory of files, of blocks that follow each other.
+    /// Reads a directory of files, whose blocks must follow each other.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or is none of the forms above, or a block is missing.
+    /// Fails if a file cannot be read or has none of the forms above, or if a block is missing.
     pub fn read(dir: &Path, spec: &ChainSpec) -> Result<Self, PrestateError> {
         let file::Directory { files, codes, hashes } = file::read(dir)?;
         let mut merged = Merged::new(codes, &files)?;
@@ -82,32 +83,32 @@ impl Prestate {
         Ok(Self { blocks, state: merged.finish(), start, range })
     }
 
-    /// The first block and the last one.
+    /// Returns the numbers of the first and the last block.
     pub const fn range(&self) -> (u64, u64) {
         self.range
     }
 
-    /// Accounts that the blocks name.
+    /// Returns the number of accounts that the blocks name.
     pub fn accounts(&self) -> u64 {
         self.state.accounts()
     }
 
-    /// Whether the rules about the first header can be checked.
+    /// Whether the parent's header is known, so that the rules about the first header can be checked.
     pub const fn knows_parent(&self) -> bool {
         self.start.header.is_some()
     }
 
-    /// The block that the blocks stand on.
+    /// Returns the block before the first one.
     pub const fn start(&self) -> &PartialStart {
         &self.start
     }
 
-    /// The RLP of each block.
+    /// Returns the RLP of each block.
     pub fn blocks(&self) -> &[Bytes] {
         &self.blocks
     }
 
-    /// The blocks, one after the other.
+    /// Returns the RLP of the blocks as one stream.
     pub fn stream(&self) -> Vec<u8> {
         self.blocks.concat()
     }
@@ -121,7 +122,7 @@ impl Prestate {
     ///
     /// # Errors
     ///
-    /// If a store or a layer fails, or `interrupt` was set from outside.
+    /// Fails if a store or a layer fails, or if `interrupt` is set.
     pub fn begin(
         &self,
         target: &DataDir,
@@ -135,7 +136,7 @@ impl Prestate {
     }
 }
 
-/// A total difficulty before the first of these headers, as far as it matters: the merge comes where it does.
+/// Returns a total difficulty before the first of these headers that puts the merge at the right block.
 fn before<'h>(spec: &ChainSpec, headers: impl Iterator<Item = &'h Header>) -> U256 {
     let (mut mined, mut is_merged) = (U256::ZERO, false);
     for header in headers {

@@ -9,28 +9,28 @@ use alloy_trie::{
 use polytrie_state::Account;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nibbles of a key.
+/// Number of nibbles of a key.
 const KEY_NIBBLES: usize = 64;
-/// Nodes that the tries of a witness may lead to, each counted as often as it is referred to: nodes that refer to each
-/// other many times over would fill any memory.
+/// Greatest number of nodes that a walk visits, each counted as often as it is referred to. Nodes that refer to each
+/// other many times could otherwise fill any memory.
 const MOST_NODES: usize = 1 << 20;
 
-/// An account by its hash, and the slots of it that are known.
+/// An account by its hash, with its known slots.
 type Leaf = (B256, Account, Vec<(B256, U256)>);
 
-/// Accounts by their hashes, each with slots by theirs.
+/// Hashes of accounts, each with hashes of its slots.
 pub(super) type Names = BTreeMap<B256, BTreeSet<B256>>;
 
-/// What a witness says of an account, by its hash: with a value for each slot that it says something of, 0 for one that is not
-/// there; `None` if it is not there itself.
+/// An account in a witness, by its hash: with a value for each known slot, 0 for an empty one; `None` if the account
+/// does not exist.
 pub(super) type Answer = (B256, Option<(Account, Vec<(B256, U256)>)>);
 
-/// What the nodes say of these accounts and slots. To say that something is not there they need not name it: a block that makes
-/// it has the nodes which show that.
+/// Looks up these accounts and slots in the nodes. A witness need not contain a key to show its absence: a block that
+/// creates it has the nodes which prove that.
 ///
 /// # Errors
 ///
-/// What does not decode.
+/// Fails with a sentence about the node or value that does not decode.
 pub(super) fn answers(root: B256, nodes: &[Bytes], names: &Names) -> Result<Vec<Answer>, String> {
     let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
     let hashes: Vec<B256> = names.keys().copied().collect();
@@ -62,7 +62,8 @@ pub(super) fn answers(root: B256, nodes: &[Bytes], names: &Names) -> Result<Vec<
 
 type Visit<'v> = dyn FnMut(B256, Option<&[u8]>) + 'v;
 
-/// Hands over the value of each of the sorted keys, or that there is none; of keys whose nodes are left out, nothing.
+/// Calls `visit` with the value of each of the sorted keys, or with `None` if it is absent. A key whose nodes are
+/// missing is skipped.
 fn look_up(
     nodes: &B256Map<&Bytes>,
     root: B256,
@@ -79,7 +80,7 @@ fn look_up(
     }
 }
 
-/// Below a node at this depth, which all of the keys lead to.
+/// Looks up the keys below a node at this depth; all keys lead to the node.
 fn descend(
     nodes: &B256Map<&Bytes>,
     rlp: &[u8],
@@ -98,7 +99,7 @@ fn descend(
             None => Ok(()),
         }
     };
-    // Those that go on with these nibbles, which are next to each other.
+    // Returns the keys that continue with these nibbles; they are neighbours.
     let split = |rest: &Nibbles| {
         let end = depth + rest.len();
         let part = |key: &B256| Nibbles::unpack(key).slice(depth..end);
@@ -145,11 +146,11 @@ fn descend(
     Ok(())
 }
 
-/// All leaves that can be reached from the root; what the nodes leave out is not touched.
+/// Returns all leaves that can be reached from the root. Missing nodes are skipped.
 ///
 /// # Errors
 ///
-/// What does not decode.
+/// Fails with a sentence about the node or value that does not decode.
 pub(super) fn leaves(root: B256, nodes: &[Bytes]) -> Result<Vec<Leaf>, String> {
     let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
     let mut accounts = Vec::new();
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
     use alloy_rlp::{Encodable, Header};
 
-    /// A branch all of whose links lead to this node.
+    /// Returns a branch all of whose children are this node.
     fn branch(child: B256) -> Bytes {
         let mut links = Vec::new();
         (0..16).for_each(|_| child.encode(&mut links));

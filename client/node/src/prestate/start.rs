@@ -1,4 +1,4 @@
-//! The block that a range of blocks stands on, of which mostly little is known.
+//! The block before a range of blocks, which is mostly unknown.
 
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{B256, U256};
@@ -12,24 +12,26 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The block before the first one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartialStart {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// Its header; without it the rules that compare the first header with that are not checked.
+    /// Header of the block. Without it the rules that compare the first header with its parent are not
+    /// checked.
     pub header: Option<Header>,
-    /// A total difficulty up to it, as far as it matters: the merge comes where it does.
+    /// Total difficulty that puts the merge at the right block.
     pub total_difficulty: U256,
-    /// Hashes of blocks before it, by number.
+    /// Hashes of earlier blocks, by number.
     pub ancestors: BTreeMap<u64, B256>,
 }
 
 impl PartialStart {
-    /// The chain that begins with it, in a store that holds the part of its state that the blocks touch.
+    /// Opens the chain that begins with this block, in a store with the part of its state that the
+    /// blocks touch.
     ///
     /// # Errors
     ///
-    /// As [`Chain::open_partial`].
+    /// Fails as [`Chain::open_partial`] does.
     pub fn open(
         &self,
         spec: Arc<ChainSpec>,

@@ -1,4 +1,4 @@
-//! Why a chain cannot begin with a dump.
+//! The errors of a dump that a chain begins with, or that is written.
 
 use crate::datadir::OpenError;
 use alloy_primitives::B256;
@@ -9,82 +9,82 @@ use polytrie_state::StateError;
 use std::io;
 use thiserror::Error;
 
-/// A chain does not begin with a dump, or a state is not dumped.
+/// Error of a chain that should begin with a dump, or of writing a dump.
 #[derive(Debug, Error)]
 pub enum StateDumpError {
-    /// The dump is wrong or cannot be read.
+    /// A dump that is wrong or cannot be read.
     #[error(transparent)]
     File(#[from] DumpError),
-    /// The directory cannot be made.
+    /// A directory that cannot be made.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A layer or its store failed.
+    /// A failure of a layer or its store.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The chain cannot be written.
+    /// A chain that cannot be written.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// Something in the dump does not fit together.
+    /// A dump whose parts contradict each other.
     #[error("{file}: {what}")]
     Content {
-        /// The dump.
+        /// Name of the dump.
         file: String,
-        /// What was found, what was expected, and what to do.
+        /// Found and expected content, and what to do next.
         what: String,
     },
-    /// The accounts do not make the root of the header.
+    /// Accounts whose root is not that of the header.
     #[error(
         "the accounts in {file} make the state root {found}, but block {number} in {header} has {expected}: an account or slot is altered or missing, or the dump is that of another block; make it again for this block"
     )]
     Root {
-        /// The dump.
+        /// Name of the dump.
         file: String,
-        /// The file of the header.
+        /// Name of the header's file.
         header: String,
         /// Number of the block.
         number: u64,
-        /// Computed.
+        /// Root of the accounts.
         found: B256,
-        /// In the header.
+        /// Root in the header.
         expected: B256,
     },
-    /// The header cannot be the one to begin with.
+    /// A header that a chain cannot begin with.
     #[error("{file}: {what}")]
     Header {
-        /// The file of the header.
+        /// Name of the header's file.
         file: String,
-        /// What was found, what was expected, and what to do.
+        /// Found and expected content, and what to do next.
         what: String,
     },
-    /// The total difficulty is needed.
+    /// A total difficulty that is missing.
     #[error(
         "block {number} in {file} is from before the merge, and the rules after it depend on the total difficulty, which the file does not hold: give it with --total-difficulty"
     )]
     NoDifficulty {
-        /// The file of the header.
+        /// Name of the header's file.
         file: String,
         /// Number of the block.
         number: u64,
     },
-    /// An account or slot to dump has no known name.
+    /// An account or slot whose address or number is not known.
     #[error(
         "the {what} with the hash {hash} is known by its hash only, but {form} names it: import the chain with --preimages, which keeps addresses and slots beside their hashes (or `polytrie init --preimages` from a dump that has them)"
     )]
     NoPreimage {
-        /// An account or a slot.
+        /// Kind of the key: an account or a slot.
         what: &'static str,
-        /// Its hash.
+        /// Hash of the key.
         hash: B256,
-        /// What was to be written.
+        /// Name of the dump's form.
         form: &'static str,
     },
-    /// What is dumped cannot be written.
+    /// An output that cannot be written to.
     #[error("the dump cannot be written: {0}")]
     Write(io::Error),
-    /// There is nothing to dump.
+    /// A directory without a block.
     #[error("there is no block in the data directory yet; import some first")]
     NoHead,
-    /// The user asked to stop.
+    /// A stop that the user asked for.
     #[error("interrupted; nothing was kept, and the same command begins anew")]
     Interrupted,
 }
@@ -96,7 +96,7 @@ impl From<KvError> for StateDumpError {
 }
 
 impl StateDumpError {
-    /// The error of a dump, with its name.
+    /// Returns the error with the name of the dump in it.
     pub(super) fn of_dump(self, name: &str) -> Self {
         match self {
             Self::Content { what, .. } => Self::Content { file: name.to_owned(), what },
@@ -104,7 +104,7 @@ impl StateDumpError {
         }
     }
 
-    /// Something in a dump whose name comes later.
+    /// Returns an error about the content of a dump whose name is added later.
     pub(super) const fn content(what: String) -> Self {
         Self::Content { file: String::new(), what }
     }

@@ -1,4 +1,4 @@
-//! What a dump says, under the hashes of accounts and slots, to be sorted.
+//! Gathers the content of a dump under the hashes of accounts and slots, for sorting.
 
 use super::StateDumpError;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
@@ -12,21 +12,21 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Accounts and slots that are held in memory at most: some 60 MiB, twice that while they are written.
+/// Greatest number of accounts and slots in memory: some 60 MiB, twice that while they are written.
 const HELD: usize = 1 << 19;
-/// Slots of an account that wait in memory at most until it is known whose they are.
+/// Greatest number of slots of an account in memory before the account itself is read.
 const WAITING: usize = 1 << 16;
-/// Bytes of rows that are written at once.
+/// Number of bytes of rows that are written at once.
 const PORTION: usize = 8 << 20;
-/// Slots or accounts between two looks at the clock.
+/// Number of slots or accounts between two checks for an interrupt.
 const LOOK_UP: u64 = 4_096;
 
-/// Code by its hash.
+/// Table of codes by hash.
 const CODES: Table = Table::new(0, "Codes", Table::KEY_LIMIT);
-/// Slots that wait, in the order of the file.
+/// Table of slots whose account is not read yet, in the order of the file.
 const SLOTS: Table = Table::new(1, "WaitingSlots", Table::KEY_LIMIT);
 
-/// An account, or a slot of it.
+/// An account, or a slot of an account.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// Hash of the account.
@@ -34,29 +34,30 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Account(Box<Named>),
     Slot(B256, U256),
 }
 
-/// An account with the root of its storage, where the dump says that.
+/// An account with the root of its storage, if the dump has it.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     pub(super) account: Account,
     pub(super) storage_root: Option<B256>,
-    /// Whether its slots stand under their hashes: then none is missing because its preimage is.
+    /// Whether its slots were listed under their hashes: then none can be missing for lack of a
+    /// preimage.
     pub(super) hashed: bool,
 }
 
-/// Length of a key: account, kind, slot.
+/// Length of a key in bytes: account, kind, slot.
 const KEY: usize = 65;
 
 impl Sortable for Entry {
     type Key = [u8; KEY];
 
-    /// An account goes before its slots.
+    /// Returns a key by which an account comes before its slots.
     fn key(&self) -> Self::Key {
         let mut key = [0; KEY];
         key[..32].copy_from_slice(self.account.as_slice());
@@ -106,29 +107,29 @@ impl Sortable for Entry {
     }
 }
 
-/// Receives how many accounts and slots were read.
+/// Callback that gets the numbers of accounts and slots read.
 type Tell<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// All of a dump, to be taken in order.
+/// Content of a dump, ready to be read in order.
 pub(super) struct Collected {
     pub(super) entries: Sorter<Entry>,
     pub(super) codes: Codes,
 }
 
 impl Collected {
-    /// Nothing yet.
+    /// Returns an empty collection.
     pub(super) fn new(scratch: Scratch) -> Self {
         Self { entries: Sorter::new(scratch.clone(), HELD), codes: Codes::new(scratch) }
     }
 }
 
-/// What was read of a dump so far.
+/// Content of a dump so far.
 pub(super) struct Gathered<'a> {
     entries: Sorter<Entry>,
     codes: Codes,
     slots: Waiting,
     preimages: Option<(ChainDb, Batch)>,
-    /// Number and state root of the block it is to be of.
+    /// Number and state root of the dump's block.
     expected: (u64, B256),
     interrupt: &'a AtomicBool,
     pub(super) tell: Option<&'a mut Tell<'a>>,
@@ -160,7 +161,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Writes what is held back.
+    /// Writes the remaining rows.
     pub(super) fn finish(mut self) -> Result<Collected, StateDumpError> {
         self.codes.write(0)?;
         self.write_preimages(0)?;
@@ -198,7 +199,7 @@ impl<'a> Gathered<'a> {
             };
             content(of, &format!("has a slot {} whose value is not {expected}", slot.key))
         })?;
-        // geth has none, but a genesis may.
+        // geth's dumps have no zero slots, but a genesis may.
         if value.is_zero() {
             return Ok(());
         }
@@ -292,7 +293,7 @@ fn name(address: Option<Address>, hash: &B256) -> String {
     address.map_or_else(|| format!("with the hash {hash}"), |address| address.to_string())
 }
 
-/// All code, each once.
+/// All codes, each once.
 pub(super) struct Codes {
     scratch: Scratch,
     part: Option<Part>,
@@ -324,7 +325,7 @@ impl Codes {
         Ok(())
     }
 
-    /// The code with this hash, the first time it is asked for.
+    /// Returns the code with this hash at the first request for it, and `None` at later ones.
     pub(super) fn take(&mut self, hash: &B256) -> Result<Option<Bytes>, StateDumpError> {
         if *hash == KECCAK256_EMPTY || !self.known.remove(hash) {
             return Ok(None);
@@ -335,11 +336,11 @@ impl Codes {
     }
 }
 
-/// Slots of an account that is not known yet.
+/// Slots whose account is not read yet.
 struct Waiting {
     scratch: Scratch,
     held: Vec<DumpSlot>,
-    /// The slots before these if they are many, and their number.
+    /// Earlier slots on disk if there are many, and their number.
     spilled: Option<(Part, u64)>,
 }
 
@@ -361,7 +362,7 @@ impl Waiting {
         Ok(part.write(&batch)?)
     }
 
-    /// All of them; what is added next are those of another account.
+    /// Takes all slots; slots that are added later belong to the next account.
     fn take(&mut self) -> Self {
         Self {
             scratch: self.scratch.clone(),
@@ -371,7 +372,8 @@ impl Waiting {
     }
 }
 
-/// Key ‖ whether there is a number ‖ number ‖ whether there is one as RLP ‖ that.
+/// Encodes a slot: key ‖ whether there is a number ‖ number ‖ whether there is a number in RLP ‖ that
+/// number.
 fn row_of(slot: &DumpSlot) -> [u8; 98] {
     let mut row = [0; 98];
     row[..32].copy_from_slice(slot.key.as_slice());

@@ -1,4 +1,4 @@
-//! A chain whose genesis state is generated, and goes straight into a layer.
+//! A chain whose genesis state is generated, and written directly into a layer.
 
 use super::{Begun, Filled, StateDumpError, Step, fill};
 use crate::datadir::NewDir;
@@ -13,12 +13,12 @@ use std::{
     },
 };
 
-/// Fills a new directory, which has no stamp yet, with these accounts and the system contracts, and begins a chain of this
-/// genesis: the one that [`GenesisPlan::write`] writes. After an error it must be discarded.
+/// Fills a new directory, which has no stamp yet, with these accounts and the system contracts, and begins a chain with
+/// this genesis: the one that [`GenesisPlan::write`] writes. After an error the caller must discard the directory.
 ///
 /// # Errors
 ///
-/// If an account or slot comes twice, the disk or the layer fails, or `interrupt` was set from outside.
+/// Fails if an account or slot comes twice, if the disk or the layer fails, or if `interrupt` is set.
 pub fn begin_generated<'a>(
     target: &mut NewDir,
     plan: &GenesisPlan,

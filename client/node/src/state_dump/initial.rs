@@ -1,4 +1,4 @@
-//! Accounts by address, in any order and any number, with which a layer is filled.
+//! Fills a layer with accounts by address, in any order and any number.
 
 use super::{
     StateDumpError, Step,
@@ -17,28 +17,28 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Bytes of rows written at once.
+/// Number of bytes of rows that are written at once.
 const PORTION: usize = 16 << 20;
 
-/// What a layer was filled with.
+/// Result of filling a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filled {
-    /// The state root that the accounts make, whatever the layer.
+    /// State root of the accounts, for any layer.
     pub root: B256,
-    /// The layer's commitment.
+    /// Commitment of the layer.
     pub commitment: Commitment,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
 }
 
-/// Fills an empty layer, which stands on `store`. Memory does not depend on how many accounts and slots there are, nor on how
-/// many one account has: what does not fit is sorted beside the store's files.
+/// Fills an empty layer on `store`. Memory does not depend on the number of accounts and slots, nor on the number of
+/// slots of one account: what does not fit is sorted on disk beside the store's files.
 ///
 /// # Errors
 ///
-/// If an account or slot comes twice, the disk or the layer fails, or `interrupt` was set from outside.
+/// Fails if an account or slot comes twice, if the disk or the layer fails, or if `interrupt` is set.
 pub fn fill<'a>(
     store: &Store,
     layer: &dyn StateLayer,
@@ -64,7 +64,7 @@ pub fn fill<'a>(
         let named = Named { account: state, storage_root: None, hashed: true };
         collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
         for (slot, value) in slots {
-            // One account may have most of them.
+            // One account may have most of the slots.
             go_on(interrupt)?;
             step.slots += 1;
             let hash = hash_slot(&slot);
@@ -88,7 +88,7 @@ fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
     }
 }
 
-/// Addresses and slots on their way into a store, if its layer needs them.
+/// Addresses and slots to be written into a store, if its layer needs them.
 struct Preimages<'a> {
     store: Option<&'a Store>,
     batch: Batch,

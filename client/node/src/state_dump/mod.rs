@@ -1,4 +1,4 @@
-//! A data directory that begins with the state at some block, out of a dump that some client wrote.
+//! A data directory that begins with the state at some block, from another client's dump.
 //!
 //! ```text
 //! DumpReader ─► Gathered     one pass over the file: everything under its hash, code under its own
@@ -7,7 +7,7 @@
 //!               root = that of the header? ─► ChainDb::begin_at: header N, hashes before it
 //! ```
 //!
-//! Memory does not depend on the size of the state, apart from the hashes of all code.
+//! Memory does not depend on the size of the state, except for the hashes of all codes.
 
 mod error;
 mod gather;
@@ -38,16 +38,16 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// The inputs that a chain begins with.
+/// Inputs of a chain that begins with a dump.
 #[derive(Debug)]
 pub struct Beginning {
-    /// The dump; `-` is standard input.
+    /// Path of the dump; `-` is standard input.
     pub dump: PathBuf,
-    /// Headers up to that of its block, each the parent of the next; at least one.
+    /// Headers up to that of the dump's block, each the parent of the next; at least one.
     pub headers: Vec<KnownHeader>,
-    /// The file that they came from, for messages.
+    /// File of the headers, for messages.
     pub header_file: PathBuf,
-    /// The total difficulty with its block, if it was given.
+    /// Total difficulty with the dump's block, if the user gave it.
     pub total_difficulty: Option<U256>,
     /// Whether addresses and slots are kept beside their hashes.
     pub keep_preimages: bool,
@@ -56,45 +56,45 @@ pub struct Beginning {
 /// Progress of filling a new directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// What is being done.
+    /// Name of the current step.
     pub what: &'static str,
-    /// Accounts that are done.
+    /// Number of accounts done.
     pub accounts: u64,
-    /// Slots that are done.
+    /// Number of slots done.
     pub slots: u64,
-    /// How much of the file was read, of 100.
+    /// Per cent of the file that are read.
     pub percent: Option<u64>,
 }
 
-/// A chain that was begun.
+/// Summary of a chain that starts from a state dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
-    /// Number of its first block, whose state was taken in.
+    /// Number of its first block, whose state was loaded.
     pub number: u64,
-    /// Its hash.
+    /// Hash of that block.
     pub hash: B256,
-    /// Its state root, which the accounts make.
+    /// State root of that block, which the accounts have.
     pub state_root: B256,
-    /// The layer's commitment.
+    /// Commitment of the layer.
     pub commitment: B256,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
-    /// Blocks before it whose hashes are known.
+    /// Number of earlier blocks whose hashes are known.
     pub hashes: u64,
-    /// Blocks before it whose hashes `BLOCKHASH` may ask for.
+    /// Number of earlier blocks whose hashes `BLOCKHASH` may ask for.
     pub hashes_wanted: u64,
-    /// Whether its total difficulty is known.
+    /// Whether the total difficulty is known.
     pub knows_difficulty: bool,
 }
 
-/// Fills a new directory, which has no stamp yet. After an error it must be discarded.
+/// Fills a new directory, which has no stamp yet. After an error the caller must discard it.
 ///
 /// # Errors
 ///
-/// If a file is wrong or cannot be read, the state is not that of the header, a store or a layer fails, or `interrupt` was
-/// set from outside.
+/// Fails if a file is wrong or cannot be read, if the state is not that of the header, if a store or a layer fails, or
+/// if `interrupt` is set.
 pub fn begin(
     target: &DataDir,
     beginning: Beginning,
@@ -103,7 +103,7 @@ pub fn begin(
 ) -> Result<Begun, StateDumpError> {
     let spec = target.spec()?;
     let db = target.chain_db();
-    // What can be refused at once is refused before hours are spent.
+    // Inputs that can be checked at once are checked before hours are spent.
     let (mut start, knows_difficulty) = start::start(&spec, &beginning)?;
     let expected = start.head.header.state_root;
     let name = name_of(&beginning.dump);
@@ -157,7 +157,7 @@ pub fn begin(
     })
 }
 
-/// What messages call a file.
+/// Returns the name of a file for messages.
 fn name_of(file: &Path) -> String {
     match file == Path::new("-") {
         true => "standard input".to_owned(),

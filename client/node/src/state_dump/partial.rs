@@ -1,4 +1,4 @@
-//! A part of a state, in memory, with which a layer is filled.
+//! A part of a state in memory, for filling a layer.
 
 use super::{
     StateDumpError, Step,
@@ -13,13 +13,13 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Bytes of rows written at once.
+/// Number of bytes of rows that are written at once.
 const PORTION: usize = 16 << 20;
 
 /// An account by its hash, with its slots by theirs.
 type HashedAccount = (B256, Account, Vec<(B256, U256)>);
 
-/// Accounts and slots by their hashes, and code.
+/// Accounts and slots by their hashes, and codes.
 #[derive(Debug, Default)]
 pub struct PartialState {
     accounts: Vec<HashedAccount>,
@@ -27,33 +27,33 @@ pub struct PartialState {
     preimages: Preimages,
 }
 
-/// Addresses and slots by their hashes, as far as they are known.
+/// Known addresses and slots, by their hashes.
 #[derive(Debug, Default)]
 pub struct Preimages {
-    /// Addresses.
+    /// Addresses by hash.
     pub addresses: HashMap<B256, Address>,
-    /// Slots.
+    /// Slots by hash.
     pub slots: HashMap<B256, U256>,
 }
 
 impl PartialState {
-    /// Adds an account, each once.
+    /// Adds an account. Each account may be added once.
     pub fn add(&mut self, hash: B256, account: Account, slots: impl Iterator<Item = (B256, U256)>) {
         self.accounts.push((hash, account, slots.collect()));
     }
 
-    /// Adds code by its hash.
+    /// Adds codes by their hashes.
     pub fn add_codes(&mut self, codes: HashMap<B256, Bytes>) {
         self.codes.extend(codes);
     }
 
-    /// Adds what is known of addresses and slots, for a layer that needs them.
+    /// Adds known addresses and slots, for a layer that needs them.
     pub fn add_preimages(&mut self, preimages: Preimages) {
         self.preimages.addresses.extend(preimages.addresses);
         self.preimages.slots.extend(preimages.slots);
     }
 
-    /// How many accounts there are.
+    /// Returns the number of accounts.
     pub fn accounts(&self) -> u64 {
         self.accounts.len() as u64
     }

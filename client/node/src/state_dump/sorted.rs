@@ -1,4 +1,4 @@
-//! The accounts and slots of a dump in order, on their way into a layer; beside it the roots that they make.
+//! Passes the accounts and slots of a dump to a layer in order, and computes their roots meanwhile.
 
 use super::{
     StateDumpError, Step,
@@ -22,22 +22,22 @@ pub(super) struct Found {
     pub(super) slots: u64,
 }
 
-/// A dump in order.
+/// Iterator over a dump in order.
 pub(super) struct Sorted<'a>(RefCell<Inner<'a>>);
 
 struct Inner<'a> {
     run: Run<'a, Entry>,
-    /// What was taken from the run too early.
+    /// Entry that was read before it was needed.
     next: Option<Entry>,
     codes: &'a mut Codes,
     roots: RootBuilder,
-    /// The account whose slots are under way, and the last of these.
+    /// Account whose slots are being read, if there is one.
     open: Option<(B256, Named)>,
     last_slot: Option<B256>,
     last_account: Option<B256>,
     accounts: u64,
     slots: u64,
-    /// Why it ended early.
+    /// Error that ended the reading early.
     failed: Option<StateDumpError>,
     interrupt: &'a AtomicBool,
     progress: &'a mut dyn FnMut(Step),
@@ -72,7 +72,8 @@ impl<'a> Sorted<'a> {
         })))
     }
 
-    /// The accounts, as a layer takes them. After a failure, which is kept for [`Self::finish`], there are no more.
+    /// Returns the accounts in the form for a layer. After an error, which is kept for [`Self::finish`], there are
+    /// no more.
     pub(super) fn accounts(&self) -> impl Iterator<Item = Result<GenesisAccount<'_>, StateError>> {
         iter::from_fn(move || {
             let next = self.0.borrow_mut().account();
@@ -93,7 +94,7 @@ impl<'a> Sorted<'a> {
         StateError::Protocol("the dump ended early")
     }
 
-    /// Root and size of the state, when the layer has taken everything; or why it ended early.
+    /// Returns root and size of the state after the layer has read everything, or the error that ended the reading.
     pub(super) fn finish(self) -> Result<Found, StateDumpError> {
         let mut inner = self.0.into_inner();
         if let Some(failed) = inner.failed {
@@ -115,13 +116,13 @@ impl Inner<'_> {
         }
     }
 
-    /// The next account.
+    /// Returns the next account.
     fn account(&mut self) -> Result<Option<(B256, Account, Option<Bytes>)>, StateDumpError> {
         self.close()?;
         let Some(entry) = self.entry()? else { return Ok(None) };
         let hash = entry.account;
         let What::Account(named) = entry.what else {
-            // Slots come with an account, so this one came twice.
+            // Slots come after their account, so this account came twice.
             return Err(twice(&format!("the account with the hash {hash}")));
         };
         if self.last_account.replace(hash) == Some(hash) {
@@ -137,7 +138,7 @@ impl Inner<'_> {
         Ok(Some((hash, account, code)))
     }
 
-    /// The next slot of the account.
+    /// Returns the next slot of the account.
     fn slot(&mut self) -> Result<Option<(B256, U256)>, StateDumpError> {
         let Some((account, _)) = self.open else { return Ok(None) };
         match self.entry()? {
@@ -158,7 +159,7 @@ impl Inner<'_> {
         }
     }
 
-    /// Ends the account: its storage must make the root that the dump says.
+    /// Ends the account: the root of its storage must be the one in the dump.
     fn close(&mut self) -> Result<(), StateDumpError> {
         while self.open.is_some() && self.slot()?.is_some() {}
         let Some((hash, named)) = self.open.take() else { return Ok(()) };

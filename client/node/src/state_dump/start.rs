@@ -1,4 +1,4 @@
-//! The block that a chain begins with, and what is known of those before it.
+//! The block that a chain begins with, and what is known of earlier blocks.
 
 use super::{Beginning, StateDumpError, name_of};
 use alloy_eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS};
@@ -10,11 +10,11 @@ use polytrie_files::KnownHeader;
 use polytrie_state::StateLayer;
 use std::collections::BTreeMap;
 
-/// What follows from the headers alone, and whether the total difficulty is known.
+/// Returns the start that follows from the headers alone, and whether the total difficulty is known.
 ///
 /// # Errors
 ///
-/// If no chain can begin there.
+/// Fails if no chain can begin there.
 pub(super) fn start(
     spec: &ChainSpec,
     beginning: &Beginning,
@@ -53,7 +53,7 @@ pub(super) fn start(
     let (total_difficulty, is_known) = match (given, terminal) {
         _ if number == genesis.number => (difficulty, true),
         (Some(given), _) => (given, true),
-        // Past the merge it only matters that it has been reached.
+        // After the merge it matters only that the terminal total difficulty is reached.
         (None, Some(terminal)) if difficulty.is_zero() => (terminal, true),
         (None, Some(_)) => return Err(StateDumpError::NoDifficulty { file, number }),
         (None, None) => (difficulty, false),
@@ -78,11 +78,11 @@ pub(super) fn start(
     Ok((start, is_known))
 }
 
-/// Adds the hashes that the state itself holds: those of the last blocks, from Prague on (EIP-2935).
+/// Adds the hashes of earlier blocks that the state itself holds, from Prague on (EIP-2935).
 ///
 /// # Errors
 ///
-/// If the layer fails.
+/// Fails if the layer fails.
 pub(super) fn add_stored_hashes(
     start: &mut Start,
     spec: &ChainSpec,

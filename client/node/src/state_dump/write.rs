@@ -1,4 +1,4 @@
-//! A state on its way out, in the forms that other programs take.
+//! Writes a state in the formats of other programs.
 
 use super::StateDumpError;
 use crate::{datadir::DataDir, state_root::storage_root};
@@ -17,15 +17,15 @@ use std::{
     },
 };
 
-/// Slots of an account that are sorted in memory.
+/// Number of slots of an account that are sorted in memory.
 const HELD: usize = 1 << 17;
 
-/// How a state is written.
+/// Format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DumpForm {
-    /// An account a line, by hashes: the same bytes for every layer.
+    /// One account per line, by hash: the same bytes for every layer.
     Polytrie,
-    /// The lines that reth's `init-state` takes.
+    /// The lines that reth's `init-state` reads.
     Reth,
     /// The lines that `geth dump --iterative` writes.
     Geth,
@@ -34,7 +34,7 @@ pub enum DumpForm {
 }
 
 impl DumpForm {
-    /// What messages call it.
+    /// Returns the name of the format for messages.
     const fn words(self) -> &'static str {
         match self {
             Self::Polytrie => "a dump",
@@ -45,24 +45,24 @@ impl DumpForm {
     }
 }
 
-/// Which parts of a state are written, and in which form.
+/// Options of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpOptions {
-    /// In which form.
+    /// Format of the dump.
     pub form: DumpForm,
-    /// Code too.
+    /// Whether codes are written.
     pub code: bool,
-    /// Storage too.
+    /// Whether storage is written.
     pub storage: bool,
 }
 
-/// Writes the state at the head of a directory, in the order of the hashed addresses; returns how many accounts there are.
-/// `progress` receives how many are done.
+/// Writes the state at the head of a directory, in the order of the hashed addresses. Returns the number of accounts.
+/// `progress` gets the number of accounts done.
 ///
 /// # Errors
 ///
-/// If there is no block, the store fails or is damaged, `out` cannot be written to, an account or slot has no known name that
-/// needs one, or `interrupt` was set from outside.
+/// Fails if there is no block, the store fails or is damaged, `out` cannot be written to, the format needs an address
+/// or slot that is known by its hash only, or `interrupt` is set.
 pub fn write_dump(
     dir: &DataDir,
     options: DumpOptions,
@@ -72,7 +72,7 @@ pub fn write_dump(
 ) -> Result<u64, StateDumpError> {
     let db = dir.chain_db();
     db.check_settled()?;
-    // Until the genesis block stands, what there is of the state is an unfinished load.
+    // Before the genesis block is written, the state may be an unfinished load.
     let root = db.head()?.ok_or(StateDumpError::NoHead)?.header.state_root;
     let mut dump = Dump {
         layer: &*dir.layer,
@@ -106,7 +106,7 @@ pub fn write_dump(
             None => ControlFlow::Break(()),
         })
     });
-    // Where writing failed, that is why the walk ended.
+    // If writing failed, its error is the reason why the walk ended.
     if let Some(failed) = dump.failed.take() {
         return Err(failed);
     }
@@ -117,7 +117,8 @@ pub fn write_dump(
     Ok(dump.accounts)
 }
 
-/// The beginning of a genesis file. A chain that is built in gets the fewest fields that make one: the accounts count.
+/// Returns the beginning of a genesis file. For a built-in chain it has the fewest fields of a valid genesis, because
+/// only the accounts matter.
 fn genesis_fields(spec: &ChainSpec) -> String {
     spec.genesis_fields().map_or_else(
         || {
@@ -140,12 +141,12 @@ struct Dump<'a> {
     out: &'a mut dyn Write,
     interrupt: &'a AtomicBool,
     accounts: u64,
-    /// Why it ends early.
+    /// Error that ends the dump early.
     failed: Option<StateDumpError>,
 }
 
 impl Dump<'_> {
-    /// Keeps an error aside, which ends a walk.
+    /// Stores an error that ends a walk.
     fn keep<T>(&mut self, result: Result<T, StateDumpError>) -> Option<T> {
         result.map_err(|error| self.failed.get_or_insert(error)).ok()
     }
@@ -200,7 +201,7 @@ impl Dump<'_> {
         self.put(format_args!("}}\n"))
     }
 
-    /// The fields of an account of a genesis, to the end of its object.
+    /// Writes the fields of a genesis account, to the end of its object.
     fn genesis_account(
         &mut self,
         hash: B256,
@@ -219,7 +220,7 @@ impl Dump<'_> {
         self.put(format_args!("}}"))
     }
 
-    /// As geth's encoder has it: fields that are empty left out, slots in the order of their keys.
+    /// Writes an account as geth's encoder does: without empty fields, slots in the order of their keys.
     fn geth(
         &mut self,
         hash: B256,
@@ -267,7 +268,7 @@ impl Dump<'_> {
         self.put(format_args!("{end},\"address\":\"{address:?}\",\"key\":\"{hash}\"}}\n"))
     }
 
-    /// Writes the storage of an account, if there is any: `each` writes what comes before a slot, and the slot.
+    /// Writes the storage of an account, if there is any. `each` writes the separator before a slot, and the slot.
     fn slots(&mut self, account: B256, each: &mut SlotWriter<'_>) -> Result<(), StateDumpError> {
         if !self.options.storage {
             return Ok(());
@@ -310,10 +311,10 @@ impl Dump<'_> {
     }
 }
 
-/// Writes a slot by its hash, behind a separator.
+/// Callback that writes a separator, and a slot by its hash.
 type SlotWriter<'w> = dyn FnMut(&mut Dump<'_>, B256, U256, &str) -> Result<(), StateDumpError> + 'w;
 
-/// A slot and its value, by the slot.
+/// A slot and its value, sorted by slot.
 #[derive(Debug, Clone, Copy)]
 struct PlainSlot(U256, U256);
 

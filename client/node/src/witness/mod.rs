@@ -1,6 +1,7 @@
-//! Witness files: a block with what it takes to execute it without any state (`import --witness`, `witness verify`).
+//! Witness files: a block with everything that its execution needs, so that no state is required (`import --witness`,
+//! `witness verify`).
 //!
-//! A file is JSON: the block and the headers before it as RLP, the trie nodes that the block needs, and the code it
+//! A file is JSON: the block and earlier headers as RLP, the trie nodes that the block needs, and the codes that it
 //! runs. Everything is found by its hash, from the hash of the block's parent on.
 
 mod verify;
@@ -22,27 +23,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The content of a witness file. Bytes are hex.
+/// Content of a witness file. Bytes are hex.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WitnessFile {
-    /// The chain's name for `--chain`, if it is a built-in one.
+    /// Name of the chain for `--chain`, if it is a built-in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,
     /// Hash of the block.
     pub hash: B256,
     /// RLP of the block.
     pub block: Bytes,
-    /// RLP of headers before the block: the parent, and those back to the oldest whose hash it asks for.
+    /// RLP of earlier headers: the parent, and those back to the oldest block whose hash the block asks for.
     pub ancestors: Vec<Bytes>,
-    /// Levels of the account trie that are left out.
+    /// Number of levels of the account trie that are left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub levels: u8,
     /// RLP of trie nodes of the state before the block.
     pub state: Vec<Bytes>,
-    /// Nodes that only the state after it has, as some programs add them; nothing needs them.
+    /// RLP of nodes of the state after the block, which some programs add. They are not needed.
     #[serde(default, rename = "statePost", skip_serializing_if = "Vec::is_empty")]
     pub state_post: Vec<Bytes>,
-    /// Code.
+    /// Codes that the block runs.
     pub codes: Vec<Bytes>,
 }
 
@@ -52,7 +53,7 @@ const fn is_zero(levels: &u8) -> bool {
 }
 
 impl WitnessFile {
-    /// The file of a block of this chain.
+    /// Returns the file of a block of this chain.
     pub fn new(spec: &ChainSpec, block: BlockWitness) -> Self {
         let BlockWitness { hash, rlp, ancestors, witness, .. } = block;
         let Witness { levels, nodes, codes, .. } = witness;
@@ -62,28 +63,28 @@ impl WitnessFile {
     }
 }
 
-/// A directory that gets a file for each block, named by its number.
+/// A directory with a file for each block, named by the block's number.
 ///
-/// A file gets its name when it is [durable](Self::make_durable): what stands there is whole.
+/// A file gets its name when it is [durable](Self::make_durable), so a file with a name is complete.
 #[derive(Debug)]
 pub struct WitnessDir {
     dir: PathBuf,
-    /// The blocks of files without their name.
+    /// Numbers of the blocks whose files have no name yet.
     unnamed: BTreeSet<u64>,
-    /// Whether a file could not be written.
+    /// Whether a write has failed.
     failed: bool,
-    /// Files written.
+    /// Number of files written.
     pub blocks: u64,
-    /// Bytes of nodes and code in them.
+    /// Number of bytes of nodes and codes in them.
     pub bytes: u64,
 }
 
 impl WitnessDir {
-    /// Makes the directory if it is not there.
+    /// Creates the directory if it is not there.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// Fails if it cannot be made.
     pub fn create(dir: &Path) -> io::Result<Self> {
         create_dir(dir)?;
         Ok(Self {
@@ -95,17 +96,17 @@ impl WitnessDir {
         })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes the file of a block, which [`Self::make_durable`] names. A block of the same number on a branch that was
-    /// left is overwritten.
+    /// Writes the file of a block, which gets its name in [`Self::make_durable`]. The file of a block with the same
+    /// number, which is on an abandoned branch, is overwritten.
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if it cannot be written.
     pub fn write(&mut self, spec: &ChainSpec, block: BlockWitness) -> io::Result<()> {
         let number = block.number;
         self.blocks += 1;
@@ -118,12 +119,12 @@ impl WitnessDir {
         written
     }
 
-    /// Has the disk take all files, and names them. The blocks may be durable after that and not before: one that is stored
-    /// is not executed again, so it would never get its file.
+    /// Syncs all files and gives them their names. The caller must not make the blocks durable before that: a stored
+    /// block is not executed again, so it would never get its file.
     ///
     /// # Errors
     ///
-    /// If the disk does not take them, or one could not be written before.
+    /// Fails if a file cannot be synced, or if an earlier write has failed.
     pub fn make_durable(&mut self) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("the witness of a block is missing"));

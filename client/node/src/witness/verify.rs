@@ -1,4 +1,4 @@
-//! Executing a block from its witness alone.
+//! Execution of a block with its witness alone.
 
 use super::WitnessFile;
 use alloy_consensus::{Header, Sealed};
@@ -16,74 +16,74 @@ use polytrie_layers::{self as layers, Stateless};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
 use thiserror::Error;
 
-/// Levels of the account trie that a holder of the state uses its own nodes for.
+/// Number of top levels of the account trie for which the holder's own nodes are used.
 const HELD_LEVELS: u8 = 4;
 
-/// What was verified.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// Number of the block.
     pub number: u64,
     /// Hash of the block.
     pub hash: B256,
-    /// The state root after it.
+    /// State root after the block.
     pub state_root: B256,
-    /// Whether the receipts root was compared (before Byzantium receipts hold state roots).
+    /// Whether the receipts root was compared; before Byzantium receipts hold state roots, so it is not.
     pub receipts: bool,
-    /// Bytes of nodes and code.
+    /// Number of bytes of nodes and codes.
     pub bytes: usize,
 }
 
-/// A witness does not lead to what the header of its block says.
+/// Error of a verification.
 #[derive(Debug, Error)]
 pub enum WitnessError {
-    /// It is no witness.
+    /// A file that is no witness.
     #[error("it holds no witness: {0}")]
     Malformed(String),
-    /// The block is invalid.
+    /// An invalid block.
     #[error("block {number} is invalid: {reason}")]
     Invalid {
-        /// Its number.
+        /// Number of the block.
         number: u64,
-        /// Which rule, what was found and what was expected.
+        /// Rule that the block breaks, with the found and the expected value.
         reason: String,
     },
-    /// Something that the block needs is missing.
+    /// A witness without something that the block needs.
     #[error("the witness of block {number} is not enough: {reason}")]
     Insufficient {
         /// Number of the block.
         number: u64,
-        /// What is missing.
+        /// Description of the missing part.
         reason: String,
     },
-    /// The state that a holder has is not the one that the witness belongs to.
+    /// A holder whose state is not the one that the witness belongs to.
     #[error(
         "block {number} needs the state {expected}, the data directory is at {found}, and what the witness holds has changed between the two; make a new one"
     )]
     Outdated {
         /// Number of the block.
         number: u64,
-        /// The root of the state before the block.
+        /// State root before the block.
         expected: B256,
-        /// The root at the holder's head.
+        /// State root at the holder's head.
         found: B256,
     },
-    /// We failed.
+    /// A failure of this machine.
     #[error(transparent)]
     Broken(Box<ChainError>),
 }
 
-/// Executes the block of a witness file on the layer `stateless` and compares everything its header says: the header itself against its parent,
-/// the body, the receipts root and the state root. What the witness leaves out comes from `holder`. Where the holder
-/// is at another state than the block's parent, the witness must not hold anything that differs between the two; the
-/// block is executed on the holder's state then, and its state root is not compared but returned.
+/// Executes the block of a witness file on the layer `stateless` and compares everything that its header commits to:
+/// the header with its parent, the body, the receipts root and the state root. Nodes that the witness leaves out come
+/// from `holder`. If the holder is at another state than that before the block, nothing in the witness may differ
+/// between the two; the block then runs on the holder's state, and its state root is not compared but returned.
 ///
-/// Ommers are counted, and not compared with the chain, which is not there. Nor is it known who may seal a block of
-/// Clique: its fees go to the address that did.
+/// Ommers are counted but not checked, because there is no chain. The signer of a block of Clique is not checked
+/// either: the fees go to the address that sealed it.
 ///
 /// # Errors
 ///
-/// If the block is invalid, the witness is none or not enough, or we failed.
+/// Fails if the block is invalid, the file is no witness or an incomplete one, or this machine fails.
 pub fn verify(
     spec: &ChainSpec,
     file: &WitnessFile,
@@ -169,7 +169,7 @@ pub fn verify(
     Ok(Verified { number, hash, state_root, receipts: stats.receipts_checked, bytes })
 }
 
-/// What the layer on a witness reports: damage is something that the witness does not hold.
+/// Converts an error of the layer on a witness: damage means that the witness lacks something.
 fn lacking(number: u64, error: StateError) -> WitnessError {
     match error {
         StateError::Corrupt(reason) => WitnessError::Insufficient { number, reason },
@@ -180,7 +180,7 @@ fn lacking(number: u64, error: StateError) -> WitnessError {
 /// Hashes of blocks by number.
 type Hashes = HashMap<u64, B256>;
 
-/// The parent's header, and the hashes of the ancestors that lead back from it.
+/// Returns the parent's header, and the hashes of the ancestors back from it.
 fn ancestors(
     file: &WitnessFile,
     header: &Header,
@@ -207,8 +207,8 @@ fn ancestors(
     Ok((parent, hashes))
 }
 
-/// Whether a block is past the merge. Its total difficulty is not known; that of a chain that never merges, or was merged
-/// from its beginning, need not be, and after the merge every parent has the difficulty 0.
+/// Whether a block is past the merge. Its total difficulty is not known, but on a chain that never merges, or is merged
+/// from genesis, it does not matter; and after the merge every parent has the difficulty 0.
 fn is_merged(spec: &ChainSpec, parent: &Header, header: &Header) -> bool {
     let genesis = spec.genesis_header().number;
     if spec.is_merged_after(U256::ZERO) || !spec.is_merged_after(U256::MAX) {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use polytrie_chainspec::Forks;
 
-    /// What a block says of its own difficulty decides only where nothing else can.
+    /// The block's own difficulty decides only if nothing else can.
     #[test]
     fn the_merge_is_not_a_matter_of_the_block_alone() {
         let spec = |forks: Forks| ChainSpec::with_forks("test", 1, forks, Header::default(), []);

@@ -1,4 +1,4 @@
-//! `bench compare`: which layer became slower.
+//! Tests of `bench compare`, which finds the layers that became slower.
 
 use super::{bench, number, report};
 use crate::{
@@ -12,15 +12,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `bench compare` of two files.
+/// Runs `bench compare` on two reports.
 fn compare(a: &Path, b: &Path, more: &[&str]) -> Run {
     let mut args = vec![OsStr::new("bench"), OsStr::new("compare"), a.as_os_str(), b.as_os_str()];
     args.extend(more.iter().map(OsStr::new));
     run(&args, &[])
 }
 
-/// Gives every run a throughput as on a quiet machine, multiplied with the factor of its layer; other layers have the
-/// factor that is named "".
+/// Writes a copy of a report in which every run has the throughput of a quiet machine times the factor of its layer.
+/// Layers without an entry in `factors` take that of the name "".
 fn scaled(report: &Path, name: &str, factors: &[(&str, f64)]) -> PathBuf {
     let mut value: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     for layer in value["layers"].as_array_mut().unwrap() {
@@ -31,7 +31,7 @@ fn scaled(report: &Path, name: &str, factors: &[(&str, f64)]) -> PathBuf {
         layer["throughput"]["median"] = serde_json::json!(runs[1]);
         layer["throughput"]["min"] = serde_json::json!(runs[0]);
         layer["throughput"]["max"] = serde_json::json!(runs[2]);
-        // As before ratios were taken within turns.
+        // Remove the ratios, as in reports that older versions wrote.
         layer.as_object_mut().unwrap().remove("ratios_to_mpt");
     }
     let path = report.with_file_name(name);
@@ -39,7 +39,7 @@ fn scaled(report: &Path, name: &str, factors: &[(&str, f64)]) -> PathBuf {
     path
 }
 
-/// The verdict of each layer.
+/// Returns the verdict on each layer.
 fn verdicts(difference: &Value) -> Vec<&str> {
     let layers = difference["layers"].as_array().unwrap();
     layers.iter().map(|layer| layer["verdict"].as_str().unwrap()).collect()
@@ -63,16 +63,17 @@ fn a_slower_layer_is_found() {
     assert_fails(&compare(&before, &slower, &["--fail-on-slower"]), 1, &["raw/mdbx", "slower"]);
     let json = compare(&slower, &before, &["--json", "-", "--fail-on-slower"]).ok().json();
     assert_eq!(verdicts(&json), ["same", "faster"]);
-    // Three runs of each, which is the default, lie apart by chance in one of ten cases.
+    // Three runs each, which is the default, differ by chance in one of ten cases.
     let few = compare(&measured, &slower, &["--fail-on-slower"]).ok();
     for words in ["too few runs: cannot tell", "measure with --runs 5"] {
         assert!(few.text().contains(words), "`{words}` is missing in {}", few.text());
     }
     assert!(few.stderr.contains("--fail-on-slower cannot tell"), "{}", few.stderr);
-    // A tenth is below this.
+    // A slowdown of a tenth is below this threshold.
     compare(&before, &slower, &["--fail-on-slower", "--threshold", "15"]).ok();
 
-    // Four fifths of the time of a layer that takes five times as long are what was added, however busy the machine.
+    // The delay makes the layer five times slower, so four fifths of its time are the delay, however busy the machine
+    // is.
     let slowed = report(&data, &cache, "b.json", "mpt,raw", "--slow-down raw=400");
     let value: Value = serde_json::from_slice(&fs::read(&slowed).unwrap()).unwrap();
     let raw = &value["layers"][1];
@@ -104,7 +105,7 @@ fn a_slower_machine_is_no_slower_layer() {
     assert!((number(&raw["ratio"]) - 0.63).abs() < 1e-9, "{raw}");
     assert!((number(&raw["relative"]["ratio"]) - 0.9).abs() < 1e-9, "{raw}");
 
-    // One layer alone has nothing but its own throughput.
+    // A report of one layer has no ratios, so its throughputs are compared.
     let mut alone: Value = serde_json::from_slice(&fs::read(&machine).unwrap()).unwrap();
     alone["layers"].as_array_mut().unwrap().truncate(1);
     let alone = data.write("alone.json", alone.to_string());
@@ -114,7 +115,7 @@ fn a_slower_machine_is_no_slower_layer() {
     let notes = json["notes"].to_string();
     assert!(notes.contains("one layer alone") && notes.contains("only in the first"), "{notes}");
 
-    // Pages are made of older reports, too.
+    // A page can be made from an older report, too.
     let html = data.file("html");
     let page = [OsStr::new("bench"), OsStr::new("page"), before.as_os_str(), OsStr::new("--html")];
     run(&[&page[..], &[html.as_os_str()]].concat(), &[]).ok();

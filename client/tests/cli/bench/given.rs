@@ -1,4 +1,4 @@
-//! `bench chain FILE`: blocks of one's own.
+//! Tests of `bench chain FILE`, which measures blocks that the user gives.
 
 use super::{bench, number, parts, states};
 use crate::{
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The chain that is in the repository.
+/// Returns the chain of the sample in the repository.
 fn the_sample() -> Chain {
     let file = sample("chain.rlp.gz");
     let hash = "0x87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e";
@@ -37,7 +37,7 @@ fn every_layer_measures_it() {
             (&"genesis.json".into(), &90.into())
         );
         let (_, results) = parts(&report);
-        // The warm-up is a tenth.
+        // A tenth of the blocks is the warm-up.
         assert!(results.iter().all(|r| r["blocks"] == 81 && number(&r["operations"]) > 81.0));
     }
     let entries = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name());
@@ -45,7 +45,7 @@ fn every_layer_measures_it() {
     assert_eq!(chains.count(), 1, "the senders are recovered once");
 }
 
-/// What is in the cache is not taken for a chain that begins with the same block and follows other rules.
+/// A cached chain is not used for a chain with the same first block but other rules.
 #[test]
 fn the_rules_are_part_of_the_chain() {
     let data = Data::new();
@@ -126,7 +126,7 @@ fn what_cannot_be_measured_is_told() {
     );
     refused(&format!("{} --chain {chain}", data.file("none").display()), 3, &["no such file"]);
 
-    // A block whose transactions are not those of its header.
+    // A block with the header of one block and the transactions of another.
     let mut blocks = sample.blocks();
     blocks.truncate(40);
     let empty = blocks.iter().rposition(|block| block.len() < blocks[39].len()).unwrap();
@@ -135,7 +135,7 @@ fn what_cannot_be_measured_is_told() {
     let wrong: PathBuf = data.write("wrong.rlp", blocks.concat());
     let words = ["block 40", "`polytrie import` of the same files"];
     refused(&format!("{} --chain {chain}", wrong.display()), 1, &words);
-    // A file that breaks off.
+    // A file that is cut.
     let cut = data.write("cut.rlp", &blocks.concat()[..2_000]);
     refused(
         &format!("{} --chain {chain}", cut.display()),
@@ -149,7 +149,7 @@ fn what_cannot_be_measured_is_told() {
     );
 }
 
-/// The header of one block before the rest of another one.
+/// Joins the header of one block with the body of another.
 fn with_body_of(header: &[u8], body: &[u8]) -> Vec<u8> {
     let header_of = |block: &[u8]| {
         let mut rest = block;
@@ -165,7 +165,8 @@ fn with_body_of(header: &[u8], body: &[u8]) -> Vec<u8> {
     [block, content].concat()
 }
 
-/// A range of blocks on what they touch, in the middle of a chain, and in a larger state.
+/// A range of real blocks is measured on the accounts and slots that they touch, in the middle of a chain
+/// and in a larger state.
 #[cfg(feature = "rain")]
 #[test]
 fn real_blocks_on_what_they_touch() {
@@ -207,14 +208,14 @@ fn real_blocks_on_what_they_touch() {
         assert!(named > 10.0 && number(&parameters["accounts"]) == accounts, "{parameters}");
         let (_, results) = parts(&report);
         assert!(results.len() >= states.len());
-        // The warm-up is a tenth.
+        // A tenth of the blocks is the warm-up.
         assert!(results.iter().all(|r| r["blocks"] == 18 && number(&r["operations"]) > 18.0));
     }
     let page = data.file("page");
     measure(&format!("--states mpt,rain --html {}", page.display())).ok();
     let page = fs::read_to_string(page.join("index.html")).unwrap();
     assert!(page.contains("the same blocks, 20 to 40 of genesis.json, in a state that has"));
-    // Without a block in between, and with options of workloads.
+    // A damaged file, a missing block, and options that only workloads have are refused.
     let file = dir.join("20.json");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(dir.join("19.json"), text.replace("\"block\"", "\"Block\"")).unwrap();

@@ -1,4 +1,4 @@
-//! What `bench store`, `bench chain` and `bench paper` report.
+//! Tests of the reports of `bench store`, `bench chain` and `bench paper`.
 
 use super::{bench, number, parts, states};
 use crate::{
@@ -9,7 +9,7 @@ use polytrie::layers::LAYERS;
 use serde_json::Value;
 use std::{ffi::OsStr, fs};
 
-/// What holds for the report of any comparison of all layers in two turns.
+/// Checks what holds for every report that compares all layers in two turns.
 fn check(report: &Value, kv: &str) {
     let (layers, results) = parts(report);
     assert_eq!((layers.len(), results.len()), (LAYERS.len(), 2 * LAYERS.len()));
@@ -25,7 +25,7 @@ fn check(report: &Value, kv: &str) {
         ] {
             let ratio = number(&layer[field]);
             assert!(if kind.name == reference { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
-            // Of two turns the median is the mean; each is the ratio within a turn.
+            // With two turns the median is the mean. Each value is the ratio within one turn.
             let ratios = &layer[turns];
             let in_turns = results.iter().filter(|result| result["state"] == kind.name);
             let in_turns: Vec<_> = in_turns.map(|result| number(&result[field])).collect();
@@ -34,7 +34,7 @@ fn check(report: &Value, kv: &str) {
             assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
         }
     }
-    // In turns: A B B A.
+    // The order of the runs alternates: A B B A.
     let order = LAYERS.iter().chain(LAYERS.iter().rev());
     for (index, (result, kind)) in results.iter().zip(order).enumerate() {
         assert_eq!(result["state"], kind.name);
@@ -45,7 +45,7 @@ fn check(report: &Value, kv: &str) {
             .map(|part| number(&time[part]))
             .sum();
         let total = number(&result["seconds"]);
-        // Reads are timed by sampling, so the parts may come to a little more or less.
+        // Reads are timed by sampling, so the sum of the parts may differ a little from the total.
         assert!(sum > 0.0 && total > 0.0);
         assert!(number(&result["throughput"]) > 0.0);
         assert!(number(&result["peak_rss_bytes"]) > 1e6);
@@ -143,7 +143,7 @@ fn a_table_for_people_and_a_cache_that_is_used() {
         assert!(first.text().contains(word), "`{word}` is missing in {}", first.text());
     }
     let entries = names();
-    // Keys, chain, and a store for each layer; nothing temporary.
+    // The cache holds keys, a chain and a store for each layer, and nothing temporary.
     assert_eq!(entries.len(), 4, "{entries:?}");
     bench(&cache, args).ok();
     assert_eq!(names(), entries);
@@ -195,7 +195,8 @@ fn limits_are_recorded() {
     assert_fails(&bench(&data.file("cache"), small), 2, &["--memory-limit"]);
 }
 
-/// A path that is no text is one like any other, in the command that the report tells, too.
+/// A report can be written to a path that is not UTF-8. The command in the report shows such bytes as replacement
+/// characters.
 #[cfg(unix)]
 #[test]
 fn a_report_goes_to_any_path() {
@@ -235,7 +236,8 @@ fn papers_are_listed() {
     assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
 }
 
-/// What does not fit into the time is named; points that are kept belong to the conditions under which they were measured.
+/// Results for which there is no time are listed as not measured. Kept points are used only under the conditions in
+/// which they were measured.
 #[test]
 fn papers_take_the_time_that_there_is() {
     let data = Data::new();

@@ -1,23 +1,23 @@
-//! That `lmpt` merges while it is measured.
+//! Tests that `lmpt` merges during the measured part of a benchmark.
 
 use super::{bench, parts};
 use crate::support::Data;
 use serde_json::Value;
 use std::fs;
 
-/// A run of `lmpt` among others, as JSON.
+/// Returns the report of a run of `lmpt` as JSON.
 fn merged(args: &str) -> Value {
     let data = Data::new();
     let report = bench(&data.file("cache"), &format!("{args} --runs 1 --kv memory --json -"));
     report.ok().json()
 }
 
-/// The interval of a report, as it is in the settings.
+/// Returns the interval of a report, which stands in its settings.
 fn interval(report: &Value) -> &Value {
     &report["settings"]["layer"]["lmpt"]["interval"]
 }
 
-/// Whatever a run is, `lmpt` merges while it is measured, and the report says with which interval.
+/// In every kind of run `lmpt` merges while it is measured, and the report says with which interval.
 #[test]
 fn merges_are_measured() {
     let trace = Data::new();
@@ -32,11 +32,11 @@ fn merges_are_measured() {
     let file = trace.write("trace.csv", rows.join("\n") + "\n");
     let replay = format!("store --trace {} --rounds 2 --warmup 3", file.display());
     let cases = [
-        // Of 40 blocks the first four are the warm-up.
+        // The first four of 40 blocks are the warm-up.
         ("chain --workload transfer --accounts 30 --txs 80 --block-txs 2", 4, 10),
         ("store --keys 200 --ops 50 --blocks 6", 2, 4),
         ("store --keys 200 --ops 50 --blocks 12 --warmup 3", 3, 5),
-        // Half of what is measured.
+        // A warm-up longer than the run leaves half of the blocks to be measured.
         ("store --keys 200 --ops 50 --blocks 8 --warmup 9", 4, 4),
         (&replay, 3, 6),
     ];
@@ -54,7 +54,7 @@ fn merges_are_measured() {
     assert!(interval(&without).is_null() && !without["notes"].to_string().contains("lmpt"));
 }
 
-/// A store that is filled holds no block yet, so it serves every interval.
+/// A prepared store holds no block yet, so one store serves every interval.
 #[test]
 fn stores_of_lmpt_are_filled_once() {
     let data = Data::new();
@@ -68,8 +68,8 @@ fn stores_of_lmpt_are_filled_once() {
     assert_eq!(stores.count(), 1);
 }
 
-/// An interval that is given is taken. What `lmpt` then puts off until after the last block is said, with what to choose
-/// for it to be measured.
+/// An interval that the user gives is kept. If `lmpt` would merge only after the last block, the report says so and
+/// names an interval with which the merge is measured.
 #[test]
 fn a_run_without_a_merge_says_so() {
     let small = "store --keys 200 --ops 50 --blocks 4 --states raw,lmpt --lmpt.interval";

@@ -1,4 +1,5 @@
-//! `bench`: what it reports, how two reports compare, and that nothing is left of one that fails.
+//! Tests of `bench`: its reports, the comparison of two reports, and that a failed run leaves no
+//! files.
 
 mod compare;
 mod given;
@@ -19,12 +20,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Every layer of this build.
+/// Returns the names of all layers of this build, separated by commas.
 fn states() -> String {
     LAYERS.iter().map(|layer| layer.name).collect::<Vec<_>>().join(",")
 }
 
-/// Runs `polytrie bench` with these arguments, separated by spaces, and this cache.
+/// Runs `polytrie bench` with these arguments, separated by spaces, and with this cache.
 fn bench(cache: &Path, args: &str) -> Run {
     let mut all = vec![OsStr::new("bench")];
     all.extend(args.split_whitespace().map(OsStr::new));
@@ -32,7 +33,7 @@ fn bench(cache: &Path, args: &str) -> Run {
     run(&all, &[])
 }
 
-/// The layers' entries, and the runs' entries.
+/// Returns the entries of the layers and the entries of the runs.
 fn parts(report: &Value) -> (&Vec<Value>, &Vec<Value>) {
     (report["layers"].as_array().unwrap(), report["results"].as_array().unwrap())
 }
@@ -41,7 +42,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// Writes a report, and returns its path.
+/// Runs a small benchmark and writes its report. Returns the path of the report.
 fn report(data: &Data, cache: &Path, name: &str, states: &str, more: &str) -> PathBuf {
     let file = data.file(name);
     let args = format!(

@@ -1,4 +1,4 @@
-//! The page that `bench --html` and `bench page` make.
+//! Tests of the page that `bench --html` and `bench page` write.
 
 use super::{bench, report};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{ffi::OsStr, fs};
 
-/// What two reports say alike stands on their page once, wherever in each of them it is.
+/// A statement that several reports share appears once on the page.
 #[test]
 fn a_page_says_nothing_twice() {
     let data = Data::new();
@@ -26,12 +26,12 @@ fn a_page_says_nothing_twice() {
     }
 }
 
-/// What one place does not take goes to the others.
+/// If one output cannot be written, the others still are.
 #[test]
 fn a_result_is_written_wherever_it_can_be() {
     let data = Data::new();
     let (csv, json) = (data.file("csv"), data.file("result.json"));
-    // A directory stands where a file is to be.
+    // Create a directory in the place of an output file.
     fs::create_dir_all(csv.join("raw-memory-1.csv")).unwrap();
     let args = format!(
         "store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1 --csv {} --json {}",
@@ -43,7 +43,7 @@ fn a_result_is_written_wherever_it_can_be() {
     assert!(run.text().contains("raw/memory") && json.exists(), "{}", run.text());
 }
 
-/// What a page says of the runs is what they did.
+/// A page describes the runs as they were made.
 #[test]
 fn a_page_tells_what_was_run() {
     let data = Data::new();
@@ -99,7 +99,7 @@ fn a_page_and_lines_for_each_block() {
     ] {
         assert!(page.contains(words), "`{words}` is missing");
     }
-    // Nothing comes from anywhere else.
+    // The page loads nothing from other files.
     for reference in ["src=", "href=", "@import", "url("] {
         assert!(!page.contains(reference), "the page refers to something with {reference}");
     }
@@ -109,14 +109,14 @@ fn a_page_and_lines_for_each_block() {
     assert_eq!((lines[0], lines.len()), ("block_number,blocks,slot,txs,gas,time", 10));
     assert!(lines[1].starts_with("2,1,,10,"), "{}", lines[1]);
 
-    // The page again, from the reports that were written, and one page from several.
+    // Make the page again from the written reports, and one page from several reports.
     let second = data.file("second");
     let first = data.file("first.json");
     fs::copy(html.join("report.json"), &first).unwrap();
     let larger = data.file("larger.json");
     let args = args.replace("--accounts 60", "--accounts 80");
     bench(&cache, &format!("{args} --json {}", larger.display())).ok();
-    // As if it had been measured elsewhere.
+    // Change the report so that it seems to come from another machine.
     let mut elsewhere: Value = serde_json::from_slice(&fs::read(&larger).unwrap()).unwrap();
     elsewhere["threads"] = 4321.into();
     fs::write(&larger, elsewhere.to_string()).unwrap();
@@ -136,7 +136,7 @@ fn a_page_and_lines_for_each_block() {
     assert!(page.contains("Over the size of the state"));
     assert!(page.contains("mixed, 80 accounts: threads is 4321, not "), "{page}");
 
-    // The picture is a file of its own, the fastest layer first, for light and dark.
+    // The picture is a separate file with the fastest layer first, for light and dark themes.
     let svg = data.file("fast.svg");
     polytrie!["bench", "page", first, "--svg", svg].ok();
     let picture = fs::read_to_string(&svg).unwrap();

@@ -1,4 +1,5 @@
-//! What cannot be measured, and what is left of a benchmark that ends early: nothing.
+//! Tests of benchmarks that cannot be run, and of those that end early: they leave no result and no
+//! temporary files.
 
 use super::bench;
 use crate::{
@@ -15,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// No result, and nothing temporary.
+/// Checks that there is no result and no temporary file.
 #[track_caller]
 fn nothing_is_left(cache: &Path, json: &Path) {
     assert!(!json.exists(), "there is a result");
@@ -31,7 +32,7 @@ fn nothing_is_left(cache: &Path, json: &Path) {
 fn a_warm_run_is_not_called_cold() {
     let data = Data::new();
     let (cache, json) = (data.file("cache"), data.file("result.json"));
-    // Far more operations than the store has pages.
+    // The run has far more operations than the store has pages, so the pages do not stay cold.
     let args = format!(
         "store --states raw --keys 200 --blocks 2 --ops 5000 --runs 1 --cold --json {}",
         json.display()
@@ -67,7 +68,7 @@ fn what_cannot_be_measured() {
         2,
         &["rocksdb", "--features"],
     );
-    // Before anything is prepared.
+    // The error comes before any store is prepared.
     #[cfg(feature = "cassandra")]
     for command in ["store", "chain", "worst", "paper lmpt-10"] {
         let args = format!("{command} --states mpt --kv cassandra");
@@ -92,7 +93,7 @@ fn contracts_that_were_not_fetched() {
     assert!(stderr.contains("`scripts/setup-uniswap`"), "{stderr}");
 }
 
-/// A benchmark that has begun to measure.
+/// A benchmark that has started to measure.
 struct Long {
     child: std::process::Child,
     cache: PathBuf,
@@ -104,7 +105,7 @@ impl Long {
     fn start() -> Self {
         let data = Data::new();
         let (cache, json) = (data.file("cache"), data.file("result.json"));
-        // Prepared first, so that what is interrupted is a run.
+        // The store is prepared first, so that the signal interrupts a run and not the preparation.
         bench(&cache, "store --states raw --keys 100 --blocks 1 --ops 1 --runs 1").ok();
         let child = Command::new(binary())
             .args("bench store --states raw --keys 100 --blocks 1000000 --ops 50".split(' '))
@@ -125,7 +126,7 @@ impl Long {
         long
     }
 
-    /// The processes that measure.
+    /// Returns the ids of the processes that measure.
     fn runs(&self) -> Vec<String> {
         let id = self.child.id();
         let file = format!("/proc/{id}/task/{id}/children");
@@ -133,7 +134,7 @@ impl Long {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Sends a signal, and waits for the end.
+    /// Sends a signal and waits for the end of the benchmark.
     fn end(mut self, signal: &str, to: &str) -> Run {
         assert!(Command::new("kill").args([signal, to]).status().unwrap().success());
         let mut stderr = String::new();

@@ -1,4 +1,4 @@
-//! `bench worst`: every case on every layer, at a small scale.
+//! Tests of `bench worst`, with every case on every layer at a small scale.
 
 use super::{bench, number, states};
 use crate::support::{Data, assert_fails};
@@ -6,7 +6,7 @@ use polytrie::layers::LAYERS;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 
-/// A state and blocks that take no time.
+/// Options for a state and blocks so small that they take no time.
 const SMALL: &str = "--size 200k --slots 1000 --codes 3 --blocks 2 --gas 1 --runs 1";
 
 fn list(value: &Value) -> std::slice::Iter<'_, Value> {
@@ -45,9 +45,9 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
             let case = test["case"].as_str().unwrap();
             let least = match case {
                 "selfdestruct-large" => 0.0,
-                // The last transaction that would fit is left out.
+                // The last transaction is left out if it would exceed the limit.
                 "deep-slots" | "deep-accounts" => 1_000_000.0,
-                // A fifth comes back for slots that are cleared.
+                // A fifth of the gas is refunded for slots that are cleared.
                 _ => 1_400_000.0,
             };
             assert!((least..=2_100_000.0).contains(&gas), "{test}");
@@ -78,13 +78,14 @@ fn blocks_are_merged_and_cases_chosen() {
     assert_eq!((&tests[0]["case"], &tests[0]["warm"]), (&"same-slot".into(), &true.into()));
     assert!((5_000_000.0..=6_300_000.0).contains(&number(&tests[0]["gas"])), "{}", tests[0]);
     assert_eq!(tests[0]["blocks"].as_array().unwrap().len(), 2);
-    // Under which bounds it was measured is said, too.
+    // The report states the memory limit of the runs.
     let notes = report["notes"].to_string();
     assert!(notes.contains("memory of each run: "), "{notes}");
     for (args, word) in [
         ("worst --filter nothing --states raw", "--list"),
         ("worst --filter ^same --states raw --gas 30M,60M,30", "--gas has 30M twice"),
-        // The note that a layer was made slower on purpose would not be true.
+        // The option is refused because the report would not say that the layer was slowed down on
+        // purpose.
         (
             "worst --filter ^same --states raw --slow-down raw=10",
             "--slow-down is for `bench compare`",

@@ -1,4 +1,5 @@
-//! Our files in geth, which knows Clique up to the merge: it takes what we take, and refuses what we refuse.
+//! Tests that geth, which supports Clique up to the merge, accepts the files that we accept and refuses
+//! those that we refuse.
 
 use super::{eip225, with_votes, wrong};
 use crate::{
@@ -11,7 +12,7 @@ use polytrie_chainspec::Clique;
 use polytrie_testing::Seed;
 use std::{env, ffi::OsStr, fs, process::Command};
 
-/// Imports the blocks into a fresh directory. `Err` has what geth says.
+/// Imports the blocks into a new directory of geth. `Err` holds the message of geth.
 fn import(genesis: &str, blocks: &[Bytes]) -> Result<(), String> {
     let geth =
         env::var_os("POLYTRIE_GETH").expect("POLYTRIE_GETH names a geth: scripts/compare-clique");
@@ -30,7 +31,7 @@ fn import(genesis: &str, blocks: &[Bytes]) -> Result<(), String> {
     }
     let file = data.write("blocks.rlp", stream(blocks));
     run(&["import".as_ref(), file.as_ref()])?;
-    // What it keeps is what it was given.
+    // The blocks that geth exports again are the ones that it was given.
     let out = data.file("out.rlp");
     let last = blocks.len().to_string();
     run(&["export".as_ref(), out.as_ref(), "1".as_ref(), last.as_ref()])?;

@@ -1,4 +1,4 @@
-//! Chains of Clique: blocks that authorized signers seal, until the merge.
+//! Tests of Clique chains, whose blocks are sealed by authorized signers until the merge.
 
 #[path = "../../common/eip225.rs"]
 mod eip225;
@@ -22,7 +22,8 @@ use std::{ffi::OsStr, path::PathBuf};
 
 for_each_layer!(the_chain_of_hive, a_chain_with_votes_and_checkpoints);
 
-/// 2,000 blocks with 321 transactions: one signer, and proof of stake from block 120 on.
+/// A chain of 2,000 blocks with 321 transactions. It has one signer, and is under proof of stake from
+/// block 120 on.
 const HIVE: ChainFixture = ChainFixture {
     file: "chains/clique/chain.rlp",
     chain: "chains/clique/genesis.json",
@@ -30,7 +31,7 @@ const HIVE: ChainFixture = ChainFixture {
     hash: "0xaf2316",
 };
 
-/// A chain made here, in files.
+/// The files of a chain that a test has made.
 struct Files {
     data: Data,
     genesis: PathBuf,
@@ -55,7 +56,7 @@ impl Files {
     }
 }
 
-/// Number and hash of a block.
+/// Returns the number and the hash of a block.
 fn place(rlp: &Bytes) -> (u64, String) {
     let header = decode_header(rlp).unwrap();
     (header.number, header.hash().to_string())
@@ -63,7 +64,7 @@ fn place(rlp: &Bytes) -> (u64, String) {
 
 fn the_chain_of_hive(layer: &str) {
     let Some(chain) = HIVE.open() else { return };
-    // The border lies within the second part.
+    // The merge lies within the second part.
     let data = chain.imported(layer, 119);
     polytrie!["import", chain.file, "--datadir", data.path(), "--to", "121"].ok();
     polytrie!["import", chain.file, "--datadir", data.path()].ok();
@@ -73,14 +74,15 @@ fn the_chain_of_hive(layer: &str) {
     data.check();
 }
 
-/// The blocks that a chain with votes has, and how it began.
+/// Returns a chain of `count` random blocks with votes, or `None` if the maker is not available.
 fn with_votes(clique: Clique, count: usize, seed: &Seed) -> Option<Maker> {
     let mut maker = Maker::new("ABC", clique)?;
     maker.push_random("ABCDE", count, &mut Random::new(seed.value(), 0));
     Some(maker)
 }
 
-/// Imported in pieces, taken back and imported again: who may seal a block is known at every place.
+/// The signers are known at every block, also after an import in parts, after an unwind and after a
+/// second import.
 fn a_chain_with_votes_and_checkpoints(layer: &str) {
     let seed = Seed::or(225);
     let Some(maker) = with_votes(Clique::new(5, 50), 300, &seed) else { return };
@@ -100,7 +102,7 @@ fn a_chain_with_votes_and_checkpoints(layer: &str) {
     assert!(std::fs::read(out).unwrap() == stream(&maker.blocks));
 }
 
-/// Without `mpt` in the build another layer takes its place.
+/// The layer of these tests. A build without `mpt` uses `raw` instead.
 const LAYER: &str = if cfg!(feature = "mpt") { "mpt" } else { "raw" };
 
 #[test]
@@ -149,7 +151,7 @@ fn wrong_blocks_are_refused_with_a_sentence() {
         assert_fails(&run, 1, &[&place, &ours, "blocks.rlp"]);
         assert_eq!(files.data.head().0, number - 1, "{name}");
         files.data.check();
-        // And again after a while, when the signers before it are no longer in memory.
+        // Import the blocks again later, when the signers before them are not in memory.
         let side = files.data.write("side.rlp", stream(&blocks));
         polytrie!["db", "unwind", "--datadir", files.data.path(), "--to", "1"].ok();
         let run = polytrie!["import", side, "--datadir", files.data.path()];
@@ -157,7 +159,8 @@ fn wrong_blocks_are_refused_with_a_sentence() {
     }
 }
 
-/// The sum of difficulties decides, and a branch is checked wherever it leaves the chain.
+/// The branch with the larger sum of difficulties wins, and a branch is checked wherever it leaves the
+/// chain.
 #[test]
 fn the_branch_with_more_turns_wins() {
     const NAMES: &str = "ABCDE";
@@ -167,7 +170,7 @@ fn the_branch_with_more_turns_wins() {
         Some(maker)
     };
     let (Some(mut slow), Some(mut quick)) = (start(135), start(125)) else { return };
-    // Beyond the last row of signers, and before it.
+    // The branches fork after the last stored row of signers, and before it.
     for _ in 0..6 {
         let turn = slow.in_turn(NAMES);
         let other = slow.allowed(NAMES).into_iter().find(|name| *name != turn).unwrap();
@@ -182,7 +185,7 @@ fn the_branch_with_more_turns_wins() {
         files.import(LAYER, &second.blocks, &[]).ok();
         assert_eq!(files.data.head(), place(quick.blocks.last().unwrap()));
         files.data.check();
-        // It goes on from there.
+        // The import goes on from the winning branch.
         let mut more = start(125).unwrap();
         more.push(more.in_turn(NAMES), Some((true, 'F')), Vec::new());
         more.push_in_turn(NAMES, 20);
@@ -191,7 +194,7 @@ fn the_branch_with_more_turns_wins() {
         files.data.check();
     }
 
-    // A branch that would be the better one, but for its signer.
+    // A branch with the larger sum but with a wrong signer.
     let files = Files::new(&slow.genesis);
     files.import(LAYER, &slow.blocks, &[]).ok();
     let mut stranger = quick.sealed(quick.in_turn(NAMES), None);
@@ -201,7 +204,7 @@ fn the_branch_with_more_turns_wins() {
     assert_eq!(files.data.head(), place(quick.blocks.last().unwrap()));
 }
 
-/// Two blocks in one second, and then the merge.
+/// The chain has two blocks in one second, and then the merge.
 #[test]
 fn a_period_of_zero_and_the_merge() {
     let Some(mut maker) = Maker::with_terminal("A", Clique::new(0, 0), "7") else { return };
@@ -220,13 +223,14 @@ fn a_period_of_zero_and_the_merge() {
     files.import(LAYER, &maker.blocks, &[]).ok();
     assert_eq!(files.data.head(), place(&maker.blocks[4]));
     files.data.check();
-    // No block of Clique after it.
+    // A Clique block after the merge is invalid.
     let files = Files::new(&maker.genesis);
     let run = files.import(LAYER, &late, &[]);
     assert_fails(&run, 1, &["block 4", "difficulty is 2, expected 0", "past the merge"]);
 }
 
-/// A row of signers that is changed, lost or too many is found, and an import that needs it says so too.
+/// A row of signers that is damaged, missing or superfluous is found by a check, and by an import that
+/// needs the row.
 #[test]
 fn damaged_signers_are_found() {
     let Some(maker) = with_votes(Clique::new(5, 50), 300, &Seed::or(1)) else { return };
@@ -252,7 +256,7 @@ fn damaged_signers_are_found() {
     let (key, value) = &rows[1];
     write(&|batch| batch.delete(table, key));
     finds(256);
-    // One that is gone costs a longer way and nothing else.
+    // A missing row makes the import read further back, but does not stop it.
     files.import(LAYER, &maker.blocks, &["--to", "270"]).ok();
     let mut changed = value.clone();
     let middle = changed.len() / 2;
@@ -273,7 +277,8 @@ fn damaged_signers_are_found() {
     data.check();
 }
 
-/// A witness of a block executes to its root: the fees go to the signer, which the block itself tells.
+/// A witness of a block executes to the root of the block. The fees go to the signer, which is recovered
+/// from the block itself.
 #[cfg(feature = "rain")]
 #[test]
 fn witnesses_of_sealed_blocks() {

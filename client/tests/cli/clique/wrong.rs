@@ -1,4 +1,4 @@
-//! Blocks of Clique that break one rule each.
+//! Invalid Clique blocks, each of which breaks one rule.
 
 use crate::clique_maker::{Maker, address, extra, seal};
 use alloy_consensus::Header;
@@ -6,13 +6,13 @@ use alloy_primitives::{Address, B64, B256, Bytes, U256};
 use polytrie::consensus::clique::NONCE_AUTH;
 use polytrie_chainspec::Clique;
 
-/// A chain that ends in an invalid block.
+/// A chain whose last block is invalid.
 pub(super) struct Wrong {
     pub(super) name: &'static str,
     pub(super) blocks: Vec<Bytes>,
-    /// What our message says.
+    /// A part of the error message of this client.
     pub(super) ours: String,
-    /// What geth's message says.
+    /// A part of the error message of geth.
     pub(super) geth: &'static str,
 }
 
@@ -20,7 +20,8 @@ const NAMES: &str = "ABC";
 const PERIOD: u64 = 5;
 const EPOCH: u64 = 4;
 
-/// The genesis of all of them, and the chains: three signers, checkpoints at blocks 4 and 8.
+/// Returns the common genesis and the chains. They have three signers, and checkpoints at blocks 4
+/// and 8.
 pub(super) fn all() -> Option<(String, Vec<Wrong>)> {
     let mut maker = Maker::new(NAMES, Clique::new(PERIOD, EPOCH))?;
     maker.push_in_turn(NAMES, 6);
@@ -30,10 +31,10 @@ pub(super) fn all() -> Option<(String, Vec<Wrong>)> {
     Some((maker.genesis, wrong))
 }
 
-/// Changes a header before it is sealed.
+/// A change to a header before it is sealed.
 type Change<'a> = &'a dyn Fn(&mut Header);
 
-/// Block 7.
+/// Returns the chains whose block 7 is invalid.
 fn ordinary(maker: &Maker) -> Vec<Wrong> {
     let turn = maker.in_turn(NAMES);
     let allowed = maker.allowed(NAMES);
@@ -47,7 +48,7 @@ fn ordinary(maker: &Maker) -> Vec<Wrong> {
         maker.and(header)
     };
     let nothing: Change<'_> = &|_| {};
-    // The seal is no signature: it is changed after the fact.
+    // The seal is made invalid by changing it after the header is sealed.
     let unsealed = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut header = maker.sealed(turn, None);
         let mut bytes = header.extra_data.to_vec();
@@ -171,7 +172,7 @@ fn ordinary(maker: &Maker) -> Vec<Wrong> {
     ]
 }
 
-/// Block 8, a checkpoint.
+/// Returns the chains whose block 8, a checkpoint, is invalid.
 fn checkpoints(maker: &Maker) -> Vec<Wrong> {
     let turn = maker.in_turn(NAMES);
     let with = |change: Change<'_>| {

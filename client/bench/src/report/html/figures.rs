@@ -8,7 +8,7 @@ use super::{
     figure, name, words,
 };
 
-/// Titles and figures, in the order of the page.
+/// Returns titles and figures, in the order of the page.
 pub(super) fn all(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("How fast", throughput(report)),
@@ -22,7 +22,7 @@ pub(super) fn all(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// One bar a layer.
+/// Returns one bar per layer.
 fn bars(report: &Report, label: &str, value: impl Fn(&LayerSummary) -> (f64, String)) -> Bars {
     let row = |(index, layer): (usize, &LayerSummary)| {
         let (length, text) = value(layer);
@@ -32,7 +32,7 @@ fn bars(report: &Report, label: &str, value: impl Fn(&LayerSummary) -> (f64, Str
     Bars { label: label.to_owned(), legend: Vec::new(), rows }
 }
 
-/// How fast each layer is.
+/// Returns the bars of the layers' throughput.
 pub(super) fn throughput_bars(report: &Report) -> Bars {
     let mut bars = bars(report, "Throughput of each layer", |layer| {
         let median = layer.throughput.spread.median;
@@ -93,7 +93,7 @@ fn split(report: &Report) -> String {
 }
 
 fn over_time(report: &Report) -> String {
-    // The run whose throughput is the median.
+    // The figure shows the run with the median throughput.
     let run = |layer: &LayerSummary| {
         let same = |entry: &&super::super::Entry| {
             entry.result.subject == layer.subject && entry.result.run == layer.run
@@ -196,7 +196,8 @@ fn memory(report: &Report) -> String {
     )
 }
 
-/// Throughput over the size of the state, of reports that differ in it.
+/// Returns a plot of the throughput over the size of the state, from reports that differ in the
+/// size.
 pub(super) fn over_size(reports: &[Report]) -> String {
     let mut names: Vec<String> = Vec::new();
     for layer in reports.iter().flat_map(|report| &report.layers) {

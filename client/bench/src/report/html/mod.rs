@@ -10,15 +10,15 @@ use super::{
 };
 use std::fmt::Write;
 
-/// Looks of the page beside those of its plots.
+/// Style of the page beside that of its plots.
 const STYLE: &str = include_str!("page.css");
-/// Widths that each plot is drawn for.
+/// Widths for which each plot is drawn, in pixels; the next one is that for narrow screens.
 const WIDE: f64 = 780.0;
 const NARROW: f64 = 340.0;
-/// Width of a picture.
+/// Width of a picture, in pixels.
 const PICTURE: f64 = 720.0;
 
-/// Begins a page.
+/// Returns the beginning of a page.
 pub fn head(title: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n",
@@ -27,10 +27,10 @@ pub fn head(title: &str) -> String {
     )
 }
 
-/// Ends a page.
+/// End of a page.
 pub const FOOT: &str = "</main>\n</body>\n</html>\n";
 
-/// A plot for wide and for narrow screens, with what it means below.
+/// Returns a plot for wide and for narrow screens, with a caption.
 pub fn figure(draw: impl Fn(f64) -> String, caption: &str) -> String {
     format!(
         "<figure>\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
@@ -40,14 +40,14 @@ pub fn figure(draw: impl Fn(f64) -> String, caption: &str) -> String {
     )
 }
 
-/// A table whose first column stays when the rest is scrolled.
+/// Returns a table whose first column stays in place when the others are scrolled.
 pub fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::from("<div class=\"scroll\"><table>\n");
     for (index, row) in rows.iter().enumerate() {
         let tag = if index == 0 { "th" } else { "td" };
         text += "<tr>";
         for cell in row {
-            // A String takes whatever is written to it.
+            // Writing to a String cannot fail.
             let _ = write!(text, "<{tag}>{}</{tag}>", escape(cell));
         }
         text += "</tr>\n";
@@ -55,8 +55,8 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text + "</table></div>\n"
 }
 
-/// The page of several reports, of which there must be at least one: what they have in common first, then each. If
-/// they differ in the size of the state only, a plot shows what the size does.
+/// Returns the page of several reports, of which there must be at least one: first what they have in common, then
+/// each. If they differ only in the size of the state, a plot shows the effect of the size.
 pub fn page(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let mut text = head("State layers compared");
@@ -94,7 +94,7 @@ pub fn page(reports: &[Report]) -> String {
     text + FOOT
 }
 
-/// How fast each layer is, the fastest first, as a picture that is a file of its own.
+/// Returns the throughput of each layer, the fastest first, as a separate SVG file.
 pub fn picture(report: &Report) -> String {
     let mut bars = figures::throughput_bars(report);
     let length = |bar: &Bar| bar.parts.iter().map(|part| part.length).sum::<f64>();
@@ -102,7 +102,7 @@ pub fn picture(report: &Report) -> String {
     plot::standalone(&bars.svg(PICTURE))
 }
 
-/// What the layers are.
+/// Returns descriptions of the layers.
 fn layers(reports: &[Report]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for layer in reports.iter().flat_map(|report| &report.layers) {
@@ -127,7 +127,7 @@ fn layers(reports: &[Report]) -> String {
     text
 }
 
-/// Everything of one report.
+/// Returns the section of one report.
 fn section(report: &Report, titled: bool) -> String {
     let mut text = String::new();
     let title = if titled { words::title(report) } else { "What was run".to_owned() };
@@ -195,13 +195,13 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
     std::iter::once(heads).chain(report.layers.iter().map(row)).collect()
 }
 
-/// A ratio to another layer, and the least and the greatest of all turns.
+/// Returns a ratio to another layer, with the least and the greatest of all turns.
 fn ratio(median: Option<f64>, range: Option<(f64, f64)>) -> String {
     let median = median.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
     median + &range.map_or_else(String::new, |(min, max)| format!(" ({min:.2}–{max:.2})"))
 }
 
-/// The layer's name, with the engine where there is more than one.
+/// Returns the layer's name, with the engine if there are several.
 fn name(layer: &LayerSummary, report: &Report) -> String {
     let kv = &layer.subject.kv;
     match report.layers.iter().all(|other| other.subject.kv == *kv) {
@@ -210,7 +210,7 @@ fn name(layer: &LayerSummary, report: &Report) -> String {
     }
 }
 
-/// Machine, versions and limits.
+/// Returns machine, versions and limits.
 fn conditions(report: &Report) -> String {
     let machine = &report.machine;
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));

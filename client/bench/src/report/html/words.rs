@@ -1,4 +1,4 @@
-//! What the page says in sentences.
+//! The sentences of the page.
 
 use super::super::{
     BASELINE, LayerSummary, Report,
@@ -6,13 +6,13 @@ use super::super::{
 };
 use serde_json::Value;
 
-/// For those who have never heard of one.
+/// Introduction for readers who do not know state layers.
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
-/// Below the table.
+/// Note below the table.
 pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited.";
 
-/// The result, in a sentence or two.
+/// Returns the result in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
     let mut layers: Vec<_> = report.layers.iter().collect();
     layers.sort_by(|a, b| b.throughput.spread.median.total_cmp(&a.throughput.spread.median));
@@ -46,7 +46,7 @@ pub(super) fn headline(report: &Report) -> String {
     text
 }
 
-/// What a layer is to what the papers measured against, if that is another one and was measured.
+/// Returns the ratio of a layer to the papers' baseline, if that is another layer and was measured.
 fn over_baseline(layer: &LayerSummary) -> String {
     let ratio = layer.ratio_to_mpt_hash.filter(|_| !layer.subject.is_plain(BASELINE));
     ratio.map_or_else(String::new, |ratio| {
@@ -54,7 +54,7 @@ fn over_baseline(layer: &LayerSummary) -> String {
     })
 }
 
-/// A parameter that is a number.
+/// Returns a parameter that is a number.
 fn number(report: &Report, name: &str) -> Option<u64> {
     report.parameters.get(name)?.as_u64()
 }
@@ -63,12 +63,12 @@ fn text<'a>(report: &'a Report, name: &str) -> &'a str {
     report.parameters.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Accounts or keys before the first block.
+/// Returns the number of accounts or keys before the first block.
 pub(super) fn size(report: &Report) -> Option<u64> {
     number(report, "accounts").or_else(|| number(report, "keys"))
 }
 
-/// Whether there are several reports of the same benchmark that began with states of different sizes.
+/// Whether these reports are of the same benchmark but began with states of different sizes.
 pub(super) fn differ_in_size_only(reports: &[Report]) -> bool {
     let rest = |report: &Report| {
         let mut parameters = report.parameters.clone();
@@ -83,22 +83,22 @@ pub(super) fn differ_in_size_only(reports: &[Report]) -> bool {
         && others.iter().any(|report| size(report) != size(first))
 }
 
-/// Whether the chain is one that the user gave.
+/// Whether the chain is one from the user.
 fn is_given(report: &Report) -> bool {
     report.parameters.get("chain").is_some()
 }
 
-/// Whether the state is what blocks touch, and others.
+/// Whether the state is the part that blocks touch, with other accounts.
 fn is_partial(report: &Report) -> bool {
     number(report, "accounts_named").is_some()
 }
 
-/// The number of the last block of a chain that was given.
+/// Returns the number of the last block of a chain from the user.
 fn head(report: &Report) -> String {
     grouped(number(report, "head").unwrap_or_default() as f64)
 }
 
-/// What distinguishes a report from others on the page.
+/// Returns the title that distinguishes a report from others on the page.
 pub(super) fn title(report: &Report) -> String {
     let size = size(report).map_or_else(String::new, |size| format!(", {}", short(size as f64)));
     match report.bench.as_str() {
@@ -111,7 +111,7 @@ pub(super) fn title(report: &Report) -> String {
     }
 }
 
-/// What the blocks held.
+/// Returns a description of the blocks.
 pub(super) fn workload(report: &Report) -> String {
     let of = |name: &str| grouped(number(report, name).unwrap_or_default() as f64);
     match report.bench.as_str() {
@@ -185,7 +185,7 @@ pub(super) fn workload(report: &Report) -> String {
     }
 }
 
-/// A sentence about the work of an import that was measured beside execution.
+/// Returns a sentence about the measured work of an import beside the execution.
 fn beside_execution(report: &Report) -> &'static str {
     match report.parameters.get("recover").and_then(Value::as_bool) {
         Some(true) => {
@@ -197,7 +197,7 @@ fn beside_execution(report: &Report) -> &'static str {
     }
 }
 
-/// A sentence about each part of the time.
+/// Returns an explanation of the parts of the time.
 pub(super) fn split(report: &Report) -> &'static str {
     match report.bench.as_str() {
         "chain" => {
@@ -209,7 +209,7 @@ pub(super) fn split(report: &Report) -> &'static str {
     }
 }
 
-/// The rules.
+/// Returns the rules of the measurement, one sentence or more each.
 pub(super) fn how(report: &Report) -> Vec<String> {
     let roots = match is_partial(report) {
         true => {
@@ -228,9 +228,9 @@ pub(super) fn how(report: &Report) -> Vec<String> {
     all
 }
 
-/// A day and a time, UTC.
+/// Returns date and time of a Unix time in seconds, UTC.
 pub(super) fn date(seconds: u64) -> String {
-    // Days since 0000-03-01, so that a leap day is the last of its year.
+    // Days are counted from 0000-03-01, so that a leap day is the last of its year.
     let days = seconds / 86_400 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;

@@ -1,4 +1,4 @@
-//! Horizontal bars: one a row, of one part or several, with the spread where there is one.
+//! Horizontal bars: one per row, of one part or several, with single measurements as marks.
 
 use super::{Canvas, colour, shade};
 
@@ -6,32 +6,32 @@ use super::{Canvas, colour, shade};
 const ROW: f64 = 44.0;
 const BAR: f64 = 15.0;
 
-/// One row.
+/// A row.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// The label of the bar.
+    /// Label of the bar.
     pub name: String,
-    /// Its value in words.
+    /// Value in words.
     pub value: String,
-    /// The parts of the bar, from the left.
+    /// Parts of the bar, from the left.
     pub parts: Vec<Part>,
-    /// Single measurements, as marks; the least and the greatest are joined.
+    /// Single measurements, drawn as marks; the least and the greatest are joined by a line.
     pub marks: Vec<f64>,
 }
 
 /// A part of a bar.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Number of the series that gives the colour.
+    /// Number of the series, which decides the colour.
     pub series: usize,
-    /// How long.
+    /// Length of the part.
     pub length: f64,
-    /// What is shown when pointed at.
+    /// Text that is shown under the pointer.
     pub title: String,
 }
 
 impl Bar {
-    /// A bar of one part.
+    /// Returns a bar of one part.
     pub fn new(name: &str, series: usize, length: f64, value: &str) -> Self {
         let title = format!("{name}: {value}");
         let parts = vec![Part { series, length, title }];
@@ -44,24 +44,24 @@ impl Bar {
     }
 }
 
-/// The rows, on one scale that begins at zero.
+/// A plot of rows on one scale that begins at zero.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// What the plot shows, for those who cannot see it.
+    /// Description of the plot for readers who cannot see it.
     pub label: String,
-    /// Names of the series of parts; empty if rows have one part.
+    /// Names of the parts' series; empty if rows have one part.
     pub legend: Vec<String>,
-    /// The rows.
+    /// Rows of the plot.
     pub rows: Vec<Bar>,
 }
 
 impl Bars {
-    /// Draws it.
+    /// Draws the plot as SVG.
     pub fn svg(&self, width: f64) -> String {
         let mut canvas = Canvas::new(width);
         let legend: Vec<_> =
             self.legend.iter().enumerate().map(|(n, name)| (shade(n), name.clone())).collect();
-        // Parts are no series of their own: they have other colours than layers.
+        // Parts have other colours than layers.
         let class = if self.legend.is_empty() { colour } else { shade };
         let top = canvas.legend(&legend);
         let longest = self.rows.iter().map(Bar::end).fold(f64::MIN_POSITIVE, f64::max);

@@ -4,31 +4,31 @@ use super::{CHARACTER, Canvas, short};
 
 /// Height of a row.
 const ROW: f64 = 22.0;
-/// Where the colours change. The one in the middle is that of ratios about one.
+/// Ratios at which the colour changes. The middle colour is for ratios near one.
 const STEPS: [f64; 6] = [0.25, 0.5, 0.8, 1.25, 2.0, 4.0];
 
 /// A row of the map.
 #[derive(Debug, Clone)]
 pub struct HeatRow {
-    /// The label of the row.
+    /// Label of the row.
     pub name: String,
-    /// A ratio for each column, where there is one.
+    /// Ratio for each column, if there is one.
     pub ratios: Vec<Option<f64>>,
 }
 
-/// The map.
+/// A heat map.
 #[derive(Debug, Clone)]
 pub struct Heat {
-    /// A description of the map for those who cannot see it.
+    /// Description of the map for readers who cannot see it.
     pub label: String,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows.
+    /// Rows of the map.
     pub rows: Vec<HeatRow>,
 }
 
 impl Heat {
-    /// Draws it.
+    /// Draws the map as SVG.
     pub fn svg(&self, width: f64) -> String {
         let mut canvas = Canvas::new(width);
         let longest = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
@@ -54,7 +54,7 @@ impl Heat {
     }
 }
 
-/// The number of the colour.
+/// Returns the number of the colour.
 fn shade(ratio: f64) -> usize {
     STEPS.iter().filter(|step| ratio >= **step).count()
 }

@@ -1,41 +1,41 @@
-//! Lines over numbers.
+//! Line plots over numbers.
 
 use super::{CHARACTER, Canvas, colour, short, ticks};
 
-/// One line.
+/// A line.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The label of the line.
+    /// Label of the line.
     pub name: String,
-    /// Number of the series that gives the colour.
+    /// Number of the series, which decides the colour.
     pub series: usize,
-    /// Dashed, with hollow points: a figure from elsewhere.
+    /// Whether the line is dashed, with hollow points: for a figure from elsewhere.
     pub dashed: bool,
-    /// The points of the line.
+    /// Points of the line.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines on common axes; the vertical one begins at zero.
+/// A plot of lines on common axes; the vertical one begins at zero.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    /// What the plot shows, for those who cannot see it.
+    /// Description of the plot for readers who cannot see it.
     pub label: String,
-    /// What is across.
+    /// Title of the horizontal axis.
     pub x: String,
-    /// What is up.
+    /// Title of the vertical axis.
     pub y: String,
-    /// Equal factors, not equal distances, are equally wide.
+    /// Whether the horizontal axis is logarithmic.
     pub log_x: bool,
-    /// Names of places across; where there are none, places are numbers.
+    /// Names of places on the horizontal axis; if there are none, places are numbers.
     pub names: Vec<(f64, String)>,
     /// Whether points are marked.
     pub marked: bool,
-    /// The lines.
+    /// Lines of the plot.
     pub lines: Vec<Line>,
 }
 
 impl Lines {
-    /// Draws it.
+    /// Draws the plot as SVG.
     pub fn svg(&self, width: f64) -> String {
         let mut canvas = Canvas::new(width);
         let entries: Vec<_> =
@@ -92,7 +92,7 @@ impl Lines {
         named.map_or_else(|| short(x), |(_, name)| name.clone())
     }
 
-    /// Where something is written below, and what.
+    /// Returns the places on the horizontal axis that have a label, and their labels.
     fn places(&self, least: f64, most: f64) -> Vec<(f64, String)> {
         if !self.names.is_empty() {
             return self.names.clone();

@@ -1,7 +1,7 @@
-//! Plots as SVG: bars and lines, in the colours of `plot.css`, which knows light and dark.
+//! Plots as SVG: bars and lines, in the colours of `plot.css`, which has light and dark ones.
 //!
-//! A plot is drawn for a width. A page holds it twice, for wide and for narrow screens, so that its text is never
-//! scaled.
+//! A plot is drawn for a width. A page contains it twice, for wide and for narrow screens, so that its text is
+//! never scaled.
 
 mod bars;
 mod heat;
@@ -13,24 +13,24 @@ pub use lines::{Line, Lines};
 
 use std::fmt::Write;
 
-/// Colours and text of plots.
+/// Colours and text style of plots.
 pub const STYLE: &str = include_str!("plot.css");
-/// Colours there are; more series begin again with the first.
+/// Number of colours; the ninth series has the first colour again.
 const COLOURS: usize = 8;
-/// Mean width of a character of the plots' text.
+/// Mean width of a character in a plot.
 const CHARACTER: f64 = 6.6;
 
-/// The class that gives a series its colour.
+/// Returns the class that gives a series its colour.
 fn colour(series: usize) -> String {
     format!("c{}", series % COLOURS)
 }
 
-/// The class that gives a part of a bar its colour.
+/// Returns the class that gives a part of a bar its colour.
 fn shade(part: usize) -> String {
     format!("p{}", part % 4)
 }
 
-/// A plot that is a file of its own.
+/// Returns a plot as a separate SVG file.
 pub fn standalone(svg: &str) -> String {
     svg.replacen(
         '>',
@@ -39,7 +39,7 @@ pub fn standalone(svg: &str) -> String {
     )
 }
 
-/// An SVG of this size in the making.
+/// An SVG that is being drawn.
 struct Canvas {
     width: f64,
     text: String,
@@ -58,7 +58,7 @@ impl Canvas {
     }
 
     fn rect(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(
             self.text,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{}</title></rect>",
@@ -82,7 +82,7 @@ impl Canvas {
         );
     }
 
-    /// Text that begins (`start`), ends (`end`) or has its middle (`middle`) at a place.
+    /// Adds text that begins (`start`), ends (`end`) or has its middle (`middle`) at a place.
     fn label(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let _ = write!(
             self.text,
@@ -99,7 +99,7 @@ impl Canvas {
         let _ = write!(self.text, "<path class=\"{class}\" d=\"{data}\"/>");
     }
 
-    /// Names of series beside their colours, from the top on. Returns where they end.
+    /// Adds names of series beside their colours, from the top down. Returns the height that they take.
     fn legend(&mut self, series: &[(String, String)]) -> f64 {
         let (mut x, mut y) = (0.0, 12.0);
         for (class, name) in series {
@@ -115,12 +115,12 @@ impl Canvas {
     }
 }
 
-/// Text as HTML and SVG take it.
+/// Escapes text for HTML and SVG.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Text as HTML takes it, with what stands between backticks as code.
+/// Escapes text for HTML, and turns text between backticks into code.
 pub fn marked(text: &str) -> String {
     let parts = text.split('`').map(escape).enumerate();
     parts
@@ -128,7 +128,7 @@ pub fn marked(text: &str) -> String {
         .collect()
 }
 
-/// A number in at most five characters or so: `0.42`, `17.3`, `950`, `12.3k`, `1.5M`.
+/// Formats a number in about five characters: `0.42`, `17.3`, `950`, `12.3k`, `1.5M`.
 pub fn short(number: f64) -> String {
     let magnitude = number.abs();
     let (scaled, unit) = match magnitude {
@@ -149,7 +149,7 @@ pub fn short(number: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// A whole number with a comma between thousands.
+/// Formats a whole number with a comma between thousands.
 pub fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
@@ -162,7 +162,7 @@ pub fn grouped(number: f64) -> String {
     if number < -0.5 { format!("-{text}") } else { text }
 }
 
-/// About `count` round numbers from 0 to at least `max`.
+/// Returns about `count` round numbers from 0 to at least `max`.
 fn ticks(max: f64, count: usize) -> Vec<f64> {
     if max <= 0.0 || !max.is_finite() {
         return vec![0.0, 1.0];

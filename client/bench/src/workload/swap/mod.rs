@@ -1,4 +1,4 @@
-//! Swaps on UniswapV2.
+//! The workload of swaps on UniswapV2.
 
 mod uniswap;
 
@@ -15,30 +15,30 @@ use uniswap::{Uniswap, short_string};
 
 const FACTORY: Address = address!("7070000000000000000000000000000000000021");
 const ROUTER: Address = address!("7070000000000000000000000000000000000022");
-/// Tokens in the order of their addresses, as pairs hold them.
+/// Addresses of the tokens in ascending order, as pairs hold them.
 const TOKENS: [Address; 2] = [
     address!("7070000000000000000000000000000000000023"),
     address!("7070000000000000000000000000000000000024"),
 ];
-/// Ether as a token; its address is above those of the tokens.
+/// Address of ether as a token; it is above those of the tokens.
 const WETH: Address = address!("7070000000000000000000000000000000000025");
-/// Holds the liquidity of both pairs.
+/// Account with the liquidity of both pairs.
 const PROVIDER: Address = address!("7070000000000000000000000000000000000026");
-/// A billion of each side in each pair: prices hardly move.
+/// Reserve of each side in each pair: a billion, so that prices hardly move.
 const RESERVE: U256 = uint!(1_000_000_000_000_000_000_000_000_000_U256);
-/// What the first provider of a pair leaves in it for ever.
+/// Liquidity that the first provider of a pair can never withdraw.
 const LOCKED: U256 = uint!(1_000_U256);
-/// A million tokens of 18 decimals.
+/// Balance of each account: a million tokens of 18 decimals.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
-/// More than any of the calls uses: about 90,000 to 140,000.
+/// Gas limit of a call, more than any call uses: about 90,000 to 140,000.
 const CALL_GAS: u64 = 250_000;
-/// The largest amount that is swapped: a hundredth of a token or an ether.
+/// Greatest amount of a swap: a hundredth of a token or an ether.
 const LARGEST: u64 = 10_000_000_000_000_000;
 
-/// Which functions of the router are called; each as often as any other.
+/// Set of the router's functions that are called, each equally often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swaps {
-    /// All six.
+    /// All six functions.
     All,
     /// The four with ether on one side.
     Eth,
@@ -92,11 +92,11 @@ pub struct Swap {
 }
 
 impl Swap {
-    /// The workload of this shape, with accounts and seed of this wallet.
+    /// Returns the workload of this shape, with the accounts and the seed of this wallet.
     ///
     /// # Errors
     ///
-    /// If the contracts are not there.
+    /// Fails if the contracts are missing.
     pub fn new(wallet: Wallet, shape: Shape, swaps: Swaps) -> Result<Self, CacheError> {
         let uniswap = Uniswap::open()?;
         let random = Random::new(wallet.seed(), 0);
@@ -104,7 +104,7 @@ impl Swap {
         Ok(Self { shape, swaps, wallet, random, left: shape.txs, uniswap, token })
     }
 
-    /// The pairs: their address, and their tokens in order.
+    /// Returns the pairs: their addresses, and their tokens in order.
     fn pairs(&self) -> [(Address, [Address; 2]); 2] {
         [TOKENS, [TOKENS[0], WETH]]
             .map(|tokens| (self.uniswap.pair_address(FACTORY, tokens[0], tokens[1]), tokens))
@@ -128,7 +128,7 @@ impl Swap {
     fn pair(&self, address: Address, tokens: [Address; 2]) -> InitialAccount<'_> {
         let word = |address: Address| -> U256 { address.into_word().into() };
         let time = U256::from(GENESIS_TIME % (1 << 32));
-        // Both sides are equal, so their geometric mean is each of them.
+        // Both sides are equal, so their geometric mean is the same number.
         let slots = vec![
             (U256::from(0), RESERVE),
             (mapping_slot(U256::from(1), &Address::ZERO), LOCKED),
@@ -153,7 +153,7 @@ impl Swap {
         InitialAccount { balance: RESERVE, ..contract(WETH, &self.uniswap.weth, slots) }
     }
 
-    /// A token: balances of accounts and pairs, what the router may spend, and the supply.
+    /// Returns a token: balances of accounts and pairs, allowances of the router, and the supply.
     fn token(&self, number: usize) -> InitialAccount<'_> {
         let address = TOKENS[number];
         let balance_of = U256::from(self.token.slots.balance_of);
@@ -184,7 +184,7 @@ impl Swap {
         }
     }
 
-    /// The next swap of an account, for itself.
+    /// Returns the next swap of an account, for itself.
     fn swap(&mut self, from: usize) -> TxEip1559 {
         let functions = self.swaps.functions();
         let function = functions[self.random.index(functions.len())];
@@ -194,7 +194,7 @@ impl Swap {
         let (sell, buy) = ([TOKENS[0], WETH], [WETH, TOKENS[0]]);
         let any = U256::ZERO;
         let enough = U256::MAX;
-        // Prices stay near one: twice the amount always pays, and the rest comes back.
+        // Prices stay near one, so twice the amount always suffices, and the router returns the difference.
         let double = amount * U256::from(2);
         let (name, value, numbers, path): (_, _, &[U256], _) = match function {
             ExactTokensForTokens => {
@@ -222,7 +222,7 @@ impl Swap {
     }
 }
 
-/// A call of `NAME,address[],address,uint256)`: numbers, a path of two, the recipient, and no deadline.
+/// Encodes a call of `NAME,address[],address,uint256)`: numbers, a path of two, the recipient, and no deadline.
 fn call(name: &str, numbers: &[U256], path: [Address; 2], to: Address) -> Bytes {
     let selector = keccak256(format!("{name},address[],address,uint256)"));
     let words = 32 * (numbers.len() + 3);

@@ -1,4 +1,4 @@
-//! The contracts of UniswapV2, as `scripts/setup-uniswap` fetched them.
+//! The contracts of UniswapV2, as `scripts/setup-uniswap` fetches them.
 
 use crate::CacheError;
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
@@ -11,12 +11,12 @@ use std::{
 
 /// Name of the file.
 const FILE: &str = "uniswap.json";
-/// Names the directory of the file.
+/// Environment variable with the directory of the file.
 const VARIABLE: &str = "POLYTRIE_UNISWAP";
-/// keccak256 of the code of factory, pair, pair before its constructor ran, router and WETH.
+/// keccak256 of the codes of factory, pair, pair before its constructor ran, router and WETH.
 const HASH: B256 = b256!("4a1a601e8014024ba2fd380c2b9234900855f0f0794024749ac4444dd2420569");
 
-/// The code of the contracts.
+/// Codes of the contracts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Uniswap {
@@ -24,19 +24,19 @@ pub(super) struct Uniswap {
     pub(super) pair: Bytes,
     pair_creation: Bytes,
     router: Bytes,
-    /// Where the router's code holds the address of the factory.
+    /// Offsets of the factory's address in the router's code.
     router_factory: Vec<usize>,
-    /// Where it holds that of WETH.
+    /// Offsets of WETH's address in the router's code.
     router_weth: Vec<usize>,
     pub(super) weth: Bytes,
 }
 
 impl Uniswap {
-    /// Reads them.
+    /// Reads the contracts.
     ///
     /// # Errors
     ///
-    /// If they are not there, or are not what they should be; the sentence says how to get them.
+    /// Fails if they are missing or wrong; the sentence says how to get them.
     pub(super) fn open() -> Result<Self, CacheError> {
         let path = directory()?.join(FILE);
         let bytes = fs::read(&path).map_err(|error| missing(&path, &error))?;
@@ -54,7 +54,7 @@ impl Uniswap {
         keccak256(parts.map(|code| code.to_vec()).concat())
     }
 
-    /// The router's code, for a factory and WETH at these addresses.
+    /// Returns the router's code for a factory and WETH at these addresses.
     pub(super) fn router(&self, factory: Address, weth: Address) -> Bytes {
         let mut code = self.router.to_vec();
         for (places, address) in [(&self.router_factory, factory), (&self.router_weth, weth)] {
@@ -67,7 +67,8 @@ impl Uniswap {
         code.into()
     }
 
-    /// Where the factory at this address puts the pair of two tokens, given in their order.
+    /// Returns the address of a pair of two tokens, in ascending order, that the factory at this
+    /// address creates.
     pub(super) fn pair_address(
         &self,
         factory: Address,
@@ -79,7 +80,7 @@ impl Uniswap {
     }
 }
 
-/// A string of less than 32 bytes as Solidity keeps it in a slot.
+/// Encodes a string of less than 32 bytes as Solidity stores it in a slot.
 pub(super) fn short_string(text: &str) -> U256 {
     let mut bytes = [0; 32];
     bytes[..text.len()].copy_from_slice(text.as_bytes());

@@ -1,8 +1,8 @@
-//! A block whose access list is there before it runs (EIP-7928).
+//! Execution of a block whose access list is known before (EIP-7928).
 //!
-//! The list names all that the block reads and every value that it leaves. So what it reads is read at once
-//! ([`ListedBlock::read`]), what it leaves is known ([`ListedBlock::writes`]), and so is what each of its transactions
-//! finds: they can run at the same time ([`Transactions`]).
+//! The list names all that the block reads and every value that it leaves. So all reads are done at once
+//! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::writes`]), and so are the values before each
+//! transaction: transactions can run at the same time ([`Transactions`]).
 //!
 //! ```text
 //! layer:     read all ─► take in what the block leaves ─► commitment
@@ -10,13 +10,14 @@
 //! this one:         └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
 //! ```
 //!
-//! A list is believed, and then held against what the block did. That all of it agrees shows that each transaction ran on
-//! the right values: the first one did, as nothing but what comes before the transactions is before it; so what it left,
-//! which is what the list says, is right; so the second one did, and so on. Where anything does not agree (or a
-//! transaction asks for what is not listed) nothing is known of the block: it has to run without its list.
+//! The list is first assumed to be right, and then compared with the execution. If all of it agrees, each transaction
+//! ran on the right values: the first one did, because only the calls before the transactions precede it; so its
+//! results, which are those in the list, are right; so the second one ran on the right values, and so on. If anything
+//! differs (or a transaction reads something that is not listed) the result means nothing, and the block must run
+//! without its list.
 //!
-//! All of this is for blocks from Cancun on. Before, a contract with slots could destroy itself, and the list does not name
-//! those that nothing has read.
+//! All of this is for blocks from Cancun on. Before, a contract with slots could destroy itself, and the list lacks
+//! those of its slots that the block did not read.
 
 mod transactions;
 mod view;
@@ -33,28 +34,28 @@ use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError,
 use revm::bytecode::Bytecode;
 use std::sync::Arc;
 
-/// A block's list with all that it names, as that is before the block.
+/// A block's list, and the state that it names as of before the block.
 #[derive(Debug)]
 pub struct ListedBlock {
     list: Arc<Vec<AccountChanges>>,
-    /// Where in the list an account is.
+    /// Index of each account in the list.
     places: AddressMap<usize>,
     known: Arc<Known>,
-    /// All code that accounts in the list have, or are given.
+    /// Codes that accounts in the list have, or are given.
     codes: B256Map<Bytecode>,
-    /// The hashes of the codes that an account is given, in the order of the list.
+    /// Hashes of the codes that an account is given, in the order of the list.
     given: AddressMap<Vec<B256>>,
 }
 
-/// How a block is run by its list.
+/// Options of a block's execution by its list.
 #[derive(Clone, Copy)]
 pub struct Listed<'a> {
-    /// The list, and what was read.
+    /// List, and the state that was read.
     pub block: &'a ListedBlock,
-    /// How many threads run transactions, the calling one included; `None` to run them one after the other.
+    /// Number of threads that run transactions, with the calling one; `None` to run them one after the other.
     pub threads: Option<usize>,
-    /// What there is to do beside the transactions. The first other thread begins with it; it is
-    /// left out if the system gives none.
+    /// Work beside the transactions, such as the commitment. The first other thread starts with it; it is left out if
+    /// the system gives no thread.
     pub beside: &'a (dyn Fn() + Sync),
 }
 
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Listed<'_> {
     }
 }
 
-/// What a list says will be touched. Its order, by address, is that of the list.
+/// Returns the accounts and slots of a list, in the order of the list.
 pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
     let slots: usize =
         list.iter().map(|a| 1 + a.storage_changes.len() + a.storage_reads.len()).sum();
@@ -82,11 +83,12 @@ pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
 
 impl ListedBlock {
     /// Reads from `session`, in which nothing was written so far, all that a block with this list needs. The fees go to
-    /// `coinbase`; `delegations` says whether code can be one (EIP-7702). The list has the form that EIP-7928 asks for.
+    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). The list must have passed
+    /// `check_access_list`.
     ///
     /// # Errors
     ///
-    /// If the layer fails.
+    /// Fails if the layer fails.
     pub(super) fn read(
         session: &mut Session,
         codes: &mut CodeCache,
@@ -100,7 +102,7 @@ impl ListedBlock {
                 session.hint(*access);
             }
         }
-        // The EVM reads them whether or not anything becomes of it.
+        // The EVM always reads these accounts, even if it does not change them.
         wanted.extend([SYSTEM_ADDRESS, coinbase].map(Access::Account));
         let mut known = Known::read(session, &wanted)?;
         let (mut places, mut given) = (AddressMap::default(), AddressMap::default());
@@ -132,8 +134,9 @@ impl ListedBlock {
                 let hashes = hashes.collect();
                 given.insert(address, hashes);
             }
-            // Where a contract comes into being, or the account goes, the EVM asks whether it has storage. To look for
-            // that everywhere would cost more than to run the few blocks without their list that ask elsewhere.
+            // Where a contract is created, or an account is deleted, the EVM asks whether the account has storage. Only
+            // these accounts are looked up: the few blocks that ask for others run without their list, which costs
+            // less.
             if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
                 && (!listed.code_changes.is_empty()
                     || listed.balance_changes.iter().any(|change| change.post_balance.is_zero()))
@@ -144,16 +147,16 @@ impl ListedBlock {
         Ok(Self { list, places, known: Arc::new(known), codes: needed, given })
     }
 
-    /// The list.
+    /// Returns the list.
     pub fn list(&self) -> &[AccountChanges] {
         &self.list
     }
 
-    /// What the block leaves, as if it were one transaction.
+    /// Returns the changes of the block, as if it were one transaction.
     ///
     /// # Errors
     ///
-    /// None that comes from a layer: an account of the list is known.
+    /// Never fails because of a layer: every account of the list was read.
     pub fn writes(&self) -> Result<TxWrites, StateError> {
         let changed = self.list.iter().filter(|listed| listed.has_changes());
         let accounts = changed.map(|listed| {
@@ -173,12 +176,12 @@ impl ListedBlock {
         Ok(TxWrites { accounts: accounts.collect::<Result<_, StateError>>()? })
     }
 
-    /// A block that runs on what was read.
+    /// Returns a session on the state that was read.
     pub fn session(&self) -> Session {
         self.known.session()
     }
 
-    /// What becomes of an account by all changes with an index up to this.
+    /// Returns an account after all changes with an index of at most `index`.
     fn account_after(
         &self,
         listed: &AccountChanges,
@@ -206,7 +209,8 @@ impl ListedBlock {
         Some(account).filter(|account| !account.is_empty())
     }
 
-    /// What becomes of a slot by all changes with an index up to this; `None` if none of them is about it.
+    /// Returns the value of a slot after all changes with an index of at most `index`; `None` if the list has no such
+    /// change.
     fn slot_after(listed: &AccountChanges, slot: &U256, index: u64) -> Option<U256> {
         let at = listed.storage_changes.binary_search_by(|changes| changes.slot.cmp(slot)).ok()?;
         let changes = &listed.storage_changes[at].changes;
@@ -215,7 +219,7 @@ impl ListedBlock {
     }
 }
 
-/// The last of these, which are in order, with an index up to this.
+/// Returns the position of the last of these ordered changes with an index of at most `index`.
 fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize> {
     changes.partition_point(|change| of(change) <= index).checked_sub(1)
 }

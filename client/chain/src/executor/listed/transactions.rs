@@ -17,11 +17,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The result of a transaction, and how long it ran.
+/// Result of a transaction, and the time that it ran.
 pub(in crate::executor) type Ran = (ResultAndState<HaltReason>, Duration);
 
-/// The transactions of a block, for any number of threads. What comes of each follows from the list alone, so it does not
-/// matter which thread runs it, or when.
+/// The transactions of a block, which any number of threads may run. The result of each follows from the list alone, so
+/// the thread and the time of its run do not matter.
 pub(in crate::executor) struct Transactions<'a> {
     block: &'a ListedBlock,
     hashes: &'a dyn BlockHashes,
@@ -29,18 +29,19 @@ pub(in crate::executor) struct Transactions<'a> {
     senders: &'a [Address],
     environment: EvmEnv,
     amsterdam: Amsterdam,
-    /// The first that no thread has taken; the number of them or more if none is to be begun any more.
+    /// Number of the first transaction that no thread has taken. If it is at least the number of transactions, none is
+    /// started any more.
     next: AtomicUsize,
-    /// The result of each transaction that has run; the inner `None` says that it could not be run.
+    /// Result of each transaction that has run; the inner `None` means that it could not run.
     ran: Mutex<Vec<Option<Option<Ran>>>>,
     changed: Condvar,
 }
 
-/// The EVM of one thread.
+/// EVM of one thread.
 pub(in crate::executor) type ViewEvm<'a> = HookedEvm<View<'a>>;
 
 impl<'a> Transactions<'a> {
-    /// The transactions of a block whose fees go to `coinbase`.
+    /// Returns the transactions of a block, none of them run yet.
     pub(in crate::executor) fn new(
         executor: &Executor,
         rules: &Rules<'_>,
@@ -64,19 +65,19 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// Runs transactions that no other thread has taken, until none is left.
+    /// Runs transactions until all are taken.
     pub(in crate::executor) fn run(&self) {
         let mut evm = self.evm();
         while self.run_one(&mut evm) {}
     }
 
-    /// Has no thread begin another transaction.
+    /// Makes every thread stop after its current transaction.
     pub(in crate::executor) fn stop(&self) {
         self.next.store(self.transactions.len(), Relaxed);
     }
 
-    /// The result of the transaction with this number; `None` if it cannot be run on what is listed. Each may be asked for once.
-    /// Until the result is there the calling thread runs other transactions.
+    /// Returns the result of the transaction with this number; `None` if it cannot run on the listed state. Each result
+    /// can be taken once. Until it is there the calling thread runs other transactions.
     pub(in crate::executor) fn take(&self, evm: &mut ViewEvm<'a>, number: usize) -> Option<Ran> {
         loop {
             if let Some(ran) = self.ran.lock()[number].take() {
@@ -94,13 +95,13 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// What a thread runs them with.
+    /// Returns an EVM for one thread.
     pub(in crate::executor) fn evm(&self) -> ViewEvm<'a> {
         let view = View { block: self.block, hashes: self.hashes, index: 0 };
         self.amsterdam.set_static_gas(HookedEvm::new(view, self.environment.clone()))
     }
 
-    /// Runs the next one; `false` if there is none.
+    /// Runs the next transaction. Returns `false` if there is none.
     fn run_one(&self, evm: &mut ViewEvm<'a>) -> bool {
         let number = self.next.fetch_add(1, Relaxed);
         let Some((tx, sender)) = self.transactions.get(number).zip(self.senders.get(number)) else {
@@ -116,7 +117,8 @@ impl<'a> Transactions<'a> {
     }
 }
 
-/// Where the result of a transaction goes. If running it panics, no thread waits for it in vain.
+/// Guard that stores the result of a transaction. If the run panics, it stores a failure, so that no thread waits
+/// forever.
 struct Slot<'t, 'a> {
     all: &'t Transactions<'a>,
     number: usize,

@@ -1,4 +1,4 @@
-//! The state that a transaction of a listed block finds.
+//! The state before a transaction of a listed block.
 
 use super::ListedBlock;
 use crate::executor::{BlockHashes, InternalError, database::account_info};
@@ -8,7 +8,7 @@ use polytrie_state::{Account, StateError};
 use revm::{Database, bytecode::Bytecode, state::AccountInfo};
 use revm_state_hooks::StateHook;
 
-/// The state after all changes of the list with an index up to [`Self::index`].
+/// The state after all changes of the list with an index of at most [`Self::index`].
 pub(in crate::executor) struct View<'a> {
     pub(super) block: &'a ListedBlock,
     pub(super) hashes: &'a dyn BlockHashes,

@@ -1,4 +1,4 @@
-//! A block that is run ahead of its turn, and where threads find such blocks.
+//! A block that runs ahead, and the queue of such blocks.
 
 use super::scout::Scout;
 use crate::executor::{CodeCache, environment::environment_ahead};
@@ -19,22 +19,23 @@ use std::{
     },
 };
 
-/// A block whose turn has not come.
+/// A block that runs ahead of its execution.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) hash: B256,
     work: Work,
-    /// What is to be done next; when the block's turn has come, or all has begun, the number of them or more.
+    /// Number of the next piece of work; at least the number of pieces if the block's execution has started, or all
+    /// pieces are taken.
     next: AtomicUsize,
 }
 
-/// How a job finds out what its block touches, and reads it.
+/// Work of a job, which finds and reads the accounts and slots that its block touches.
 #[derive(Debug)]
 enum Work {
-    /// Each of its transactions runs on the state before, without those that come before it: so threads need not wait
-    /// for each other, and what it touches seldom depends on them.
+    /// Each transaction runs on the state before the block, without the earlier transactions. So threads need not
+    /// wait for each other, and the accesses seldom depend on the earlier transactions.
     Run { block: Box<Block<TxEnvelope>>, senders: Vec<Address>, scout: Scout },
-    /// The accesses are known: all of them are read from the state before.
+    /// The accesses are known; each is read from the state before.
     Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader> },
 }
 
@@ -50,7 +51,7 @@ impl Job {
         Self { hash, work, next: AtomicUsize::new(0) }
     }
 
-    /// A block of so many transactions that touches this.
+    /// Returns the job of a block with known accesses.
     pub(super) fn known(
         hash: B256,
         accesses: Vec<Access>,
@@ -61,7 +62,7 @@ impl Job {
         Self { hash, work, next: AtomicUsize::new(0) }
     }
 
-    /// The number of transactions.
+    /// Returns the number of transactions.
     pub(super) const fn transactions(&self) -> usize {
         match &self.work {
             Work::Run { block, .. } => block.body.transactions.len(),
@@ -69,7 +70,7 @@ impl Job {
         }
     }
 
-    /// How many things there are to do.
+    /// Returns the number of pieces of work.
     const fn len(&self) -> usize {
         match &self.work {
             Work::Run { block, .. } => block.body.transactions.len(),
@@ -77,17 +78,17 @@ impl Job {
         }
     }
 
-    /// The number of the next thing that no thread does.
+    /// Takes the next piece of work and returns its number.
     fn next(&self) -> usize {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Whether nothing more is to be started.
+    /// Whether no piece of work is left to take.
     pub(super) fn is_over(&self) -> bool {
         self.next.load(Relaxed) >= self.len()
     }
 
-    /// Nothing more is started. Returns what the block touches, as far as that is known.
+    /// Stops the job after the current pieces. Returns the accesses that are known so far.
     pub(super) fn end(&self) -> Vec<Access> {
         self.next.store(self.len(), Relaxed);
         match &self.work {
@@ -96,7 +97,7 @@ impl Job {
         }
     }
 
-    /// Does what there is to do until all has begun.
+    /// Does pieces of work until all are taken.
     pub(super) fn run(&self, spec: &ChainSpec) {
         match &self.work {
             Work::Run { block, senders, scout } => {
@@ -104,7 +105,7 @@ impl Job {
             }
             Work::Read { accesses, state, .. } => {
                 while let Some(access) = accesses.get(self.next()) {
-                    // Nothing is reported: the block meets an error where it needs the value.
+                    // An error is not reported: the block's execution meets it when it needs the value.
                     let _ = match access {
                         Access::Account(address) => state.account(address).map(drop),
                         Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
@@ -140,7 +141,7 @@ impl Job {
         }
         while let Some((tx, sender)) = transaction {
             let tx = TxEnv::from_recovered_tx(tx, sender);
-            // One that cannot be run on this state is left out, and so is one that no account could pay for.
+            // A transaction that cannot run on this state is left out, and so is one that no account could pay for.
             if tx.max_balance_spending().is_ok() {
                 let _ = evm.transact_raw(tx);
             }
@@ -149,7 +150,7 @@ impl Job {
     }
 }
 
-/// Blocks that are to be run ahead, in the order of their turns.
+/// Blocks to run ahead, in the order of their execution.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -168,7 +169,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The first block with something that no thread does; waits for one. `None` if none will come any more.
+    /// Waits for a job with work left and returns the first. Returns `None` once the queue is closed.
     pub(super) fn next(&self) -> Option<Arc<Job>> {
         let mut waiting = self.waiting.lock();
         loop {
@@ -181,7 +182,7 @@ impl Queue {
         }
     }
 
-    /// Nothing comes any more.
+    /// Closes the queue: no job comes after this.
     pub(super) fn close(&self) {
         self.waiting.lock().closed = true;
         self.changed.notify_all();

@@ -1,6 +1,6 @@
-//! Speculative execution: while one block is executed, those after it run on the state before it, and what they read
-//! there is in memory (and announced to the layer) when their turn comes. A wrong guess costs time and nothing else. Of a
-//! block whose access list is known nothing is guessed: what it lists is read.
+//! Speculative execution. While one block is executed, worker threads run the later blocks on the state before it.
+//! Their reads are then in memory (and announced to the layer) when the blocks are executed. A wrong prediction costs
+//! time only. If the access list of a block is known, its accesses are read without running the block.
 //!
 //! ```text
 //! executing thread:   block 7         block 8         block 9
@@ -30,19 +30,19 @@ use polytrie_state::{Access, StateError, StateReader};
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Threads that run transactions ahead. Nearly all of the time they wait for the disk, and a disk answers so many of
-/// them in two or three times the time that it takes for one. On two cores more gained nothing.
+/// Number of threads that run transactions ahead. They spend nearly all their time waiting for the disk, which answers
+/// this many requests in two or three times the time of one. On two cores more threads gained nothing.
 const THREADS: usize = 16;
-/// As long as there are fewer transactions ahead of their turn than this, one more block is taken. A block's turn ends
-/// what is run of it ahead, so the threads must be done with it by then, and with many of the next ones when some wait
-/// longer; more than this is more than a small cache holds until its turn.
+/// Number of transactions in the blocks ahead below which one more block is added. A block's execution ends its run
+/// ahead, so the threads must have finished it by then, and many of the later blocks too when some take longer. More
+/// transactions than this would touch more than a small cache keeps until their execution.
 const TRANSACTIONS_AHEAD: usize = 512;
-/// Blocks that may be ahead of their turn.
+/// Greatest number of blocks ahead.
 const BLOCKS_AHEAD: usize = 64;
-/// Bytes of contract code that the threads keep ready to run.
+/// Size of the threads' cache of analysed contract code, in bytes.
 const CODE_CACHE: usize = 16 << 20;
 
-/// When blocks are run ahead of their turn.
+/// Condition under which blocks run ahead.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefetch {
@@ -55,30 +55,30 @@ pub enum Prefetch {
     Off,
 }
 
-/// Runs blocks ahead of their turn.
+/// Runner of blocks ahead of their execution.
 #[derive(Debug)]
 pub struct Prefetcher {
     spec: Arc<ChainSpec>,
-    /// What decides whether to run ahead; `None` if that is decided.
+    /// Measurement that decides whether blocks run ahead; `None` for always.
     pace: Option<Pace>,
     codes: Arc<Mutex<CodeCache>>,
     threads: Threads,
-    /// Blocks whose turn has not come, in the order in which they were started.
+    /// Blocks that were started ahead and not executed yet, in the order of their start.
     begun: VecDeque<Arc<Job>>,
     transactions: u64,
 }
 
 #[derive(Debug)]
 enum Threads {
-    /// Not needed so far.
+    /// No thread was needed so far.
     NotStarted,
     Running(Arc<Queue>, Vec<Worker>),
-    /// The system gave none.
+    /// The system gave no threads.
     Unavailable,
 }
 
 impl Prefetcher {
-    /// What runs the blocks of a chain with this specification ahead; `None` if nothing is to.
+    /// Returns the prefetcher of a chain with this specification; `None` if `when` is never.
     pub fn new(when: Prefetch, spec: &Arc<ChainSpec>) -> Option<Self> {
         let pace = match when {
             Prefetch::Auto => Some(Pace::default()),
@@ -95,8 +95,8 @@ impl Prefetcher {
         })
     }
 
-    /// A block with this many transactions was executed. `slow_reads` tells how many reads of the engine were slow by
-    /// now, those ahead of their turn included; it is not asked each time.
+    /// Counts a block with this number of transactions that was executed. `slow_reads` returns the number of slow reads
+    /// of the engine so far, with those ahead; it is not called each time.
     pub fn executed(&mut self, transactions: usize, slow_reads: impl FnOnce() -> u64) {
         if let Some(pace) = &mut self.pace {
             pace.executed(transactions as u64, slow_reads);
@@ -111,21 +111,21 @@ impl Prefetcher {
             && self.begun.iter().map(|job| job.transactions()).sum::<usize>() < TRANSACTIONS_AHEAD
     }
 
-    /// Blocks that were started and whose turn has not come.
+    /// Returns the number of blocks that were started ahead and not executed yet.
     pub fn blocks_ahead(&self) -> usize {
         self.begun.len()
     }
 
-    /// Transactions that were started so far.
+    /// Returns the number of transactions that were started so far.
     pub const fn transactions(&self) -> u64 {
         self.transactions
     }
 
-    /// Begins to run the block with this hash on the state that `reader` reads, unless that was done before.
+    /// Starts to run the block with this hash on the state of `reader`, unless it was started before.
     ///
     /// # Errors
     ///
-    /// If there is no reader.
+    /// Fails if `reader` fails.
     pub fn begin(
         &mut self,
         hash: B256,
@@ -141,12 +141,12 @@ impl Prefetcher {
         self.start(job)
     }
 
-    /// Begins to read what the block with this hash, and so many transactions, is known to touch, unless that was done
+    /// Starts to read the known accesses of the block with this hash and number of transactions, unless it was started
     /// before.
     ///
     /// # Errors
     ///
-    /// If there is no reader.
+    /// Fails if `reader` fails.
     pub fn begin_known(
         &mut self,
         hash: B256,
@@ -169,20 +169,21 @@ impl Prefetcher {
         Ok(())
     }
 
-    /// The turn of the block with this hash has come: what it is going to touch, as far as that is known.
+    /// Ends the run ahead of the block with this hash, whose execution starts now. Returns its accesses as far as they
+    /// are known.
     pub fn take(&mut self, hash: &B256) -> Vec<Access> {
         let Some(at) = self.begun.iter().position(|job| job.hash == *hash) else {
             return Vec::new();
         };
         let mut accesses = Vec::new();
-        // The turn of those before it will not come any more.
+        // Blocks that were started before this one will not be executed any more.
         for job in self.begun.drain(..=at) {
             accesses = job.end();
         }
         accesses
     }
 
-    /// Where the threads take their work from. They are started now if they were not.
+    /// Returns the queue of the threads, and starts them if they are not running yet.
     fn queue(&mut self) -> Option<Arc<Queue>> {
         if let Threads::NotStarted = self.threads {
             let queue = Arc::new(Queue::default());
@@ -194,7 +195,7 @@ impl Prefetcher {
             self.threads = match started {
                 Ok(()) => Threads::Running(queue, threads),
                 Err(error) => {
-                    // Dropping those that were started waits for their end.
+                    // Dropping the threads that were started waits for their end.
                     queue.close();
                     tracing::warn!("nothing is read ahead: {error}");
                     Threads::Unavailable
@@ -209,7 +210,7 @@ impl Prefetcher {
 }
 
 impl Drop for Prefetcher {
-    /// Waits for the threads, which end with the transaction they are at: the store may be closed afterwards.
+    /// Waits for the threads, which end after their current transaction, so that the store may be closed afterwards.
     fn drop(&mut self) {
         for job in &self.begun {
             job.end();
@@ -221,10 +222,10 @@ impl Drop for Prefetcher {
     }
 }
 
-/// From now on this thread runs when others leave it a core: each of its reads that ends would take one from the thread
-/// that executes, and so many threads nearly all of it.
+/// Lowers the priority of this thread, so that it runs when other threads leave a core free. Otherwise each finished
+/// read would take a core from the executing thread, and so many threads would take nearly all of it.
 fn give_way() {
-    // Elsewhere it is the whole process that this would concern.
+    // On other systems the call would change the priority of the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(10) {
         tracing::debug!("a thread that reads ahead has the priority of all others: {error}");

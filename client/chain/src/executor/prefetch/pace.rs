@@ -1,28 +1,28 @@
-//! Whether the store is slow enough for reading ahead.
+//! The decision whether the store is slow enough to run blocks ahead.
 
-/// Transactions between two decisions.
+/// Number of transactions between two decisions.
 const WINDOW: u64 = 512;
 
-/// Decides from the number of slow reads a transaction. That number is about the same whether blocks are run ahead or
-/// not: the reads are the same, other threads wait for them.
+/// Decider by the number of slow reads per transaction. The number hardly changes when blocks run ahead: the reads
+/// are the same, only other threads wait for them.
 ///
-/// From one slow read in two transactions on, reading ahead pays. It ends below one in eight.
+/// Running ahead starts at one slow read in two transactions, where it gains time, and ends below one in eight.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     slow: bool,
-    /// Transactions since the last decision.
+    /// Number of transactions since the last decision.
     transactions: u64,
-    /// Slow reads until then.
+    /// Number of slow reads up to the last decision.
     slow_reads: u64,
 }
 
 impl Pace {
-    /// Whether the store was slow lately.
+    /// Whether the store was slow at the last decision.
     pub(super) const fn is_slow(&self) -> bool {
         self.slow
     }
 
-    /// Counts transactions that were executed; `slow_reads` tells how many reads were slow by now.
+    /// Counts executed transactions; `slow_reads` returns the number of slow reads so far.
     pub(super) fn executed(&mut self, transactions: u64, slow_reads: impl FnOnce() -> u64) {
         self.transactions += transactions;
         if self.transactions < WINDOW {
@@ -44,12 +44,12 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Whether it is slow after each of some windows with so many slow reads.
+    /// Returns whether the store counts as slow after each of these windows, given their numbers of slow reads.
     fn follow(windows: &[u64]) -> Vec<bool> {
         let (mut pace, mut reads) = (Pace::default(), 0);
         let window = |more: &u64| {
             reads += more;
-            // Blocks of any size.
+            // The windows consist of blocks of several sizes.
             for transactions in [0, 1, WINDOW - 2, 0] {
                 pace.executed(transactions, || panic!("nothing is decided here yet"));
             }

@@ -1,4 +1,4 @@
-//! The state that a block is run on ahead of its turn.
+//! The state that a block runs on ahead of its execution.
 
 use crate::executor::{CodeCache, InternalError, codes::ready_to_run, database::account_info};
 use alloy_primitives::{
@@ -11,7 +11,7 @@ use revm::{Database, bytecode::Bytecode, state::AccountInfo};
 use revm_state_hooks::StateHook;
 use std::sync::Arc;
 
-/// Reads a state for several threads, each thing once, and remembers what was read.
+/// Reader of a state for several threads. It reads each value about once, and records the accesses.
 #[derive(Debug)]
 pub(super) struct Scout {
     base: Arc<dyn StateReader>,
@@ -23,7 +23,7 @@ pub(super) struct Scout {
 struct Found {
     accounts: AddressMap<Option<Account>>,
     slots: HashMap<(Address, U256), U256>,
-    /// All of these, in the order in which they were asked for.
+    /// Accesses in the order of their first read.
     accesses: Vec<Access>,
 }
 
@@ -32,18 +32,19 @@ impl Scout {
         Self { base, codes, found: Mutex::default() }
     }
 
-    /// What was read so far.
+    /// Returns the accesses so far.
     pub(super) fn accesses(&self) -> Vec<Access> {
         std::mem::take(&mut self.found.lock().accesses)
     }
 
-    /// The state for the EVM of one thread; `delegations` says whether code can be one (EIP-7702).
+    /// Returns the database for the EVM of one thread; `delegations` says whether code can be a
+    /// delegation (EIP-7702).
     pub(super) const fn database(&self, delegations: bool) -> ScoutDatabase<'_> {
         ScoutDatabase { scout: self, delegations }
     }
 }
 
-/// What an EVM reads.
+/// Database of one EVM.
 #[derive(Debug)]
 pub(super) struct ScoutDatabase<'a> {
     scout: &'a Scout,
@@ -58,7 +59,7 @@ impl ScoutDatabase<'_> {
         }
         let account = base.account(&address)?;
         let mut found = found.lock();
-        // Perhaps another thread has read it meanwhile.
+        // Another thread may have read the account meanwhile.
         if found.accounts.insert(address, account).is_none() {
             found.accesses.push(Access::Account(address));
         }
@@ -103,7 +104,7 @@ impl Database for ScoutDatabase<'_> {
     }
 
     fn block_hash(&mut self, _: u64) -> Result<B256, InternalError> {
-        // Guessed wrong, which hardly any transaction notices.
+        // A wrong hash, which hardly any transaction notices.
         Ok(B256::ZERO)
     }
 }
@@ -118,7 +119,7 @@ impl StateHook for ScoutDatabase<'_> {
     fn on_sstore(&mut self, _: Address, _: U256) {}
 
     fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
-        // Only a creation asks, and it has read the account.
+        // Only a creation calls this, and it has read the account.
         Ok(self.scout.base.has_storage(&address)?)
     }
 }

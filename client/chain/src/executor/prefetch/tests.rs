@@ -18,7 +18,7 @@ fn spec() -> Arc<ChainSpec> {
     Arc::new(ChainSpec::with_forks("test", 1, forks, Header::default(), []))
 }
 
-/// A contract that reads the slot of the number that it is given.
+/// Returns a state with a contract that reads the slot whose number is its input.
 fn state() -> Arc<dyn StateReader> {
     let code = bytes!("600035805460010155");
     let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
@@ -30,12 +30,12 @@ fn state() -> Arc<dyn StateReader> {
     layer.reader().unwrap()
 }
 
-/// A block that calls the contract with these numbers.
+/// Returns a block that calls the contract with these numbers.
 fn block(number: u64, inputs: &[u64]) -> Block<TxEnvelope> {
     let transaction = |(nonce, input): (usize, &u64)| {
         let tx = TxLegacy {
             chain_id: None,
-            // Nothing that is said by transactions before this one matters.
+            // The nonce need not be that of the account.
             nonce: nonce as u64,
             gas_price: 1_000,
             gas_limit: 1_000_000,
@@ -86,12 +86,12 @@ fn a_block_that_ran_ahead_tells_what_it_read() {
     assert_eq!(scout.database(true).storage(CONTRACT, U256::from(5)).unwrap(), U256::from(7));
 }
 
-/// A block that is run ahead was not checked: neither its gas nor what its transactions cost.
+/// A block that runs ahead was not checked: neither its gas nor the cost of its transactions.
 #[test]
 fn what_no_block_could_hold_waits_for_its_turn() {
     let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
     let mut wild = block(1, &[]);
-    // JUMPDEST PUSH1 0 JUMP: it ends with its gas only.
+    // JUMPDEST PUSH1 0 JUMP: the loop ends only with its gas.
     let endless = TxLegacy {
         gas_limit: 1 << 62,
         input: bytes!("5b600056"),
@@ -128,18 +128,18 @@ fn threads_take_blocks_in_their_order() {
     let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
     for number in 1..=3 {
         begin(&mut prefetcher, number, &[number; 20]);
-        // Known already, or nothing to do.
+        // These blocks are started already, or have no transaction.
         begin(&mut prefetcher, number, &[number]);
         begin(&mut prefetcher, 100 + number, &[]);
     }
     assert_eq!((prefetcher.blocks_ahead(), prefetcher.transactions()), (3, 60));
-    // Until no thread is at any of them.
+    // The loop ends when no thread holds a job any more.
     while prefetcher.begun.iter().any(|job| Arc::strong_count(job) > 1) {
         yield_now();
     }
     assert_eq!(prefetcher.take(&hash(77)), []);
     assert_eq!(prefetcher.blocks_ahead(), 3);
-    // The turn of the first one will not come any more.
+    // The first block will not be executed any more.
     let slot = Access::SlotRead(CONTRACT, U256::from(2));
     assert!(prefetcher.take(&hash(2)).contains(&slot));
     assert_eq!(prefetcher.blocks_ahead(), 1);
@@ -176,7 +176,7 @@ fn nothing_is_done_while_the_store_is_fast() {
     begin(&mut prefetcher, 1, &[5]);
     prefetcher.executed(10_000, || 30_000);
     assert!(!prefetcher.has_room());
-    // What was started is taken all the same.
+    // A block that was started is taken all the same.
     prefetcher.take(&hash(1));
     assert_eq!(prefetcher.blocks_ahead(), 0);
 }
@@ -206,7 +206,7 @@ fn a_state_that_cannot_be_read_harms_nothing() {
     assert_eq!(job.end(), []);
 }
 
-/// Remembers what is read.
+/// A reader that records its reads.
 #[derive(Debug)]
 struct Counted(Arc<dyn StateReader>, Mutex<Vec<Access>>);
 

@@ -1,4 +1,4 @@
-//! From a block to its run, and from its run to what came of it.
+//! The executor: from a block to a running block, and from there to the result.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -33,18 +33,18 @@ use crate::executor::{
     schedule::Schedule,
 };
 
-/// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
+/// Executor of blocks, which keeps analysed code between them.
 #[derive(Debug)]
 pub struct Executor {
     codes: CodeCache,
     system_contracts: SystemContracts,
     pub(in crate::executor) amsterdam: Amsterdam,
-    /// Whether access lists are also made of blocks that need none.
+    /// Whether access lists are made also of blocks whose fork has none.
     access_lists: bool,
 }
 
 impl Executor {
-    /// An executor that keeps about `code_cache` bytes of contract code between blocks.
+    /// Returns an executor that keeps about `code_cache` bytes of contract code between blocks.
     pub fn new(code_cache: usize) -> Self {
         Self {
             codes: CodeCache::new(code_cache),
@@ -54,42 +54,42 @@ impl Executor {
         }
     }
 
-    /// This executor, for a chain whose Amsterdam is not the newest one.
+    /// Returns this executor for a chain with an earlier draft of Amsterdam.
     #[must_use]
     pub const fn with_amsterdam(mut self, amsterdam: Amsterdam) -> Self {
         self.amsterdam = amsterdam;
         self
     }
 
-    /// This executor, making an access list of every block, whatever its fork.
+    /// Returns this executor, set to make an access list of every block in any fork.
     #[must_use]
     pub const fn with_access_lists(mut self) -> Self {
         self.access_lists = true;
         self
     }
 
-    /// This executor, for a chain that has its system contracts at other addresses.
+    /// Returns this executor for a chain with other addresses of the system contracts.
     #[must_use]
     pub const fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
         self.system_contracts = contracts;
         self
     }
 
-    /// From now on it has the system contracts where `other` has them, and follows the same Amsterdam.
+    /// Takes over the addresses of system contracts and the draft of Amsterdam of `other`.
     pub const fn follow(&mut self, other: &Self) {
         self.system_contracts = other.system_contracts;
         self.amsterdam = other.amsterdam;
     }
 
-    /// Executes a block on `session`, which stands at its parent.
+    /// Executes a block on `session`, which must be at its parent.
     ///
-    /// To have the receipts of a block before Byzantium compared, begin the session
+    /// To compare the receipts of a block before Byzantium, the caller begins the session
     /// [`with_intermediate_roots`](Session::with_intermediate_roots).
     ///
     /// # Errors
     ///
-    /// If the block is invalid, or if we failed. Either way the session holds half a block and must
-    /// be dropped.
+    /// Fails if the block is invalid, or if the layer fails. In both cases the session holds half a block and must be
+    /// dropped.
     pub fn execute_block(
         &mut self,
         session: &mut Session,
@@ -111,12 +111,12 @@ impl Executor {
         run.finish()
     }
 
-    /// Reads from `session`, which stands at the parent of a block and has no writes, all that the block needs according to
-    /// its access list. The list has the form that EIP-7928 asks for.
+    /// Reads from `session`, which must be at the parent of a block and have no writes, all that the block needs
+    /// according to its access list. The list must have the form of EIP-7928.
     ///
     /// # Errors
     ///
-    /// If the layer fails.
+    /// Fails if the layer fails.
     pub fn read_listed(
         &mut self,
         session: &mut Session,
@@ -128,7 +128,7 @@ impl Executor {
         ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
     }
 
-    /// Executes a block on what its list says. `session` is that of the list.
+    /// Executes a block on the state of its list. `session` must be that of the list.
     fn execute_listed(
         &mut self,
         session: &mut Session,
@@ -139,7 +139,7 @@ impl Executor {
     ) -> Result<Executed, ExecuteError> {
         let transactions = Transactions::new(self, &rules, hashes, &block, listed.block);
         let others = match listed.threads {
-            // One for what there is to do beside them.
+            // One thread does the work beside the transactions.
             None => 1,
             Some(threads) => threads.min(block.transactions.len()).saturating_sub(1),
         };
@@ -169,11 +169,11 @@ impl Executor {
         })
     }
 
-    /// Begins a block: everything that comes before its transactions. Those that `block` has are not run.
+    /// Begins a block: does everything that comes before its transactions. The transactions in `block` are not run.
     ///
     /// # Errors
     ///
-    /// As [`Self::execute_block`].
+    /// Fails as [`Self::execute_block`] does.
     pub fn begin<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -198,12 +198,12 @@ impl Executor {
         Ok(run)
     }
 
-    /// Begins with the transactions, as if nothing had to be done before them: for transactions that are no block's, as
-    /// the official state tests have them. Nor has such a run an end: what its transactions did is in the session.
+    /// Begins with the transactions, without the changes before them: for transactions outside a block, as in the
+    /// official state tests. Such a run is not finished; its changes are in the session.
     ///
     /// # Errors
     ///
-    /// If the header has not what the EVM needs.
+    /// Fails if the header lacks a field that the EVM needs.
     pub fn begin_without_block<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -232,7 +232,7 @@ impl Executor {
         if self.access_lists || compared || rules.is(EthereumHardfork::Amsterdam) {
             database.access_list = Some(AccessListBuilder::default());
         }
-        // The inspector looks on only where a transaction is run for it, see `BlockRun::transact`.
+        // The inspector is off except where a transaction is run for it, see `BlockRun::transact`.
         let environment = self.amsterdam.adapt(environment(header, coinbase, &rules));
         let mut evm = HookedEvm::with_inspector(database, environment, Console::new(true));
         evm.set_inspector_enabled(false);
@@ -257,12 +257,12 @@ impl Executor {
     }
 }
 
-/// Who is paid the fees of a block.
+/// Returns the account that receives the fees of a block.
 fn block_coinbase(rules: &Rules<'_>, block: &BlockToExecute<'_>) -> Result<Address, BlockInvalid> {
     block.coinbase.map_or_else(|| Ok(coinbase(rules, block.header)?), Ok)
 }
 
-/// The fields that the EVM cannot do without.
+/// Checks that the header has the fields that the EVM needs.
 fn check_header(header: &Header, rules: &Rules<'_>) -> Result<(), BlockInvalid> {
     if rules.is(EthereumHardfork::Cancun) && header.excess_blob_gas.is_none() {
         return Err(BlockInvalid::MissingField { field: "excess blob gas", fork: "Cancun" });
@@ -273,7 +273,7 @@ fn check_header(header: &Header, rules: &Rules<'_>) -> Result<(), BlockInvalid> 
     Ok(())
 }
 
-/// An ommer's reward shrinks with its age; beyond seven blocks there is none to speak of.
+/// Checks that each ommer is within the last seven numbers, because older ones have no reward.
 fn check_ommers(header: &Header, ommers: &[Header]) -> Result<(), BlockInvalid> {
     let number = header.number;
     match ommers.iter().find(|o| o.number >= number || o.number.saturating_add(7) < number) {

@@ -1,4 +1,4 @@
-//! Running a block.
+//! A running block.
 
 mod executor;
 
@@ -36,35 +36,36 @@ use super::{
     schedule::Schedule,
 };
 
-/// The result of a block: receipts, gas, requests. The state changes are in the session.
+/// Result of a block: receipts, gas, requests. The changes of state are in the session.
 #[derive(Debug, Clone)]
 pub struct Executed {
-    /// One receipt a transaction, each with the bloom of its logs.
+    /// Receipt of each transaction, with the bloom of its logs.
     pub receipts: Vec<ReceiptEnvelope>,
     /// Gas that all transactions used.
     pub gas_used: u64,
     /// Blob gas that all transactions used; 0 before Cancun.
     pub blob_gas_used: u64,
-    /// What the block touched (EIP-7928); `None` before Amsterdam, unless the executor makes lists of all blocks.
+    /// Access list of the block (EIP-7928); `None` before Amsterdam, unless the executor makes lists of all
+    /// blocks.
     pub access_list: Option<Vec<AccountChanges>>,
     /// Requests to the consensus layer (EIP-7685); `None` before Prague.
     pub requests: Option<Requests>,
-    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a
-    /// receipt holds the state root after its transaction; this is `false` if the layer could not
-    /// give them, and the receipts then hold the status instead.
+    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a receipt holds the
+    /// state root after its transaction. The field is `false` if the layer could not give these roots; the
+    /// receipts then hold the status instead.
     pub receipts_comparable: bool,
-    /// How long the EVM ran each transaction, where they ran at the same time; empty elsewhere.
+    /// Time of each transaction in the EVM, if transactions ran at the same time; otherwise empty.
     pub transaction_times: Vec<Duration>,
 }
 
-/// The result of one transaction.
+/// Result of one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Included {
-    /// Gas it used.
+    /// Gas that the transaction used.
     pub gas_used: u64,
-    /// Why it did not succeed, if so.
+    /// Reason why the transaction did not succeed; `None` if it did.
     pub failed: Option<Failed>,
-    /// What its contracts want to have printed, as the data of their calls, see [`BlockRun::watch_console`].
+    /// Messages that its contracts print, as the data of their calls, see [`BlockRun::watch_console`].
     pub console: Vec<Bytes>,
 }
 
@@ -77,21 +78,20 @@ type Inner<'a> = EthBlockExecutor<
 
 type Ran = EthTxResult<HaltReason, TxType>;
 
-/// A block under way.
+/// A running block.
 ///
-/// For the whole of a block that exists there is [`Executor::execute_block`]; this is for building
-/// one.
+/// [`Executor::execute_block`] executes a complete block; this type is for building one.
 pub struct BlockRun<'a> {
     inner: Inner<'a>,
     rules: Rules<'a>,
     system_contracts: SystemContracts,
     amsterdam: Amsterdam,
     failure: Arc<OnceLock<InternalError>>,
-    /// Before Byzantium, as long as the layer gives state roots.
+    /// Whether the receipts hold state roots so far, before Byzantium.
     receipts_comparable: bool,
-    /// Whether what contracts want to have printed is gathered.
+    /// Whether the messages of contracts are gathered.
     console: bool,
-    /// How long each transaction ran, as far as they ran by themselves.
+    /// Time of each transaction, if transactions run at the same time.
     times: Vec<Duration>,
 }
 
@@ -105,7 +105,7 @@ impl BlockRun<'_> {
         Ok(())
     }
 
-    /// Applies the changes of the transactions of a block, which run on as many threads as there are.
+    /// Applies the changes of a block's transactions in order, while several threads run them.
     fn include_all<'t>(
         &mut self,
         block: &BlockToExecute<'_>,
@@ -126,7 +126,7 @@ impl BlockRun<'_> {
         Ok(())
     }
 
-    /// Whether the block has gas left for one more transaction, as alloy-evm asks before it runs one.
+    /// Checks that the block has gas left for one more transaction, as alloy-evm checks before it runs one.
     fn check_gas(&self, index: usize, tx: &TxEnvelope) -> Result<(), BlockInvalid> {
         let (cfg, limit) = (self.inner.evm.cfg_env(), self.inner.evm.block().gas_limit);
         let (gas_limit, two_kinds) = (tx.gas_limit(), cfg.enable_amsterdam_eip8037);
@@ -150,13 +150,13 @@ impl BlockRun<'_> {
     ///
     /// # Errors
     ///
-    /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and
-    /// another transaction may be tried. After [`ExecuteError::Internal`] the block is lost.
+    /// [`ExecuteError::Invalid`] if the transaction cannot be included; the block is then as before, and another
+    /// transaction may be tried. After [`ExecuteError::Internal`] the block must be dropped.
     pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
         let output = self.run(tx, sender)?;
         let failed = Failed::of(&output.result.result);
         let console = match self.console && output.result.state.contains_key(&CONSOLE) {
-            // Few transactions print something, so the others need no inspector.
+            // Few transactions print messages, so only those run again with the inspector.
             true => self.printed(tx, sender)?,
             false => Vec::new(),
         };
@@ -169,7 +169,7 @@ impl BlockRun<'_> {
         Ok(Included { gas_used, failed, console })
     }
 
-    /// What changes from now on belongs to the next place in the block's access list.
+    /// Moves to the next place of the block's access list.
     fn go_on(&mut self) {
         let transactions = self.inner.receipts.len();
         if let Some(list) = &mut self.inner.evm.db_mut().access_list {
@@ -188,7 +188,7 @@ impl BlockRun<'_> {
         })
     }
 
-    /// What a transaction prints: it is run once more, with an inspector.
+    /// Returns the messages of a transaction: runs it once more, with the inspector.
     fn printed(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Vec<Bytes>, ExecuteError> {
         self.inner.evm.set_inspector_enabled(true);
         let ran = self.run(tx, sender);
@@ -197,17 +197,17 @@ impl BlockRun<'_> {
         Ok(self.inner.evm.components_mut().1.take())
     }
 
-    /// From now on [`Included::console`] holds what contracts want to have printed.
+    /// Makes later transactions fill [`Included::console`] with the messages of their contracts.
     pub const fn watch_console(&mut self) {
         self.console = true;
     }
 
-    /// Executes a transaction whose sender only pretends: it may have code, as an account that a user of a
-    /// development node impersonates.
+    /// Executes a transaction of an impersonated account, which may have code: a user of a development node
+    /// impersonates it.
     ///
     /// # Errors
     ///
-    /// As [`Self::transact`].
+    /// Fails as [`Self::transact`] does.
     pub fn transact_as(
         &mut self,
         tx: &TxEnvelope,
@@ -219,12 +219,13 @@ impl BlockRun<'_> {
         included
     }
 
-    /// Gas that the transactions so far have used.
+    /// Returns the gas that the transactions so far have used.
     pub const fn gas_used(&self) -> u64 {
         self.inner.cumulative_tx_gas_used
     }
 
-    /// Gas that the block has left: where it has two kinds (EIP-8037) what is left of the one of which less is.
+    /// Returns the gas that the block has left; if it counts gas in two dimensions (EIP-8037), the smaller of the
+    /// two.
     pub fn gas_left(&self) -> u64 {
         let (cfg, limit) = (self.inner.evm.cfg_env(), self.inner.evm.block().gas_limit);
         let used = match cfg.enable_amsterdam_eip8037 {
@@ -234,16 +235,16 @@ impl BlockRun<'_> {
         limit.saturating_sub(used)
     }
 
-    /// The receipts of the transactions so far.
+    /// Returns the receipts of the transactions so far.
     pub fn receipts(&self) -> &[ReceiptEnvelope] {
         &self.inner.receipts
     }
 
-    /// Ends the block: system calls, rewards, withdrawals.
+    /// Ends the block: makes the system calls, pays the rewards and the withdrawals.
     ///
     /// # Errors
     ///
-    /// As [`Executor::execute_block`].
+    /// Fails as [`Executor::execute_block`] does.
     pub fn finish(mut self) -> Result<Executed, ExecuteError> {
         self.go_on();
         let Self {
@@ -272,8 +273,8 @@ impl BlockRun<'_> {
         })
     }
 
-    /// Before Byzantium: the state root after the transaction instead of its status, if the layer
-    /// knows it (EIP-658).
+    /// Replaces the status in the last receipt by the state root after its transaction, if the layer gives it: so
+    /// receipts are before Byzantium (EIP-658).
     fn put_state_root(&mut self) -> Result<(), ExecuteError> {
         if !self.receipts_comparable {
             return Ok(());
@@ -289,7 +290,7 @@ impl BlockRun<'_> {
         Ok(())
     }
 
-    /// A commit cannot return an error, so it is asked for afterwards.
+    /// Returns the first error of the database. A commit cannot return one, so it is checked afterwards.
     fn check_failure(&self) -> Result<(), ExecuteError> {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone().into()))
     }

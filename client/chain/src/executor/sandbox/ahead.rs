@@ -1,4 +1,4 @@
-//! A transaction ahead of its turn, on a state that may be older than that of its block.
+//! A transaction that runs ahead of its block, on a state that may be older than that of the block.
 
 use super::{CallError, Sandbox, call::run};
 use crate::executor::{InternalError, environment::environment_ahead};
@@ -11,13 +11,13 @@ use revm::{
     context::TxEnv, context_interface::Transaction, inspector::NoOpInspector, state::EvmState,
 };
 
-/// Runs a transaction on `sandbox` as if it were the first of the block with this header; returns what it loaded of the
-/// state, and keeps nothing of it there. Neither nonces, nor balances, nor fees keep it from running. `None` if it cannot be
-/// run on this state all the same.
+/// Runs a transaction on `sandbox` as if it were the first of the block with this header. Returns the state that it
+/// loaded, and keeps no change in the sandbox. Wrong nonces, balances and fees do not stop it. `None` if it cannot run
+/// on this state for another reason.
 ///
 /// # Errors
 ///
-/// If the state cannot be read.
+/// Fails if the state cannot be read.
 pub fn run_ahead(
     sandbox: &mut Sandbox,
     header: &Header,

@@ -1,4 +1,4 @@
-//! A trace that becomes too large.
+//! A limit for the size of a trace.
 
 use super::tracers::hashed;
 use alloy_primitives::{
@@ -18,46 +18,47 @@ use revm::{
     primitives::Log,
 };
 
-/// Bytes of a step, of a call and of a log without what belongs to them: between what they take in memory and as text.
+/// Estimated bytes of a step, of a call and of a log without their data, between their size in memory and as text.
 const STEP: usize = 200;
-/// Bytes of a word of the stack.
+/// Estimated bytes of a word of the stack.
 const STACK_WORD: usize = 32;
-/// Bytes of a slot with its value, which are written out in full.
+/// Estimated bytes of a slot with its value, which are written out in full.
 const SLOT: usize = 140;
 
-/// Ends a run when its trace takes more bytes than an answer may have, by an estimate.
+/// Inspector that ends a run when its trace takes more bytes than an answer may have, by an estimate.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
     over: bool,
-    /// Set if every step is kept.
+    /// Touched slots, if every step is kept.
     steps: Option<Slots>,
-    /// Whether what is hashed is kept.
+    /// Whether the inputs of hashes are kept.
     preimages: bool,
 }
 
-/// The slots that were touched: every step that touches one shows all of its contract.
+/// Touched slots by contract: every step that touches one shows all touched slots of its contract.
 type Slots = AddressMap<HashSet<U256>>;
 
 impl Budget {
-    /// `left` bytes for a trace with these options; the struct logger counts its own.
+    /// Returns a budget of `left` bytes for a trace with these options; the struct logger counts its own bytes.
     pub(super) fn new(options: &GethDebugTracingOptions, left: usize) -> Self {
         let name = options.tracer.as_ref().map_or("", GethDebugTracerType::as_str);
         let preimages = matches!(name, "keccak256PreimageTracer" | "erc7562Tracer" | "muxTracer");
         Self { left, over: false, steps: None, preimages }
     }
 
-    /// `left` bytes for a trace of every step with its stack and slots, and the code of every call.
+    /// Returns a budget of `left` bytes for a trace of every step with its stack and slots, and the code of every
+    /// call.
     pub(super) fn of_steps(left: usize) -> Self {
         Self { left, over: false, steps: Some(Slots::default()), preimages: false }
     }
 
-    /// `left` bytes for a trace of nothing but calls.
+    /// Returns a budget of `left` bytes for a trace of calls only.
     pub(super) const fn of_calls(left: usize) -> Self {
         Self { left, over: false, steps: None, preimages: false }
     }
 
-    /// The bytes that are left; `None` if they did not suffice.
+    /// Returns the bytes that are left; `None` if the trace took too many.
     pub(super) fn left(&self) -> Option<usize> {
         (!self.over).then_some(self.left)
     }

@@ -1,4 +1,4 @@
-//! One call.
+//! Execution of one call.
 
 use super::{
     Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, message::prepare_call,
@@ -18,73 +18,73 @@ use revm::{
 use revm_state_hooks::HookedEvm;
 use thiserror::Error;
 
-/// What to call, where, and under which conditions.
+/// A call, the block that it runs in, and its options.
 #[derive(Debug)]
 pub struct CallRequest<'a> {
-    /// The block whose environment the call sees.
+    /// Header of the block whose environment the call gets.
     pub header: &'a Header,
-    /// Its rules.
+    /// Rules of the block.
     pub rules: Rules<'a>,
-    /// The call.
+    /// Parameters of the call.
     pub request: TransactionRequest,
-    /// Fields of the environment that the caller wants otherwise.
+    /// Fields of the environment that the caller overrides.
     pub block: Option<&'a BlockOverrides>,
-    /// The most gas it may use; `None` for 50,000,000.
+    /// Greatest gas limit of the call; `None` for 50,000,000.
     pub gas_cap: Option<u64>,
     /// Whether its changes stay in the sandbox.
     pub commit: bool,
 }
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOutcome {
     /// Whether it succeeded: neither reverted nor halted.
     pub success: bool,
-    /// What it returned, or the data of a revert.
+    /// Returned data, or the data of a revert.
     pub output: Bytes,
     /// Gas used after refunds.
     pub gas_used: u64,
     /// Gas used before refunds: the least gas limit that could have sufficed.
     pub gas_spent: u64,
-    /// Logs; none unless it succeeded.
+    /// Logs of the call; empty unless it succeeded.
     pub logs: Vec<Log>,
-    /// The contract it created.
+    /// Address of the contract that it created.
     pub created: Option<Address>,
-    /// Why it halted, if it did.
+    /// Reason of the halt; `None` if it did not halt.
     pub halt: Option<String>,
-    /// Whether it halted for want of gas.
+    /// Whether it halted because it ran out of gas.
     pub out_of_gas: bool,
 }
 
 impl CallOutcome {
-    /// Whether it reverted, so that `output` is what the contract says about it.
+    /// Whether it reverted, so that `output` is the data of the revert.
     pub fn reverted(&self) -> bool {
         !self.success && self.halt.is_none()
     }
 }
 
-/// A call that did not take place.
+/// Error of a call that did not run to its end.
 #[derive(Debug, Clone, Error)]
 pub enum CallError {
-    /// The EVM refused it.
+    /// A call that the EVM refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It did not end before the sandbox's deadline.
+    /// A call that did not end before the sandbox's deadline.
     #[error(
         "execution aborted: it takes longer than a call may; ask for less, or start the node with a larger --rpc.evmtimeout"
     )]
     TooLong,
-    /// The node failed.
+    /// A failure of the node.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }
 
-/// Runs a call on `sandbox`, as `eth_call` does: nonces, the sender's code and the block's gas do not matter, and a call
-/// that offers no gas price pays none.
+/// Runs a call on `sandbox` as `eth_call` does: nonces, the sender's code and the block's gas do not matter, and a call
+/// without a gas price pays nothing.
 ///
 /// # Errors
 ///
-/// If the EVM refuses it or the state cannot be read. A call that reverts is no error.
+/// Fails if the EVM refuses the call or the state cannot be read. A call that reverts is no error.
 pub fn call<I: Observer>(
     sandbox: &mut Sandbox,
     call: CallRequest<'_>,
@@ -125,10 +125,10 @@ pub(super) fn run<I: Observer>(
     Ok((ran, observer))
 }
 
-/// What a run amounts to.
+/// Converts the result of the EVM into the outcome of a call.
 pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
     let gas_used = result.tx_gas_used();
-    // The floor of EIP-7623 is no part of what the EVM spends, and no gas limit is below it.
+    // The floor of EIP-7623 is not part of the gas that the EVM spends, but no gas limit may be below it.
     let gas_spent = result.gas().total_gas_spent().max(gas_used);
     let created = result.created_address();
     let (success, output, logs, halt) = match result {
@@ -149,7 +149,7 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
     }
 }
 
-/// The words that clients know from geth.
+/// Returns the reason of a halt in the words that clients know from geth.
 pub(in crate::executor) fn halt_message(reason: &HaltReason) -> String {
     match reason {
         HaltReason::OutOfGas(_) => "out of gas".to_owned(),

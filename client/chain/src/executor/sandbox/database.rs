@@ -1,4 +1,4 @@
-//! State that reads from some block and keeps its writes in memory.
+//! A state that reads from some block and keeps its writes in memory.
 
 use super::precompiles::SandboxPrecompiles;
 use crate::executor::database::account_info;
@@ -25,29 +25,29 @@ use revm::{
 use revm_state_hooks::StateHook;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
 
-/// Hashes of earlier blocks that a sandbox can keep.
+/// Hashes of earlier blocks that a sandbox can share.
 pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
 
-/// State at some block, with changes on top that are gone when it is dropped.
+/// State at some block, with changes in memory that end with the sandbox.
 pub struct Sandbox {
     state: Overlay,
     hashes: SharedHashes,
-    /// Hashes of blocks that are only simulated, or that the caller wants otherwise; they come before `hashes`.
+    /// Hashes of simulated blocks, and those that the caller overrides; they take precedence over `hashes`.
     own_hashes: HashMap<u64, B256>,
     /// Whether code can be a delegation (EIP-7702).
     delegations: bool,
-    /// Precompiles that were moved: from where, and where to, or to nowhere where the account was overridden.
+    /// Precompiles that were moved, each with its address and its new one; `None` if the account was overridden.
     pub(super) moved_precompiles: Vec<(Address, Option<Address>)>,
-    /// What was changed, if it is recorded.
+    /// Recorded changes, if they are recorded.
     recorded: Option<TxWrites>,
-    /// The access list of what was run, if one is made.
+    /// Access list of the transactions so far, if one is made.
     access_list: Option<AccessListBuilder>,
-    /// When runs end.
+    /// Deadline of runs.
     deadline: Option<Instant>,
 }
 
 impl Sandbox {
-    /// A sandbox on the state that `base` reads.
+    /// Returns a sandbox on the state of `base`.
     pub fn new(base: Arc<dyn StateReader>, hashes: Arc<dyn BlockHashes + Send + Sync>) -> Self {
         Self {
             state: Overlay::new(base),
@@ -61,7 +61,7 @@ impl Sandbox {
         }
     }
 
-    /// Runs on the sandbox end at this moment at the latest.
+    /// Sets the deadline of runs on the sandbox.
     #[must_use]
     pub const fn until(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
@@ -76,17 +76,18 @@ impl Sandbox {
         self.deadline = deadline;
     }
 
-    /// Says whether code can be a delegation: from Prague on.
+    /// Sets whether code can be a delegation, as it can from Prague on.
     pub const fn set_delegations(&mut self, delegations: bool) {
         self.delegations = delegations;
     }
 
-    /// From now on changes are kept for [`Self::take_recorded`].
+    /// Starts to record changes for [`Self::take_recorded`].
     pub fn record(&mut self) {
         self.recorded = Some(TxWrites::default());
     }
 
-    /// What was changed since recording began or this was last asked, in order; an account may occur more than once.
+    /// Returns the changes since the recording started or since the last call, in order; an account may occur more than
+    /// once.
     pub fn take_recorded(&mut self) -> Vec<AccountChange> {
         self.recorded
             .as_mut()
@@ -94,56 +95,56 @@ impl Sandbox {
             .unwrap_or_default()
     }
 
-    /// From now on an access list (EIP-7928) is made, as of a block that begins.
+    /// Starts an access list (EIP-7928), as at the start of a block.
     pub fn begin_access_list(&mut self) {
         self.access_list = Some(AccessListBuilder::default());
     }
 
-    /// Tells that this many transactions of the block were run: later changes belong to the next place in its access list.
+    /// Moves to the place in the access list after this number of transactions.
     pub(super) const fn go_on_after(&mut self, transactions: usize) {
         if let Some(list) = &mut self.access_list {
             list.go_on_after(transactions);
         }
     }
 
-    /// The list since [`Self::begin_access_list`].
+    /// Returns the list since [`Self::begin_access_list`].
     pub fn end_access_list(&mut self) -> Option<Vec<AccountChanges>> {
         self.access_list.take().map(AccessListBuilder::finish)
     }
 
-    /// Puts the precompiles back to where they belong.
+    /// Moves the precompiles back to their addresses.
     pub fn restore_precompiles(&mut self) {
         self.moved_precompiles.clear();
     }
 
-    /// The hash of a simulated block.
+    /// Sets the hash of a simulated block.
     pub fn set_block_hash(&mut self, number: u64, hash: B256) {
         self.own_hashes.insert(number, hash);
     }
 
-    /// The account as of now.
+    /// Returns an account with the changes so far.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
         self.state.account(address)
     }
 
-    /// A slot as of now.
+    /// Returns a slot with the changes so far.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         self.state.slot(address, slot)
     }
 
-    /// Code by its hash.
+    /// Returns the code with this hash.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn code(&self, hash: &B256) -> Result<Option<Bytes>, StateError> {
         if *hash == KECCAK256_EMPTY {
             return Ok(Some(Bytes::new()));
@@ -159,7 +160,7 @@ impl Sandbox {
         }
     }
 
-    /// The precompiles of a revision, with those that were moved where they stand now.
+    /// Returns the precompiles of a revision, with the moved ones at their new addresses.
     pub(super) fn precompiles(&self, spec: SpecId) -> SandboxPrecompiles {
         SandboxPrecompiles::new(spec, &self.moved_precompiles)
     }
@@ -169,7 +170,7 @@ impl Sandbox {
             list.add(address, account);
         }
         let Some(change) = account_change(address, account) else { return };
-        // Code that is not new is known to the state by its hash.
+        // Code that is not new is in the state under its hash.
         self.apply(change);
     }
 }
@@ -207,7 +208,7 @@ impl DatabaseRef for Sandbox {
     fn block_hash_ref(&self, number: u64) -> Result<B256, InternalError> {
         Ok(match self.own_hashes.get(&number) {
             Some(hash) => *hash,
-            // A block number that was overridden may lie beyond what anybody knows.
+            // An overridden block number may be above all known blocks.
             None => self.hashes.block_hash(number).unwrap_or_default(),
         })
     }
@@ -261,7 +262,7 @@ impl StateHook for Sandbox {
     }
 }
 
-/// Code with its hash, as a change carries it.
+/// Returns code with its hash, as a change contains it.
 pub(super) fn hashed(code: Bytes) -> (B256, Bytes) {
     (keccak256(&code), code)
 }

@@ -1,4 +1,4 @@
-//! A call that takes too long.
+//! A limit for the time of a call.
 
 use revm::{
     Inspector,
@@ -9,10 +9,10 @@ use revm::{
 };
 use std::time::Instant;
 
-/// Instructions between two looks at the clock.
+/// Number of instructions between two checks of the clock.
 const STEPS: u32 = 1024;
 
-/// Ends a run at a moment, however much gas is left.
+/// Inspector that ends a run at its deadline, however much gas is left.
 #[derive(Debug)]
 pub(super) struct Deadline {
     at: Option<Instant>,
@@ -21,12 +21,12 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// No run goes on after `at`; it may take as long as it likes if there is none.
+    /// Returns an inspector that ends runs at `at`; `None` for no limit.
     pub(super) const fn new(at: Option<Instant>) -> Self {
         Self { at, steps: 0, over: false }
     }
 
-    /// Whether the run was ended.
+    /// Whether it has ended the run.
     pub(super) const fn is_over(&self) -> bool {
         self.over
     }
@@ -49,7 +49,7 @@ impl<C: ContextTr> Inspector<C> for Deadline {
     }
 
     fn call(&mut self, _: &mut C, _: &mut CallInputs) -> Option<CallOutcome> {
-        // A precompile takes no step, and may take its time.
+        // A precompile has no steps, and may take long.
         self.look();
         None
     }

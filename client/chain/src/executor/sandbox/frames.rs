@@ -1,4 +1,4 @@
-//! The calls that a transaction consists of.
+//! The calls within a transaction.
 
 use super::{Replay, TraceError, budget::Budget};
 use alloy_consensus::TxEnvelope;
@@ -8,7 +8,7 @@ use revm_inspectors::tracing::{
     types::{CallKind, CallTraceNode},
 };
 
-/// How a call came about.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// CALL, or the transaction itself.
@@ -23,12 +23,12 @@ pub enum FrameKind {
     Create,
     /// CREATE2.
     Create2,
-    /// SELFDESTRUCT: no call, but it moves ether as one.
+    /// SELFDESTRUCT, which is no call but moves ether as one does.
     SelfDestruct,
 }
 
 impl FrameKind {
-    /// The name of the instruction.
+    /// Returns the name of the instruction.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Call => "CALL",
@@ -41,41 +41,41 @@ impl FrameKind {
         }
     }
 
-    /// Whether ether can move with it.
+    /// Whether a call of this kind can move ether.
     pub const fn moves_ether(self) -> bool {
         !matches!(self, Self::StaticCall | Self::DelegateCall)
     }
 }
 
-/// One call of a transaction.
+/// A call within a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// How it came about.
+    /// Kind of the call.
     pub kind: FrameKind,
-    /// Calls above it; 0 for the transaction itself.
+    /// Number of calls above it; 0 for the transaction itself.
     pub depth: usize,
-    /// Who calls.
+    /// Address of the caller.
     pub from: Address,
-    /// Who is called or created, or receives what is left.
+    /// Address of the callee or the new contract, or the receiver of a SELFDESTRUCT.
     pub to: Address,
-    /// Wei that move.
+    /// Wei that the call moves.
     pub value: U256,
-    /// Data of the call, or the initial code.
+    /// Data of the call, or the init code.
     pub input: Bytes,
-    /// What it returned; the code of a new contract.
+    /// Returned data; the code of a new contract.
     pub output: Bytes,
-    /// Whether its changes stayed: neither it nor a call above it failed.
+    /// Whether its changes were kept: neither it nor a call above it failed.
     pub kept: bool,
 }
 
 impl Replay<'_> {
-    /// Runs the next transaction; returns the calls it consists of, in the order in which they began. They may take
-    /// about `bytes`; what they take is subtracted from them.
+    /// Runs the next transaction. Returns its calls in the order in which they began. They may take about `bytes`,
+    /// and their size is subtracted from it.
     ///
     /// # Errors
     ///
-    /// If the calls take too much, the state cannot be read, the sandbox's time is over, or the transaction is not
-    /// valid at this place after all.
+    /// Fails if the calls take too many bytes, the state cannot be read, the sandbox's deadline is over, or the
+    /// transaction is not valid at this place after all.
     pub fn frames(
         &mut self,
         tx: &TxEnvelope,

@@ -1,4 +1,4 @@
-//! A call on its way into the EVM: its environment, its fees, and why it is refused.
+//! Preparation of a call for the EVM: its environment, its fees, and the reasons to refuse it.
 
 use super::{CallError, CallRequest, Refusal, Sandbox};
 use crate::executor::{InternalError, environment::environment};
@@ -22,19 +22,19 @@ use revm::{
     state::AccountInfo,
 };
 
-/// Gas a call gets where the caller names none, and the most it can get, unless the node sets another limit.
+/// Default gas limit of a call, and its greatest one, unless the node sets another limit.
 const DEFAULT_GAS: u64 = 50_000_000;
 
-/// Which rules a call must keep before it runs.
+/// Rules that a call must keep before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// The nonce does not matter, and a call that offers no price pays none.
+    /// The nonce does not matter, and a call without a gas price pays nothing.
     Call,
-    /// The rules of a transaction in a block, but for its signature and the code of its sender.
+    /// The rules of a transaction in a block, except for its signature and the code of its sender.
     Transaction,
 }
 
-/// A call as the EVM takes it.
+/// A call in the form for the EVM.
 pub(super) struct Prepared {
     pub(super) env: EvmEnv,
     pub(super) tx: TxEnv,
@@ -47,7 +47,7 @@ pub(super) fn prepare_call(
     let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
     let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
     let mut env = environment(header, coinbase, &rules);
-    // The header has none where only the overrides bring the call into the time of blobs.
+    // The header has no blob gas if only the overrides move the call past Cancun.
     if rules.is(EthereumHardfork::Cancun) {
         let none = BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice: 1 };
         env.block_env.blob_excess_gas_and_price.get_or_insert(none);
@@ -70,12 +70,12 @@ pub(super) fn prepare_call(
     Ok(Prepared { env, tx })
 }
 
-/// A request as the EVM takes it, checked in the order in which geth checks: nonce, fees, kind, funds. What depends on nothing
-/// but the transaction is left to the EVM.
+/// Converts a request into the form for the EVM, and checks it in geth's order: nonce, fees, kind, funds. The EVM does
+/// the checks that depend on the transaction alone.
 ///
 /// # Errors
 ///
-/// If it is refused, or the state cannot be read.
+/// Fails if the request is refused, or the state cannot be read.
 pub(super) fn message(
     sandbox: &Sandbox,
     env: &mut EvmEnv,
@@ -97,7 +97,7 @@ pub(super) fn message(
         return Err(Refusal::new(reason).into());
     }
     let is_call = strictness == Strictness::Call;
-    // Before London there is none, whatever a caller wants.
+    // Before London there is no base fee, even if the caller sets one.
     if !rules.is(EthereumHardfork::London) {
         env.block_env.basefee = 0;
     }
@@ -112,7 +112,8 @@ pub(super) fn message(
         validate_priority_fee_tx(fees.cap, fees.tip, base_fee, false).map_err(Refusal::from)?;
     }
     let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
-    // The library would check funds against the price that is paid, and not against the one that is offered (EIP-1559).
+    // The library would compare the funds with the price that is paid, but EIP-1559 compares them with the price that
+    // is offered.
     let without_fees = TransactionRequest {
         gas_price: None,
         max_fee_per_gas: None,
@@ -145,7 +146,7 @@ pub(super) fn message(
     Ok(tx)
 }
 
-/// A call that names no price for its blobs pays theirs if its sender can, and otherwise none.
+/// Sets the blob fee of a call that offers none: the current price if its sender can pay it, otherwise zero.
 fn offer_blob_fee(tx: &mut TxEnv, block: &mut BlockEnv, balance: U256) {
     tx.max_fee_per_blob_gas = block.blob_gasprice().unwrap_or(0);
     if tx.ensure_enough_balance(balance).is_ok() {
@@ -157,7 +158,7 @@ fn offer_blob_fee(tx: &mut TxEnv, block: &mut BlockEnv, balance: U256) {
     }
 }
 
-/// Refuses a kind of transaction that came with a later fork.
+/// Refuses a type of transaction that came with a later fork.
 fn check_type(tx: &TxEnv, rules: &Rules<'_>) -> Result<(), InvalidTransaction> {
     use EthereumHardfork as Fork;
     use InvalidTransaction as E;
@@ -169,19 +170,19 @@ fn check_type(tx: &TxEnv, rules: &Rules<'_>) -> Result<(), InvalidTransaction> {
     }
 }
 
-/// What a request offers for its gas.
+/// Fees that a request offers.
 #[derive(Debug, Clone, Copy)]
 struct Fees {
-    /// The most it pays for a unit.
+    /// Greatest price of a unit of gas, in wei.
     cap: u128,
-    /// The most of it that goes to the beneficiary.
+    /// Greatest part of it that goes to the beneficiary.
     tip: u128,
     /// Whether these are the two fees of EIP-1559.
     dynamic: bool,
 }
 
 impl Fees {
-    /// Before London there are no fees of EIP-1559, and what a request says of them is passed over, as geth does.
+    /// Reads the fees of a request. Before London the fees of EIP-1559 are ignored, as in geth.
     fn new(request: &TransactionRequest, rules: &Rules<'_>) -> Result<Self, Refusal> {
         let (cap, tip) = (request.max_fee_per_gas, request.max_priority_fee_per_gas);
         if request.gas_price.is_some() && (cap.is_some() || tip.is_some()) {
@@ -200,7 +201,7 @@ impl Fees {
     }
 }
 
-/// Puts what the caller wants otherwise into the environment, and into the hashes that BLOCKHASH knows.
+/// Puts the overrides of the caller into the environment, and into the hashes for BLOCKHASH.
 pub(super) fn override_block(
     sandbox: &mut Sandbox,
     env: &mut EvmEnv,

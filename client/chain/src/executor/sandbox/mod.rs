@@ -1,7 +1,8 @@
-//! Trying things out: calls, traces and simulated blocks on a state of their own.
+//! Calls, traces and simulated blocks, whose changes stay in memory.
 //!
-//! A [`Sandbox`] reads from some block and keeps what is written in memory. [`call`] runs one transaction or call on
-//! it, [`Replay`] the transactions of a block with an inspector, and a [`SimulatedRun`] a block that never was.
+//! A [`Sandbox`] reads from some block and keeps writes in memory. [`call`] runs one transaction or call on it,
+//! [`Replay`] runs the transactions of a block with an inspector, and a [`SimulatedRun`] runs a block that is never
+//! added to the chain.
 
 mod ahead;
 mod budget;
@@ -44,10 +45,10 @@ use precompiles::SandboxPrecompiles;
 use revm::Inspector;
 use revm_state_hooks::HookedEvm;
 
-/// The EVM that works on a sandbox.
+/// EVM on a sandbox.
 type SandboxEvm<'a, I> = HookedEvm<&'a mut Sandbox, I, SandboxPrecompiles>;
 
-/// An inspector that sees the EVM run on a sandbox.
+/// Inspector of an EVM on a sandbox.
 pub trait Observer: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}
 
 impl<I> Observer for I where I: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}

@@ -1,4 +1,4 @@
-//! Changes to the state that a caller asks for before a call.
+//! Overrides of the state that a caller requests before a call.
 
 use super::{Sandbox, database::hashed};
 use crate::executor::InternalError;
@@ -8,19 +8,19 @@ use polytrie_state::AccountChange;
 use revm::{handler::EthPrecompiles, primitives::hardfork::SpecId};
 use thiserror::Error;
 
-/// An override that cannot be applied.
+/// Error of an override that cannot be applied.
 #[derive(Debug, Clone, Error)]
 pub enum OverrideError {
-    /// Both forms of storage were given.
+    /// An account with both forms of storage.
     #[error("account {0} has both `state` and `stateDiff`; give only one of them")]
     StateAndDiff(Address),
-    /// There is no precompile at the address.
+    /// An address without a precompile.
     #[error("account {0} is not a precompile")]
     NoPrecompile(Address),
-    /// A precompile is to be moved to an account that is overridden too.
+    /// A precompile that would move to an account that is overridden too.
     #[error("account {0} is already overridden, so no precompile can be moved there")]
     Overridden(Address),
-    /// The state could not be read.
+    /// A state that cannot be read.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }
@@ -30,14 +30,14 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// If one of them makes no sense, or the state cannot be read.
+    /// Fails if an override is contradictory, or the state cannot be read.
     pub fn override_state(
         &mut self,
         spec: SpecId,
         overrides: &StateOverride,
     ) -> Result<(), OverrideError> {
         let precompiles = EthPrecompiles::new(spec).precompiles;
-        // Sorted, so that the same request always does the same.
+        // The order is fixed, so that the same request always has the same effect.
         let mut entries: Vec<_> = overrides.iter().collect();
         entries.sort_unstable_by_key(|(address, _)| **address);
         for (address, account) in &entries {
@@ -52,7 +52,7 @@ impl Sandbox {
             if let Some(to) = to.filter(|to| overrides.contains_key(to)) {
                 return Err(OverrideError::Overridden(to));
             }
-            // An account that is overridden is no precompile any more, as with geth.
+            // An overridden account is no precompile any more, as in geth.
             if is_precompile {
                 self.moved_precompiles.push((**address, to));
             }

@@ -1,4 +1,4 @@
-//! Traces in the forms of Parity.
+//! Traces in the formats of Parity.
 
 use super::{
     CallRequest, Replay, Sandbox, TraceError, budget::Budget, call::run, message::prepare_call,
@@ -10,14 +10,14 @@ use alloy_rpc_types_trace::parity::{LocalizedTransactionTrace, TraceResults, Tra
 use revm::context_interface::result::ResultAndState;
 use revm_inspectors::tracing::{TraceLimits, TracingInspector, TracingInspectorConfig};
 
-/// What is to be traced of a call: its calls, its steps, what it changes of the state.
+/// Parts of a trace that the caller wants: calls, steps, changes of state.
 pub type TraceTypes = HashSet<TraceType>;
 
-/// Traces a call, as long as its trace takes about `bytes` at most.
+/// Traces a call. The trace may take about `bytes`.
 ///
 /// # Errors
 ///
-/// If the EVM refuses the call, the trace is too large, or the state cannot be read.
+/// Fails if the EVM refuses the call, the trace is too large, or the state cannot be read.
 pub fn parity_trace_call(
     sandbox: &mut Sandbox,
     call: CallRequest<'_>,
@@ -33,11 +33,11 @@ pub fn parity_trace_call(
 }
 
 impl Replay<'_> {
-    /// Traces the next transaction. The trace may take about `bytes`; what it takes is subtracted from them.
+    /// Traces the next transaction. The trace may take about `bytes`, and its size is subtracted from it.
     ///
     /// # Errors
     ///
-    /// If the trace is too large, the sandbox's time is over, or the state cannot be read.
+    /// Fails if the trace is too large, the sandbox's time is over, or the state cannot be read.
     pub fn parity_trace(
         &mut self,
         tx: &TxEnvelope,
@@ -54,13 +54,13 @@ impl Replay<'_> {
         Ok(results)
     }
 
-    /// The calls of the next transaction, which is number `place.1` of the block with the hash `place.0`, as
-    /// [`Self::parity_trace`] has them: what a transaction costs before its first step is not gas of its call. The trace
-    /// may take about `bytes`; what it takes is subtracted from them.
+    /// Returns the calls of the next transaction, which has the index `place.1` in the block with the hash `place.0`,
+    /// as [`Self::parity_trace`] returns them: the gas before a transaction's first step is not part of its call. The
+    /// trace may take about `bytes`, and its size is subtracted from it.
     ///
     /// # Errors
     ///
-    /// If the trace is too large, the sandbox's time is over, or the state cannot be read.
+    /// Fails if the trace is too large, the sandbox's time is over, or the state cannot be read.
     pub fn parity_calls(
         &mut self,
         tx: &TxEnvelope,
@@ -85,7 +85,7 @@ impl Replay<'_> {
     }
 }
 
-/// Steps are kept for a trace of the virtual machine only.
+/// Returns the budget of a trace. Steps are kept only for a trace of the virtual machine.
 fn budget(types: &TraceTypes, bytes: usize) -> Budget {
     match types.contains(&TraceType::VmTrace) {
         true => Budget::of_steps(bytes),
@@ -93,13 +93,14 @@ fn budget(types: &TraceTypes, bytes: usize) -> Budget {
     }
 }
 
-/// What the steps write to memory only the inspector knows. Each byte of it takes two in the answer.
+/// Returns the inspector of a trace. Only the inspector knows the bytes that steps write to memory; each takes two in
+/// the answer.
 fn inspector(types: &TraceTypes, bytes: usize) -> TracingInspector {
     let limits = TraceLimits::default().set_max_recorded_bytes(Some(bytes / 2));
     TracingInspector::new(TracingInspectorConfig::from_parity_config(types)).with_limits(limits)
 }
 
-/// The bytes that are left, if they sufficed.
+/// Returns the bytes that are left, or an error if the trace took too many.
 fn left(
     budget: &Budget,
     inspector: &TracingInspector,
@@ -108,7 +109,7 @@ fn left(
     let left = budget.left().filter(|_| !inspector.limit_exceeded()).ok_or(TraceError::TooLarge)?;
     Ok(match types.contains(&TraceType::VmTrace) {
         true => left.saturating_sub(2 * inspector.recorded_bytes()),
-        // It has recorded nothing but what the budget has counted.
+        // The inspector has recorded only bytes that the budget has counted.
         false => left,
     })
 }

@@ -1,4 +1,4 @@
-//! Precompiles, some of which a caller moved or replaced.
+//! Precompiles, some of which a caller has moved or replaced.
 
 use alloy_evm::{Database, eth::EthEvmContext, precompiles::PrecompilesMap};
 use alloy_primitives::{Address, map::AddressSet};
@@ -8,20 +8,20 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-/// The precompiles of a revision as a call finds them.
+/// Precompiles of a revision for a call, after the caller's moves.
 ///
-/// What a move changes is where a precompile answers and not what an access costs: the addresses of the revision stay warm
-/// (EIP-2929), and an address that a precompile was moved to is as cold as any other.
+/// A move changes the address where a precompile answers, but not the price of an access: the addresses of the revision
+/// stay warm (EIP-2929), and the new address is as cold as any other.
 #[derive(Debug)]
 pub(super) struct SandboxPrecompiles {
     map: PrecompilesMap,
-    /// The addresses of the revision, where some of its precompiles were moved.
+    /// Addresses of the revision, if some of its precompiles were moved.
     warm: Option<AddressSet>,
 }
 
 impl SandboxPrecompiles {
-    /// The precompiles of `spec` after these moves, each from an address to another one, or to none where the account was
-    /// overridden.
+    /// Returns the precompiles of `spec` after these moves, each from an address to another one, or to none if the
+    /// account was overridden.
     pub(super) fn new(spec: SpecId, moves: &[(Address, Option<Address>)]) -> Self {
         let builtin = EthPrecompiles::new(spec);
         let warm = (!moves.is_empty()).then(|| builtin.precompiles.addresses_set().clone());
@@ -32,7 +32,7 @@ impl SandboxPrecompiles {
                 moved = found;
                 None
             });
-            // Two that were sent to the same place: the last one stands there.
+            // If two are moved to the same address, the last one stays there.
             if let (Some(to), Some(moved)) = (to, moved) {
                 map.apply_precompile(to, |_| Some(moved));
             }

@@ -8,29 +8,29 @@ use std::{
     sync::Arc,
 };
 
-/// Reads a state and remembers what was asked for.
+/// A reader that records which accounts, slots and codes are read.
 #[derive(Debug)]
 pub struct RecordingReader {
     base: Arc<dyn StateReader>,
     seen: Mutex<Seen>,
 }
 
-/// What was read, by name.
+/// Recorded reads, by address and by hash.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Accounts, and slots of them.
+    /// Accounts, each with its slots.
     pub accounts: BTreeMap<Address, BTreeSet<U256>>,
     /// Code by its hash.
     pub codes: BTreeMap<B256, Bytes>,
 }
 
 impl RecordingReader {
-    /// Nothing was read yet.
+    /// Returns a reader with nothing recorded.
     pub fn new(base: Arc<dyn StateReader>) -> Arc<Self> {
         Arc::new(Self { base, seen: Mutex::default() })
     }
 
-    /// What was read so far.
+    /// Returns the reads so far.
     pub fn seen(&self) -> Seen {
         self.seen.lock().clone()
     }

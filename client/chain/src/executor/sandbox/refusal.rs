@@ -1,21 +1,22 @@
-//! Why a transaction was not even begun.
+//! The refusal of a transaction before its first instruction.
 
 use crate::executor::InternalError;
 use revm::context_interface::result::{EVMError, InvalidTransaction};
 use thiserror::Error;
 
-/// A transaction or call that the EVM refuses, in the words and with the error codes of `eth_simulateV1`.
+/// Refusal of a transaction or call by the EVM, in the words and with the error codes of
+/// `eth_simulateV1`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Error code as `eth_simulateV1` has it.
+    /// Error code of `eth_simulateV1`.
     pub code: i32,
-    /// What was found and expected.
+    /// Found and expected value, in words.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal of the request, before the EVM looks at it.
+    /// Returns a refusal of the request before it reaches the EVM.
     pub fn new(message: impl Into<String>) -> Self {
         Self { code: -32000, message: message.into() }
     }
@@ -59,14 +60,14 @@ impl From<InvalidTransaction> for Refusal {
             E::PriorityFeeGreaterThanMaxFee => {
                 (-32602, "max priority fee per gas higher than max fee per gas".to_owned())
             }
-            // The tests of execution-apis, and geth, have this one for all that has no code of its own.
+            // geth and the tests of execution-apis have this code for every error without one.
             other => (-32603, other.to_string()),
         };
         Self { code, message }
     }
 }
 
-/// What stopped the EVM: the transaction, or the node.
+/// Sorts an error of the EVM: a refusal of the transaction, or a failure of the node.
 pub(super) fn refused(error: EVMError<InternalError>) -> Result<Refusal, InternalError> {
     match error {
         EVMError::Transaction(invalid) => Ok(invalid.into()),

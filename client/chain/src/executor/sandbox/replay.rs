@@ -1,4 +1,4 @@
-//! A block again, transaction by transaction, under an inspector.
+//! A second execution of a block, transaction by transaction, with an inspector.
 
 use super::{
     CallError, CallOutcome, Observer, Sandbox, SandboxEvm,
@@ -26,25 +26,25 @@ use revm::{
 };
 use revm_state_hooks::HookedEvm;
 
-/// A block that is known to be valid, on a sandbox at its parent.
+/// A valid block on a sandbox at its parent.
 #[derive(Debug)]
 pub struct Replay<'a> {
     sandbox: &'a mut Sandbox,
     header: &'a Header,
     coinbase: Address,
     rules: Rules<'a>,
-    /// Transactions so far.
+    /// Number of transactions so far.
     transactions: usize,
-    /// Their logs.
+    /// Number of their logs.
     logs: u64,
 }
 
 impl<'a> Replay<'a> {
-    /// Begins: everything that comes before the transactions is done.
+    /// Begins a block: makes all changes before the transactions.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn begin(
         sandbox: &'a mut Sandbox,
         header: &'a Header,
@@ -64,8 +64,8 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// If the state cannot be read, the sandbox's time is over, or the transaction is not valid at this place after
-    /// all.
+    /// Fails if the state cannot be read, the sandbox's deadline is over, or the transaction is not valid at this place
+    /// after all.
     pub fn next<I: Observer>(
         &mut self,
         tx: &TxEnvelope,
@@ -78,12 +78,11 @@ impl<'a> Replay<'a> {
         Ok((outcome, observer))
     }
 
-    /// Runs the next transaction; returns what it loaded of the state, with what it made of it: those of calls that were
-    /// reverted included.
+    /// Runs the next transaction. Returns the state that it loaded, with its changes, also that of reverted calls.
     ///
     /// # Errors
     ///
-    /// As [`Self::next`].
+    /// Fails as [`Self::next`] does.
     pub fn loads(&mut self, tx: &TxEnvelope, sender: Address) -> Result<EvmState, CallError> {
         let (ran, NoOpInspector {}) = self.run(tx, sender, NoOpInspector {})?;
         let loaded = ran.state.clone();
@@ -91,7 +90,7 @@ impl<'a> Replay<'a> {
         Ok(loaded)
     }
 
-    /// Keeps what a transaction changed.
+    /// Keeps the changes of a transaction.
     pub(super) fn keep(&mut self, ran: ResultAndState) {
         self.logs += ran.result.logs().len() as u64;
         self.sandbox.go_on_after(self.transactions);
@@ -99,12 +98,12 @@ impl<'a> Replay<'a> {
         self.sandbox.commit(ran.state);
     }
 
-    /// Logs of the transactions so far.
+    /// Returns the number of logs of the transactions so far.
     pub(super) const fn logs(&self) -> u64 {
         self.logs
     }
 
-    /// The revision of the EVM.
+    /// Returns the revision of the EVM.
     pub(super) fn spec_id(&self) -> SpecId {
         self.rules.spec_id()
     }
@@ -119,25 +118,25 @@ impl<'a> Replay<'a> {
         let tx = TxEnv::from_recovered_tx(tx, sender);
         let ran = run(self.sandbox, &self.rules, self.environment(), tx, observer);
         ran.map_err(|error| match error {
-            // It was in a block, so the EVM has no reason to refuse it.
+            // The transaction was in a block, so the EVM has no reason to refuse it.
             CallError::Refused(refusal) => InternalError::Evm(refusal.message).into(),
             error => error,
         })
     }
 
-    /// The environment of its transactions.
+    /// Returns the environment of its transactions.
     pub(super) fn environment(&self) -> EvmEnv {
         let mut env = environment(self.header, self.coinbase, &self.rules);
-        // Senders that only pretend may have code.
+        // Impersonated senders may have code.
         env.cfg_env.disable_eip3607 = true;
         env
     }
 
-    /// Ends the block: what comes after its transactions, which had these receipts, is done.
+    /// Ends the block: makes all changes after its transactions, which had these receipts.
     ///
     /// # Errors
     ///
-    /// If a system call fails, or the state cannot be read.
+    /// Fails if a system call fails, or the state cannot be read.
     pub fn finish(
         self,
         receipts: Vec<ReceiptEnvelope>,
@@ -149,13 +148,13 @@ impl<'a> Replay<'a> {
         complete(sandbox, header, coinbase, rules, receipts, ommers, withdrawals).map(drop)
     }
 
-    /// The state as it is between transactions.
+    /// Returns the state between transactions.
     pub const fn sandbox(&mut self) -> &mut Sandbox {
         self.sandbox
     }
 }
 
-/// The system calls before the transactions.
+/// Makes the system calls before the transactions.
 pub(super) fn prepare(
     sandbox: &mut Sandbox,
     header: &Header,
@@ -167,7 +166,8 @@ pub(super) fn prepare(
         .map_err(internal)
 }
 
-/// System calls, rewards and withdrawals after the transactions. Returns the requests to the consensus layer.
+/// Makes the system calls, and pays rewards and withdrawals after the transactions. Returns the requests to the
+/// consensus layer.
 pub(super) fn complete(
     sandbox: &mut Sandbox,
     header: &Header,

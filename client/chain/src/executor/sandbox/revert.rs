@@ -1,11 +1,11 @@
-//! What contracts say when they revert.
+//! The reasons that contracts give when they revert.
 
-/// The selector of `Error(string)`.
+/// Selector of `Error(string)`.
 const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
-/// The selector of `Panic(uint256)`.
+/// Selector of `Panic(uint256)`.
 const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
 
-/// What the data of a revert say, as far as they are `Error(string)` or `Panic(uint256)`.
+/// Decodes the data of a revert; `None` if they are neither `Error(string)` nor `Panic(uint256)`.
 pub fn revert_reason(data: &[u8]) -> Option<RevertReason> {
     let (selector, body) = data.split_first_chunk::<4>()?;
     let word = |at: usize| -> Option<usize> {
@@ -27,17 +27,17 @@ pub fn revert_reason(data: &[u8]) -> Option<RevertReason> {
     }
 }
 
-/// Why a contract reverted.
+/// Reason why a contract reverted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RevertReason {
     /// A text of the contract.
     Error(String),
-    /// A code of Solidity.
+    /// A panic code of Solidity.
     Panic(usize),
 }
 
 impl RevertReason {
-    /// The reason in words; geth's words for a code of Solidity.
+    /// Returns the reason in words; for a panic code, geth's words.
     pub fn text(&self) -> String {
         match self {
             Self::Error(text) => text.clone(),
@@ -47,7 +47,7 @@ impl RevertReason {
     }
 }
 
-/// What a code of Solidity means.
+/// Returns the meaning of a panic code of Solidity.
 pub fn panic_meaning(panic: usize) -> Option<&'static str> {
     Some(match panic {
         0x00 => "generic panic",

@@ -1,4 +1,4 @@
-//! A block that never was (`eth_simulateV1`).
+//! A simulated block (`eth_simulateV1`).
 
 use super::{
     CallError, CallOutcome, Sandbox,
@@ -17,7 +17,7 @@ use polytrie_chainspec::Rules;
 use polytrie_state::{Account, AccountChange};
 use revm::DatabaseCommit;
 
-/// How strictly a simulated block is run.
+/// Options of a simulated block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunOptions {
     /// Whether nonces, fees and balances are checked as in a real block.
@@ -26,7 +26,7 @@ pub struct RunOptions {
     pub trace_transfers: bool,
 }
 
-/// A block under way that is never added to the chain. It has no sealer: the fees go to the header's beneficiary.
+/// A running block that is never added to the chain. It has no signer: the fees go to the header's beneficiary.
 #[derive(Debug)]
 pub struct SimulatedRun<'a> {
     sandbox: &'a mut Sandbox,
@@ -34,16 +34,16 @@ pub struct SimulatedRun<'a> {
     rules: Rules<'a>,
     overrides: Option<&'a BlockOverrides>,
     options: RunOptions,
-    /// Logs so far, those of reverted calls counted.
+    /// Number of logs so far, with those of reverted calls.
     logs_seen: u64,
 }
 
 impl<'a> SimulatedRun<'a> {
-    /// Begins a block: everything that comes before its transactions is done.
+    /// Begins a block: makes all changes before its transactions.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn begin(
         sandbox: &'a mut Sandbox,
         header: &'a Header,
@@ -56,22 +56,22 @@ impl<'a> SimulatedRun<'a> {
         Ok(Self { sandbox, header, rules, overrides, options, logs_seen: 0 })
     }
 
-    /// The state as it is between transactions.
+    /// Returns the state between transactions.
     pub const fn sandbox(&self) -> &Sandbox {
         self.sandbox
     }
 
-    /// What was changed since this was last asked, or since the sandbox began to record.
+    /// Returns the changes since the last call, or since the sandbox began to record.
     pub fn take_recorded(&mut self) -> Vec<AccountChange> {
         self.sandbox.take_recorded()
     }
 
-    /// Runs the next transaction. Returns its outcome and its logs, those of transfers among them if they are wanted;
-    /// the outcome has the true ones. The numbers count what reverted calls logged, as geth does.
+    /// Runs the next transaction. Returns its outcome and its numbered logs, with those of transfers if they are
+    /// wanted; the outcome has the true logs only. The numbers count the logs of reverted calls too, as in geth.
     ///
     /// # Errors
     ///
-    /// If it is refused, or the state cannot be read.
+    /// Fails if the request is refused, or the state cannot be read.
     pub fn call(
         &mut self,
         request: TransactionRequest,
@@ -83,7 +83,7 @@ impl<'a> SimulatedRun<'a> {
             false => Strictness::Call,
         };
         let tx = message(self.sandbox, &mut env, &self.rules, request, strictness)?;
-        // The EVM counts no further than the last nonce there is. Where nonces do not matter it counts on from zero.
+        // The EVM does not increment the greatest nonce. Where nonces do not matter, the nonce goes on from zero.
         let sender = tx.caller;
         let account = self.sandbox.account(&sender).map_err(InternalError::from)?;
         let wraps = strictness == Strictness::Call
@@ -115,11 +115,11 @@ impl<'a> SimulatedRun<'a> {
         Ok(())
     }
 
-    /// Ends the block: system calls and withdrawals. Returns the requests to the consensus layer.
+    /// Ends the block: makes the system calls and pays the withdrawals. Returns the requests to the consensus layer.
     ///
     /// # Errors
     ///
-    /// If a system call fails, or the state cannot be read.
+    /// Fails if a system call fails, or the state cannot be read.
     pub fn finish(
         self,
         receipts: Vec<ReceiptEnvelope>,

@@ -1,4 +1,4 @@
-//! Traces in the forms of geth.
+//! Traces in the formats of geth.
 
 use super::{
     CallError, CallRequest, Replay, Sandbox,
@@ -17,40 +17,40 @@ use serde_json::value::RawValue;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// There is no trace.
+/// Error of a trace.
 #[derive(Debug, Clone, Error)]
 pub enum TraceError {
-    /// The tracer is not known, or its settings are wrong.
+    /// An unknown tracer, or wrong settings of one.
     #[error(
         "{0}; there are callTracer, flatCallTracer, prestateTracer, erc7562Tracer, keccak256PreimageTracer, 4byteTracer, opcountTracer, unigramTracer, bigramTracer, trigramTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
     )]
     Tracer(String),
-    /// The time it may take is none.
+    /// A time limit that is no duration.
     #[error("timeout is {0:?}, expected a duration such as \"5s\" or \"300ms\"")]
     Timeout(String),
-    /// It did not end within the time that its caller gave it.
+    /// A trace that did not end within the time limit of its caller.
     #[error(
         "execution timeout: the trace takes longer than its `timeout`, {0:?}; name a longer one"
     )]
     OutOfTime(String),
-    /// It takes more bytes than it may.
+    /// A trace that takes too many bytes.
     #[error(
         "the trace is larger than an answer may be; name a tracer that gathers less (callTracer), set `limit`, `disableStack` or `disableStorage`, or start the node with a larger --rpc.max-response"
     )]
     TooLarge,
-    /// The call was refused.
+    /// A call that was refused.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The node failed.
+    /// A failure of the node.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }
 
-/// Traces a call, as long as its trace takes about `bytes` at most.
+/// Traces a call. The trace may take about `bytes`.
 ///
 /// # Errors
 ///
-/// If there is no such tracer, the EVM refuses the call, the trace is too large, or the state cannot be read.
+/// Fails if the tracer is unknown, the EVM refuses the call, the trace is too large, or the state cannot be read.
 pub fn trace_call(
     sandbox: &mut Sandbox,
     call: CallRequest<'_>,
@@ -78,12 +78,13 @@ pub fn trace_call(
 }
 
 impl Replay<'_> {
-    /// Traces the next transaction, which is number `place.1` of the block with the hash `place.0`. The trace may take
-    /// about `bytes`; what it takes is subtracted from them.
+    /// Traces the next transaction, which has the index `place.1` in the block with the hash `place.0`. The trace may
+    /// take about `bytes`, and its size is subtracted from it.
     ///
     /// # Errors
     ///
-    /// If there is no such tracer, the trace is too large, the sandbox's time is over, or the state cannot be read.
+    /// Fails if the tracer is unknown, the trace is too large, the sandbox's deadline is over, or the state cannot be
+    /// read.
     pub fn trace(
         &mut self,
         tx: &TxEnvelope,
@@ -120,7 +121,7 @@ impl Replay<'_> {
     }
 }
 
-/// The time that a trace's caller gives it. It can be less than the sandbox's, and never more.
+/// Time limit that the caller of a trace sets. It can only shorten the sandbox's.
 #[derive(Debug)]
 struct TimeLimit(Option<(String, Duration)>);
 
@@ -131,7 +132,7 @@ impl TimeLimit {
         Ok(Self(Some((text.clone(), time))))
     }
 
-    /// The clock starts. Returns the sandbox's own deadline.
+    /// Sets the deadline, from now on. Returns the sandbox's former deadline.
     fn begin(&self, sandbox: &mut Sandbox) -> Option<Instant> {
         let before = sandbox.deadline();
         if let Some((_, time)) = &self.0 {
@@ -141,7 +142,7 @@ impl TimeLimit {
         before
     }
 
-    /// Gives the sandbox its own deadline back, and says which of the two ended the run, if one did.
+    /// Restores the sandbox's deadline. If the run was too long, returns the error of the limit that ended it.
     fn end<T>(
         self,
         sandbox: &mut Sandbox,
@@ -160,7 +161,7 @@ impl TimeLimit {
     }
 }
 
-/// A duration as Go reads it: `5s`, `1m30s`, `1.5h`. One that is negative is none.
+/// Parses a duration in Go's form: `5s`, `1m30s`, `1.5h`. A negative one counts as zero.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {

@@ -1,4 +1,4 @@
-//! Ether that moves, as logs.
+//! Logs of ether transfers.
 
 use alloy_primitives::{Address, B256, Log, LogData, U256, address, b256};
 use revm::{
@@ -7,20 +7,20 @@ use revm::{
     interpreter::{CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome},
 };
 
-/// Who seems to have logged a transfer of ether.
+/// Address that seems to have logged a transfer of ether.
 const ETHER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 
-/// `Transfer(address,address,uint256)`.
+/// Topic of `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
-/// Gathers the logs of a transaction and, if asked to, one for each transfer of ether among them, in the form that
-/// ERC-20 tokens log theirs. What a reverted call logged is left out.
+/// Inspector that gathers the logs of a transaction and, if wanted, adds one for each transfer of ether in the
+/// form of an ERC-20 token's. The logs of reverted calls are left out.
 #[derive(Debug, Default)]
 pub(super) struct TransferLogs {
     transfers: bool,
-    /// How many there were so far in the block, those of reverted calls counted.
+    /// Number of logs so far in the block, with those of reverted calls.
     seen: u64,
-    /// The logs of each call under way.
+    /// Logs of each open call.
     frames: Vec<Vec<NumberedLog>>,
     done: Vec<NumberedLog>,
 }
@@ -29,12 +29,12 @@ pub(super) struct TransferLogs {
 pub type NumberedLog = (u64, Log);
 
 impl TransferLogs {
-    /// `seen` logs came before in the block.
+    /// Returns an inspector for a transaction after `seen` logs of the block.
     pub(super) const fn new(transfers: bool, seen: u64) -> Self {
         Self { transfers, seen, frames: Vec::new(), done: Vec::new() }
     }
 
-    /// What was gathered, and how many logs the block has seen by now.
+    /// Returns the gathered logs, and the number of logs of the block so far.
     pub(super) fn into_logs(self) -> (Vec<NumberedLog>, u64) {
         (self.done, self.seen)
     }
@@ -85,7 +85,7 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
 
     fn create(&mut self, context: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
         use revm::context_interface::JournalTr;
-        // The address follows from the nonce, and that was just read.
+        // The address follows from the nonce, which was just read.
         let nonce = context
             .journal_mut()
             .load_account(inputs.caller())

@@ -1,12 +1,12 @@
-//! The change of state of the DAO fork.
+//! The state change of the DAO fork.
 
 use super::*;
 
 #[test]
 fn the_dao_is_drained_before_the_first_transaction() {
-    // The first transaction spends what only the drain has brought to the beneficiary.
+    // The first transaction spends ether that the beneficiary has only after the drain.
     let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
-    // Sends all it has to the caller.
+    // The code sends the contract's whole balance to the caller.
     let giver = bytes!("6000600060006000303133620186a0f100");
     let mut heir = contract(DAO_HARDFORK_BENEFICIARY, giver, &[]);
     heir.account.balance = U256::from(7);
@@ -17,7 +17,7 @@ fn the_dao_is_drained_before_the_first_transaction() {
     let paid = U256::from(1000 * ETHER + 7 * ETHER + 7 - u128::from(executed.gas_used));
     assert_eq!(state.account(&SENDER).unwrap().balance, paid);
     assert_eq!(state.account(&DAO_HARDFORK_BENEFICIARY).unwrap().balance, U256::ZERO);
-    // Before EIP-161 the drained accounts stay, and those that were not there come into being.
+    // Before EIP-161 the drained accounts stay, and those that did not exist are created.
     for address in DAO_HARDFORK_ACCOUNTS {
         assert_eq!(state.account(&address), Some(Account::default()), "{address}");
     }

@@ -33,12 +33,12 @@ const CONTRACT: Address = address!("0x00000000000000000000000000000000000000bb")
 const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
 const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
 
-/// A chain of one genesis and one fork, with a state to run a block on.
+/// A chain with one fork schedule, and a state to run a block on.
 struct World {
     spec: ChainSpec,
     layer: Arc<OracleLayer>,
     header: Header,
-    /// Whether to ask for the state roots between transactions.
+    /// Whether the session computes the state roots between transactions.
     roots: bool,
 }
 
@@ -65,7 +65,8 @@ impl World {
         Self { spec, layer, header, roots: false }
     }
 
-    /// Every fork up to this one, with the contracts that a block of Prague cannot do without.
+    /// Returns a chain with every fork up to this one, and with the contracts that a block of
+    /// Prague needs.
     fn at(fork: Fork, mut accounts: Vec<GenesisAccount<'_>>) -> Self {
         let SystemContracts { withdrawals, consolidations, .. } = SystemContracts::default();
         for address in [withdrawals, consolidations] {
@@ -243,7 +244,7 @@ fn what_runs_ahead_loads_what_its_turn_loads_and_leaves_nothing_behind() {
         names
     };
     let (mut ahead, mut turn) = (sandbox(), sandbox());
-    // Transactions before this one have not run, so its nonce is not that of the account.
+    // The earlier transactions have not run, so the nonce is not that of the account.
     let guess = run_ahead(&mut ahead, &world.header, world.rules(), &send(9, CONTRACT, 0), SENDER);
     let guess = guess.unwrap().unwrap();
     let slots = [5, 6].map(U256::from).to_vec();
@@ -252,7 +253,7 @@ fn what_runs_ahead_loads_what_its_turn_loads_and_leaves_nothing_behind() {
     let mut replay = Replay::begin(&mut turn, &world.header, world.rules()).unwrap();
     assert_eq!(names(&replay.loads(&send(0, CONTRACT, 0), SENDER).unwrap()), names(&guess));
     assert_eq!(turn.slot(&CONTRACT, &U256::from(6)).unwrap(), U256::ONE);
-    // Nobody could pay for it.
+    // No account could pay for this transaction.
     let priceless =
         TxLegacy { gas_price: 1, gas_limit: 21_000, value: U256::MAX, ..TxLegacy::default() };
     let priceless = Signed::new_unhashed(priceless, Signature::test_signature()).into();
@@ -279,7 +280,7 @@ fn before_byzantium_a_receipt_holds_the_root_if_the_layer_gives_it() {
             Eip658Value::Eip658(_) => panic!("no root"),
         })
         .collect();
-    // After the second transaction there is only the reward to come.
+    // After the second transaction only the reward follows.
     let mut before_reward = state.clone();
     let mut miner = state.account(&MINER).unwrap();
     miner.balance -= U256::from(5 * ETHER);
@@ -295,7 +296,7 @@ fn touching_an_empty_account_removes_it_from_spurious_dragon_on() {
     {
         let world = World::at(fork, vec![rich(), account(NOBODY, 0)]);
         let (_, state) = world.run(&[send(0, NOBODY, 0), send(1, CONTRACT, 0)]).unwrap();
-        // One was there, one was not: before EIP-161 a touch creates.
+        // One account existed and the other did not: before EIP-161 a touch creates an account.
         assert_eq!(state.account(&NOBODY), expected, "{fork}");
         assert_eq!(state.account(&CONTRACT), expected, "{fork}");
     }
@@ -309,7 +310,7 @@ fn what_is_destroyed_is_gone_with_its_storage() {
     let (_, state) = world.run(&[send(0, CONTRACT, 5)]).unwrap();
     assert_eq!(state.account(&CONTRACT), None);
     assert!(!state.has_storage(&CONTRACT));
-    // Sent to afterwards in the same block, it is a new account.
+    // Ether that is sent to its address later in the block creates a new account.
     let (_, state) = world.run(&[send(0, CONTRACT, 5), send(1, CONTRACT, 6)]).unwrap();
     let expected = Account { balance: U256::from(6), ..Account::default() };
     assert_eq!(state.account(&CONTRACT), Some(expected));
@@ -367,12 +368,12 @@ fn a_transaction_that_cannot_be_included_says_which_and_why() {
     };
     assert_eq!(found, hash);
     assert!(reason.contains("nonce"), "{reason}");
-    // More than it has.
+    // The value is more than the sender has.
     assert!(matches!(
         world.invalid(&[send(0, NOBODY, 2000 * ETHER)]),
         BlockInvalid::Transaction { index: 0, .. }
     ));
-    // A type that the fork does not know.
+    // The fork does not have this type.
     let typed = TxEip1559 { chain_id: 1, gas_limit: 21_000, ..TxEip1559::default() };
     let typed = TxEnvelope::Eip1559(Signed::new_unhashed(typed, Signature::test_signature()));
     let world = World::at(Fork::Berlin, vec![rich()]);
@@ -411,7 +412,7 @@ fn a_header_without_what_the_evm_needs_is_invalid() {
 
 #[test]
 fn blockhash_asks_for_the_last_256_ancestors_only() {
-    // Stores BLOCKHASH of the number in the input at slot 0.
+    // The code stores BLOCKHASH of the number in the input at slot 0.
     let code = bytes!("60003540600055");
     let mut world = World::at(Fork::Byzantium, vec![rich(), contract(CONTRACT, code, &[])]);
     world.header.number = 300;
@@ -473,7 +474,8 @@ fn code_that_is_missing_is_our_failure() {
     let world = World::at(Fork::Byzantium, vec![rich(), broken]);
     let error = world.run(&[send(0, CONTRACT, 0)]).unwrap_err();
     assert!(matches!(error, ExecuteError::Internal(InternalError::State(StateError::Corrupt(_)))));
-    // Also where alloy-evm takes a failed read for a failed system call.
+    // alloy-evm takes a failed read for a failed system call, but this error is still about the
+    // machine.
     let mut broken = contract(SystemContracts::default().withdrawals, bytes!("0000"), &[]);
     broken.code = None;
     let error = World::at(Fork::Prague, vec![broken]).run(&[]).unwrap_err();
@@ -482,7 +484,8 @@ fn code_that_is_missing_is_our_failure() {
 
 #[test]
 fn code_that_looks_like_a_delegation_is_one_from_prague_on() {
-    // A delegation to a contract that stores 1 at slot 0, and the same a byte too long.
+    // The first code is a delegation to a contract that stores 1 at slot 0; the second is one byte
+    // too long.
     let code = bytes!("600160005500");
     let delegation = [&[0xef, 0x01, 0x00][..], CONTRACT.as_slice()].concat();
     let longer = [&delegation[..], &[0]].concat();
@@ -520,11 +523,11 @@ fn a_block_can_be_built_around_a_transaction_that_does_not_fit() {
     assert_eq!(session.account(&NOBODY).unwrap().unwrap().balance, U256::from(2));
 }
 
-/// Before Amsterdam there is one kind of gas.
+/// Before Amsterdam gas has one dimension.
 #[test]
 fn gas_that_is_left_is_that_of_the_scarcer_kind() {
     for (fork, has_kinds) in [(Fork::Osaka, false), (Fork::Amsterdam, true)] {
-        // It stores 1 at slot 0.
+        // The code stores 1 at slot 0.
         let accounts = vec![rich(), contract(CONTRACT, bytes!("600160005500"), &[])];
         let world = World::at(fork, accounts);
         let mut session = world.session();

@@ -1,4 +1,4 @@
-//! What a block does beside its transactions: withdrawals, system contracts and requests.
+//! The parts of a block beside its transactions: withdrawals, system contracts and requests.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_block_of_prague_without_the_contracts_of_requests_is_invalid() {
     let forks = || Forks::up_to(Fork::Prague);
     for (accounts, missing, words) in [
         (vec![], contracts.withdrawals, "withdrawal requests (EIP-7002)"),
-        // Ether and a nonce are no code.
+        // An account with ether and a nonce has no code.
         (
             vec![account(contracts.withdrawals, 1), there(contracts.consolidations)],
             contracts.withdrawals,
@@ -60,7 +60,7 @@ fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
     moved.consolidations = SENDER.create(0);
     let there = contract(CONTRACT, bytes!("00"), &[]);
     let world = World::new(Forks::up_to(Fork::Prague), vec![rich(), there]);
-    // Deploys one byte, STOP.
+    // The transaction deploys one byte, STOP.
     let deploy = legacy(0, TxKind::Create, 0, bytes!("60015ff3"));
     let run = |transactions: &[TxEnvelope]| {
         let mut session = world.session();
@@ -88,7 +88,7 @@ fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
 
 #[test]
 fn system_contracts_are_called_where_they_stand() {
-    // Stores the caller's input at slot 0.
+    // The code stores its input at slot 0.
     let code = bytes!("60003560005500");
     let moved = SystemContracts { history: CONTRACT, ..SystemContracts::default() };
     let mut world = World::at(Fork::Prague, vec![contract(CONTRACT, code, &[])]);

@@ -1,4 +1,4 @@
-//! The calls of a transaction, one within the other (`callTracer`).
+//! The nested calls of a transaction (`callTracer`).
 
 use super::{
     Context, Ending, Tracer,
@@ -23,40 +23,40 @@ use revm::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What is wanted of the calls.
+/// Options of the tracer.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct CallsConfig {
-    /// Only the transaction's own call.
+    /// Whether only the transaction's own call is wanted.
     pub(super) only_top_call: bool,
-    /// Logs too.
+    /// Whether logs are wanted.
     pub(super) with_log: bool,
 }
 
-/// Gathers the calls of a transaction.
+/// Tracer of a transaction's calls.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     config: CallsConfig,
-    /// Set if they are wanted one after the other (`flatCallTracer`).
+    /// Options of `flatCallTracer`, if the calls are wanted as a flat list.
     flat: Option<FlatConfig>,
-    /// Calls under way, those that are not gathered counted.
+    /// Number of open calls, with those that are not gathered.
     depth: usize,
     open: Vec<Open>,
     root: Option<CallFrame>,
-    /// Logs of the block before this transaction.
+    /// Number of logs of the block before this transaction.
     logs_before: u64,
 }
 
-/// A call under way.
+/// An open call.
 #[derive(Debug, Default)]
 struct Open {
     frame: CallFrame,
     step: Step,
-    /// Why the last step could not be paid.
+    /// Reason why its last step could not be paid.
     unpaid: Option<String>,
-    /// What its code returned, if it came to an end by itself.
+    /// Data that its code returned, if it ended by itself.
     returned: Option<Bytes>,
-    /// The precompile that is called.
+    /// Address of the callee, which may be a precompile.
     callee: Address,
 }
 
@@ -69,9 +69,9 @@ impl Calls {
         Self { flat: Some(config), ..Self::default() }
     }
 
-    /// The transaction's call, with those within it.
+    /// Returns the transaction's call, with the calls within it.
     pub(super) fn into_frame(self, ending: &Ending<'_>) -> CallFrame {
-        // A transaction whose gas is gone before its first call has none.
+        // A transaction whose gas is used up before its first call has no call.
         let mut root = self.root.unwrap_or_else(|| {
             let (typ, to) = match ending.tx.kind {
                 TxKind::Call(to) => ("CALL", Some(to)),
@@ -95,7 +95,7 @@ impl Calls {
         root
     }
 
-    /// Whether the call that now begins, or ends, is gathered.
+    /// Whether the call at this depth is gathered.
     const fn is_wanted(&self, depth: usize) -> bool {
         depth == 0 || !self.config.only_top_call
     }
@@ -136,7 +136,7 @@ impl Open {
                 false => frame.gas,
             };
         let Some(error) = unpaid.or_else(|| words(result, step)) else {
-            // Before Homestead a contract whose code could not be paid for is there, without it.
+            // Before Homestead a contract whose code cannot be paid for is created without code.
             let output = if is_create { returned } else { None };
             let output = output.unwrap_or_else(|| ended.output.clone());
             frame.output = Some(output).filter(|output| !output.is_empty());
@@ -163,7 +163,7 @@ impl Open {
     }
 }
 
-/// A call that failed, or one above which did, has no logs.
+/// Removes the logs of calls that failed, or that are within one that failed.
 fn clear_failed_logs(root: &mut CallFrame) {
     let mut left = vec![(root, false)];
     while let Some((frame, failed)) = left.pop() {
@@ -194,7 +194,7 @@ impl Inspector<Context<'_>> for Calls {
         if let Some(open) = self.current() {
             open.step = step;
         }
-        // It is a call within this one, and none is left out of the transaction's own call only.
+        // A SELFDESTRUCT is listed as a call within this one, unless only the top call is wanted.
         if let Some(frame) = destroyed.filter(|_| !self.config.only_top_call)
             && let Some(open) = self.current()
         {
@@ -212,7 +212,7 @@ impl Inspector<Context<'_>> for Calls {
         if result.result.is_ok() {
             open.returned = Some(result.output.clone());
         } else if open.step.opcode == SELFDESTRUCT && !is_top_only {
-            // It did not happen.
+            // The SELFDESTRUCT failed, so its frame is removed.
             open.frame.calls.pop();
         }
     }
@@ -221,7 +221,7 @@ impl Inspector<Context<'_>> for Calls {
         if !self.config.with_log {
             return;
         }
-        // Logs of calls that failed are not there any more, and do not count.
+        // The logs of failed calls are not in the journal any more, and do not count.
         let index = self.logs_before + context.journal_ref().logs().len().saturating_sub(1) as u64;
         let Some(open) = self.current() else { return };
         let (topics, data) = log.data.split();
@@ -287,7 +287,7 @@ impl Inspector<Context<'_>> for Calls {
     }
 
     fn create_end(&mut self, _: &mut Context<'_>, _: &CreateInputs, outcome: &mut CreateOutcome) {
-        // A creator whose nonce cannot grow gets neither an error nor a contract.
+        // If the creator's nonce cannot grow, the EVM returns neither an error nor a contract.
         if outcome.result.result == InstructionResult::Return && outcome.address.is_none() {
             let mut result = outcome.result.clone();
             result.result = InstructionResult::NonceOverflow;

@@ -1,4 +1,4 @@
-//! What the rules of ERC-7562 want to know of each call (`erc7562Tracer`).
+//! The values of each call that the rules of ERC-7562 need (`erc7562Tracer`).
 
 use super::{
     Context, Ending, Tracer,
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wanted of the calls.
+/// Options of the tracer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Erc7562Config {
@@ -34,20 +34,20 @@ pub(super) struct Erc7562Config {
     with_log: bool,
 }
 
-/// Gathers calls, and what each of them used.
+/// Tracer of calls and of what each of them used.
 #[derive(Debug)]
 pub(super) struct Erc7562 {
     calls: Calls,
     preimages: Preimages,
     ignored: BTreeSet<u8>,
-    /// The calls under way.
+    /// Open calls.
     open: Vec<Used>,
     root: Used,
-    /// The step before, with the word on top of its stack.
+    /// Previous step, with the word on top of its stack.
     last: Option<(u8, U256)>,
 }
 
-/// What one call used.
+/// Slots, instructions and contracts that one call used.
 #[derive(Debug, Default)]
 struct Used {
     slots: Slots,
@@ -82,7 +82,7 @@ struct Shown {
     calls: Vec<Self>,
 }
 
-/// Bytes of a contract's code, and the instruction that looked first.
+/// Size of a contract's code in bytes, and the instruction that first read it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContractSize {
@@ -127,7 +127,7 @@ const fn is_call(opcode: u8) -> bool {
     matches!(opcode, CALL | CALLCODE | DELEGATECALL | STATICCALL)
 }
 
-/// Whether a call within another one ended for want of gas, by what is said of it.
+/// Whether a call within another one ended because it ran out of gas, judged by its error.
 fn is_out_of_gas(error: &str) -> bool {
     error.starts_with("out of gas") || error == "contract creation code storage out of gas"
 }
@@ -137,7 +137,7 @@ impl Used {
         let mut used = self.calls.into_iter();
         let calls = std::mem::take(&mut frame.calls).into_iter().map(|call| {
             let out_of_gas = call.error.as_deref().is_some_and(is_out_of_gas);
-            // A destroyed contract stands among the calls, and runs nothing.
+            // A SELFDESTRUCT is among the calls, but runs no code.
             let used = match call.typ.as_str() {
                 "SELFDESTRUCT" => Self::default(),
                 _ => used.next().unwrap_or_default(),
@@ -158,7 +158,7 @@ impl Used {
         }
     }
 
-    /// What a step does to slots, with the top of its stack.
+    /// Counts the access of a step to a slot; `top` is the word on top of its stack.
     fn access(&mut self, opcode: u8, top: U256, contract: Address, context: &mut Context<'_>) {
         let slot = B256::from(top);
         let Slots { reads, writes, transient_reads, transient_writes } = &mut self.slots;
@@ -179,10 +179,10 @@ impl Used {
 }
 
 impl Inspector<Context<'_>> for Erc7562 {
-    /// As with geth a step counts whether or not it can be paid.
+    /// A step counts whether or not it can be paid, as in geth.
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
         self.calls.step(interpreter, context);
-        // No code is not run at all.
+        // Empty code has no steps.
         if interpreter.bytecode.bytecode_len() == 0 {
             return;
         }

@@ -1,9 +1,9 @@
-//! Why a step or a call failed, in geth's words.
+//! The reason why a step or a call failed, in geth's words.
 
 use super::step::Step;
 use revm::{bytecode::opcode::OpCode, interpreter::InstructionResult};
 
-/// What geth says of a failure; `None` if it is none.
+/// Returns geth's words for a failure; `None` if the result is none.
 pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
     use InstructionResult as R;
     if result.is_ok() {
@@ -15,7 +15,7 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
         R::CallTooDeep => "max call depth exceeded".to_owned(),
         R::OutOfFunds => "insufficient balance for transfer".to_owned(),
         R::OpcodeNotFound | R::NotActivated | R::InvalidFEOpcode => not_there(),
-        // Gas is taken before it is asked whether the fork has the instruction.
+        // The EVM takes the gas before it checks whether the fork has the instruction.
         R::OutOfGas if !step.is_in_fork() => not_there(),
         R::OutOfGas | R::MemoryOOG | R::PrecompileOOG => "out of gas".to_owned(),
         R::CallNotAllowedInsideStatic | R::StateChangeDuringStaticCall => {
@@ -35,7 +35,8 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
     })
 }
 
-/// The name of an instruction, as geth writes it. It has names for those of EOF, which are in no fork.
+/// Returns the name of an instruction in geth, which also has names for those of EOF, although no fork
+/// has them.
 pub(super) fn opcode_name(opcode: u8) -> String {
     let of_eof = match opcode {
         0xd0 => "DATALOAD",
@@ -63,7 +64,8 @@ pub(super) fn opcode_name(opcode: u8) -> String {
     }
 }
 
-/// What geth says of a precompile that refuses its input, as far as the length of the input tells.
+/// Returns geth's words for a precompile that refuses its input, as far as they follow from the length
+/// of the input.
 pub(super) fn precompile_words(number: u8, input: usize) -> &'static str {
     const LENGTH: &str = "invalid input length";
     let fits = |unit: usize| input > 0 && input.is_multiple_of(unit);

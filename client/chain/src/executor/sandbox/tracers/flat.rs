@@ -1,4 +1,4 @@
-//! The calls of a transaction, one after the other (`flatCallTracer`).
+//! The calls of a transaction as a flat list (`flatCallTracer`).
 
 use super::Ending;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
@@ -6,17 +6,17 @@ use alloy_rpc_types_trace::geth::CallFrame;
 use revm::handler::EthPrecompiles;
 use serde::{Deserialize, Serialize};
 
-/// What is wanted of the calls.
+/// Options of the tracer.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct FlatConfig {
-    /// Errors in the words of Parity.
+    /// Whether errors are in the words of Parity.
     convert_parity_errors: bool,
-    /// Calls of precompiles too.
+    /// Whether calls of precompiles are listed.
     include_precompiles: bool,
 }
 
-/// One call.
+/// A call in the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FlatFrame {
@@ -58,7 +58,7 @@ enum Output {
     },
 }
 
-/// A transaction's call and those within it, in the order in which they began.
+/// Returns a transaction's call and those within it, in the order in which they began.
 pub(super) fn flattened(
     root: CallFrame,
     config: FlatConfig,

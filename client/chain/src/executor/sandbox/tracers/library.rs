@@ -1,4 +1,4 @@
-//! The tracers of the library, where it answers as geth does.
+//! The tracers of the library, where their answers are those of geth.
 
 use super::{Context, Ending, Tracer};
 use crate::executor::{InternalError, sandbox::TraceError};
@@ -17,7 +17,7 @@ pub(super) struct Library(DebugInspector);
 
 impl Library {
     pub(super) fn new(mut options: GethDebugTracingOptions) -> Result<Self, TraceError> {
-        // No settings may be written as `null` or as `{}`.
+        // Empty settings may be written as `null` or as `{}`.
         if options.tracer_config.0.as_object().is_some_and(|config| config.is_empty()) {
             options.tracer_config = Default::default();
         }

@@ -1,7 +1,8 @@
-//! The tracers of geth, which a caller chooses with `tracer` and `tracerConfig`. They gather their answer while a transaction runs.
+//! The tracers of geth, which a caller chooses with `tracer` and `tracerConfig`. They gather their answer while a
+//! transaction runs.
 //!
-//! Where the library `revm-inspectors` answers as geth does, its tracers are used ([`Library`]). The others are written here, to answer in
-//! geth's words.
+//! Where the library `revm-inspectors` answers as geth does, its tracers are used ([`Library`]). The others are
+//! implemented here, and answer in geth's words.
 
 mod calls;
 mod erc7562;
@@ -41,10 +42,10 @@ use serde_json::{
 use std::{collections::BTreeMap, fmt::Debug};
 use struct_logs::StructLogs;
 
-/// What the EVM works on.
+/// Context of the EVM on a sandbox.
 pub(super) type Context<'a> = EthEvmContext<&'a mut Sandbox>;
 
-/// Where a transaction is.
+/// Place of a transaction in the chain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) block_hash: Option<B256>,
@@ -53,27 +54,27 @@ pub(super) struct Place {
     pub(super) index: usize,
 }
 
-/// A transaction that ran.
+/// A transaction after its run.
 #[derive(Debug)]
 pub(super) struct Ending<'a> {
     pub(super) tx: &'a TxEnv,
     pub(super) block: &'a BlockEnv,
     pub(super) spec: SpecId,
-    /// Where it is in the chain; `None` for a call.
+    /// Place in the chain; `None` for a call.
     pub(super) place: Option<Place>,
     pub(super) ran: &'a ResultAndState,
-    /// The state before it.
+    /// State before it.
     pub(super) before: &'a Sandbox,
 }
 
-/// Looks on while a transaction runs, and tells what it saw.
+/// An inspector that returns a trace at the end.
 pub(super) trait Tracer: for<'a> Inspector<Context<'a>> + Debug {
-    /// The answer.
+    /// Returns the trace.
     fn finish(self: Box<Self>, ending: &Ending<'_>) -> Result<Box<RawValue>, TraceError>;
 }
 
-/// The tracer that is asked for. `logs_before` is how many logs the block has before the transaction, and `bytes` what
-/// its answer may take.
+/// Returns the requested tracer. `logs_before` is the number of logs of the block before the transaction, and `bytes`
+/// the greatest size of the answer.
 pub(super) fn tracer(
     options: GethDebugTracingOptions,
     logs_before: u64,
@@ -97,7 +98,7 @@ pub(super) fn tracer(
     })
 }
 
-/// Settings as an object, or none.
+/// Parses the settings of a tracer; `null` stands for the defaults.
 fn settings<T: DeserializeOwned + Default>(config: Value) -> Result<T, TraceError> {
     match config {
         Value::Null => Ok(T::default()),
@@ -114,7 +115,7 @@ fn json(answer: &impl Serialize) -> Result<Box<RawValue>, TraceError> {
     to_raw_value(answer).map_err(unwritten)
 }
 
-/// An answer that cannot be written.
+/// Returns the error of an answer that cannot be serialised.
 fn unwritten(error: serde_json::Error) -> TraceError {
     InternalError::Evm(error.to_string()).into()
 }

@@ -1,4 +1,4 @@
-//! How often which instructions ran, alone and one after the other.
+//! Counts of instructions, alone and in sequences.
 
 use super::{Context, Ending, Tracer, fault::opcode_name};
 use crate::executor::sandbox::TraceError;
@@ -13,25 +13,26 @@ use revm::{
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// What is counted.
+/// The unit that a tracer of instructions counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Counted {
     /// All steps (`opcountTracer`).
     Steps,
     /// Each instruction (`unigramTracer`).
     Single,
-    /// Each with the one before it (`bigramTracer`).
+    /// Each instruction with the one before it (`bigramTracer`).
     Pairs,
-    /// Each with the two before it (`trigramTracer`).
+    /// Each instruction with the two before it (`trigramTracer`).
     Triples,
 }
 
-/// Counts instructions.
+/// Counter of instructions.
 #[derive(Debug)]
 pub(super) struct Opcodes {
     counted: Counted,
     steps: u64,
-    /// The last instructions and the count; an instruction that is not there yet has no name.
+    /// Counts of sequences of up to three instructions; `None` for a place that the sequence does
+    /// not have.
     seen: HashMap<[Option<u8>; 3], u64>,
     last: [Option<u8>; 2],
     depth: usize,
@@ -58,7 +59,7 @@ impl Opcodes {
 
 impl Inspector<Context<'_>> for Opcodes {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
-        // No code is not run at all.
+        // Empty code has no steps.
         if interpreter.bytecode.bytecode_len() == 0 {
             return;
         }
@@ -75,7 +76,7 @@ impl Inspector<Context<'_>> for Opcodes {
                 }
                 self.last[1] = opcode;
             }
-            // The first one of a call, and the first after it, is not looked at.
+            // The first instruction of a call, and the first one after it, is not counted.
             Counted::Triples if !is_same => self.last = [None; 2],
             Counted::Triples => {
                 let [before, last] = self.last;

@@ -1,4 +1,4 @@
-//! What is hashed (`keccak256PreimageTracer`).
+//! The inputs of hashes (`keccak256PreimageTracer`).
 
 use super::{Context, Ending, Tracer};
 use crate::executor::sandbox::TraceError;
@@ -11,17 +11,17 @@ use revm::{
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Zeros behind the end of the memory that an input may have.
+/// Greatest number of zeros after the end of the memory that an input may have.
 const PADDING: usize = 1 << 20;
 
-/// Gathers the inputs of KECCAK256 by their hashes.
+/// Inputs of KECCAK256, by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct Preimages {
     found: BTreeMap<B256, Bytes>,
 }
 
 impl Preimages {
-    /// The inputs, in ascending order.
+    /// Returns the inputs, in ascending order.
     pub(super) fn into_inputs(self) -> Vec<Bytes> {
         let mut inputs: Vec<_> = self.found.into_values().collect();
         inputs.sort_unstable();
@@ -42,8 +42,8 @@ impl Inspector<Context<'_>> for Preimages {
     }
 }
 
-/// Where in memory the input of the next step begins, and its length, if that is KECCAK256. As with geth it counts whether or not
-/// the step can be paid, unless too much of it lies behind the memory as it is before the step.
+/// Returns offset and length of the input in memory if the next step is KECCAK256. As in geth the step counts whether
+/// or not it can be paid, unless too much of the input is beyond the end of the memory.
 pub(in crate::executor::sandbox) fn hashed(interpreter: &Interpreter) -> Option<(usize, usize)> {
     if interpreter.bytecode.opcode() != KECCAK256 {
         return None;
@@ -54,7 +54,7 @@ pub(in crate::executor::sandbox) fn hashed(interpreter: &Interpreter) -> Option<
     (behind <= PADDING).then_some((offset, length))
 }
 
-/// The last 63 bits of a word, which are all that geth looks at; `None` if the bit before them is set.
+/// Returns the last 63 bits of a word, the only ones that geth reads; `None` if the bit before them is set.
 fn low_bits(word: U256) -> Option<usize> {
     let [low, ..] = word.into_limbs();
     i64::try_from(low).ok().and_then(|low| usize::try_from(low).ok())

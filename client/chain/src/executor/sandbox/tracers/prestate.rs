@@ -1,4 +1,4 @@
-//! The accounts and slots that a transaction needs, or changes (`prestateTracer`).
+//! The accounts and slots that a transaction reads or changes (`prestateTracer`).
 
 use super::{Context, Ending, Tracer};
 use crate::executor::{
@@ -24,32 +24,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of an account in the answer, without its code and slots.
+/// Estimated bytes of an account in the answer, without its code and slots.
 const ACCOUNT: usize = 200;
-/// Bytes of a slot with its value.
+/// Estimated bytes of a slot with its value.
 const SLOT: usize = 140;
 
-/// What is wanted of the accounts.
+/// Options of the tracer.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PrestateConfig {
-    /// What the transaction changes, before and after.
+    /// Whether only changes are wanted, with the values before and after.
     diff_mode: bool,
     disable_code: bool,
     disable_storage: bool,
-    /// Accounts that are empty before the transaction too.
+    /// Whether accounts that are empty before the transaction are listed.
     include_empty: bool,
 }
 
-/// Gathers what a transaction touches.
+/// Tracer of touched accounts and slots.
 #[derive(Debug, Default)]
 pub(super) struct Prestate {
     config: PrestateConfig,
     touched: BTreeMap<Address, BTreeSet<U256>>,
     depth: usize,
-    /// What the step under way touches, unless it cannot be paid for.
+    /// Account and slot that the current step touches; they are dropped if the step cannot be paid.
     step: Option<(Address, Option<U256>)>,
-    /// Bytes that the answer may have.
+    /// Greatest size of the answer, in bytes.
     most: usize,
 }
 
@@ -69,7 +69,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Bytes that it takes as text, about.
+    /// Returns the estimated size as text, in bytes.
     fn size(&self) -> usize {
         let code = self.code.as_ref().map_or(0, |code| code.len());
         ACCOUNT + 2 * code + self.storage.len() * SLOT
@@ -84,7 +84,7 @@ const fn is_zero(nonce: &u64) -> bool {
 }
 
 impl Prestate {
-    /// Takes about `most` bytes at most.
+    /// Returns a tracer whose answer takes at most about `most` bytes.
     pub(super) fn new(config: PrestateConfig, most: usize) -> Result<Self, TraceError> {
         if config.diff_mode && config.include_empty {
             return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
@@ -96,7 +96,7 @@ impl Prestate {
         self.touched.entry(address).or_default();
     }
 
-    /// What every transaction touches, whatever its code does.
+    /// Adds the accounts that every transaction touches, whatever its code does.
     fn touch_outline(&mut self, ending: &Ending<'_>) -> Result<(), InternalError> {
         let tx = ending.tx;
         self.touch(tx.caller);
@@ -114,7 +114,7 @@ impl Prestate {
         Ok(())
     }
 
-    /// An account before the transaction, without its code; and whether it is empty.
+    /// Returns an account before the transaction, without its code, and whether it is empty.
     fn before(&self, sandbox: &Sandbox, address: Address) -> Result<(Shown, bool), InternalError> {
         let account = account(sandbox, address)?;
         let mut shown = Shown {
@@ -130,7 +130,7 @@ impl Prestate {
         Ok((shown, account.is_empty()))
     }
 
-    /// Adds their code to the accounts that are shown, as long as these take no more than they may: to look at a large
+    /// Adds the codes to the shown accounts. Fails as soon as the answer is too large, because a call of a large
     /// contract costs little.
     fn add_codes(&self, pre: &mut Accounts, sandbox: &Sandbox) -> Result<(), TraceError> {
         let mut left = self.most;
@@ -143,7 +143,7 @@ impl Prestate {
         Ok(())
     }
 
-    /// Leaves in `pre` what the transaction changed; returns what it became.
+    /// Leaves in `pre` the values that the transaction changed. Returns the values after it.
     fn changed(&self, pre: &mut Accounts, ending: &Ending<'_>) -> Result<Accounts, InternalError> {
         let mut post = Accounts::new();
         let mut same = Vec::new();
@@ -164,7 +164,8 @@ impl Prestate {
         Ok(post)
     }
 
-    /// What an account became, as far as it is not what it was; slots that are what they were leave `before`.
+    /// Returns the changed values of an account after the transaction; `None` if there are none. Slots that did not
+    /// change are removed from `before`.
     fn after(
         &self,
         address: Address,
@@ -209,7 +210,7 @@ impl Prestate {
     }
 }
 
-/// Whether an account is destroyed.
+/// Whether an account was destroyed.
 fn is_gone(after: &EvmState, address: &Address) -> bool {
     after.get(address).is_some_and(|account| account.is_selfdestructed())
 }
@@ -222,7 +223,7 @@ fn code(sandbox: &Sandbox, hash: &B256) -> Result<Bytes, InternalError> {
     Ok(sandbox.code(hash)?.unwrap_or_default())
 }
 
-/// Whom code delegates to (EIP-7702).
+/// Returns the address that code delegates to (EIP-7702).
 fn delegate(code: &[u8]) -> Option<Address> {
     let address = code.strip_prefix(&[0xef, 0x01, 0x00])?;
     Address::try_from(address).ok()
@@ -257,7 +258,7 @@ impl Inspector<Context<'_>> for Prestate {
     fn call(&mut self, context: &mut Context<'_>, inputs: &mut CallInputs) -> Option<CallOutcome> {
         self.depth += 1;
         self.touch(inputs.bytecode_address);
-        // The delegate of the transaction's own callee is that of before the transaction.
+        // For the transaction's own callee, `touch_outline` adds the delegate of before the transaction.
         if self.depth > 1
             && let Some(account) = context.journal_ref().evm_state().get(&inputs.bytecode_address)
             && let Some(code) = &account.info.code

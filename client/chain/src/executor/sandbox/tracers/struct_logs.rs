@@ -1,4 +1,4 @@
-//! Every step (the struct logger, which answers where no tracer is named).
+//! Every step (the struct logger, which is the default tracer).
 
 use super::{
     Context, Ending, Tracer,
@@ -25,31 +25,31 @@ use std::collections::BTreeMap;
 
 type Slots = BTreeMap<B256, B256>;
 
-/// Writes down every step.
+/// Tracer of every step.
 #[derive(Debug)]
 pub(super) struct StructLogs {
     memory: bool,
     stack: bool,
     storage: bool,
     return_data: bool,
-    /// No step is added to more bytes than these.
+    /// Number of bytes after which no step is added.
     limit: usize,
-    /// Bytes that the answer may have.
+    /// Greatest size of the answer, in bytes.
     most: usize,
-    /// The steps that have ended, as text, with commas between them.
+    /// Finished steps as text, with commas between them.
     text: Vec<u8>,
-    /// Bytes of these steps, without the commas.
+    /// Number of bytes of these steps, without the commas.
     written: usize,
-    /// The slots that were read and written, by contract.
+    /// Slots that were read and written, by contract.
     slots: AddressMap<Slots>,
     begun: Option<Begun>,
-    /// Refunds that were counted before each of the calls under way.
+    /// Refunds before each of the open calls.
     refunds: Vec<i64>,
-    /// Refunds that are counted so far.
+    /// Refunds so far.
     refund: i64,
 }
 
-/// A step under way.
+/// A step that is not finished.
 #[derive(Debug)]
 struct Begun {
     step: Step,
@@ -57,7 +57,7 @@ struct Begun {
     stack: Option<Vec<U256>>,
     return_data: Option<Bytes>,
     memory: Option<Vec<B256>>,
-    /// Set if the step shows the slots of its contract.
+    /// Contract whose slots the step shows, if it shows any.
     contract: Option<Address>,
 }
 
@@ -84,7 +84,7 @@ struct StructLog<'a> {
     refund: i64,
 }
 
-/// The answer.
+/// Answer of the tracer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
@@ -95,7 +95,7 @@ struct Answer<'a> {
 }
 
 impl StructLogs {
-    /// Takes about `most` bytes at most.
+    /// Returns a tracer whose answer takes at most about `most` bytes.
     pub(super) fn new(config: &GethDefaultTracingOptions, most: usize) -> Self {
         let limit = config.limit.filter(|limit| *limit > 0);
         Self {
@@ -114,7 +114,7 @@ impl StructLogs {
         }
     }
 
-    /// Whether no step is added any more.
+    /// Whether the caller's limit is reached, so that no step is added.
     const fn is_full(&self) -> bool {
         self.written > self.limit
     }
@@ -130,7 +130,7 @@ impl StructLogs {
         self.refunds.push(self.refund);
     }
 
-    /// Keeps the slot that the step reads or writes. Returns whether it is such a step.
+    /// Records the slot that the step reads or writes. Returns whether the step is such a one.
     fn touch(&mut self, step: &Step, contract: Address, context: &mut Context<'_>) -> bool {
         let operands = match step.opcode {
             SLOAD => 1,
@@ -162,7 +162,7 @@ impl StructLogs {
 
 impl Inspector<Context<'_>> for StructLogs {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
-        // No code is not run at all.
+        // Empty code has no steps.
         if self.is_full() || interpreter.bytecode.bytecode_len() == 0 {
             return;
         }
@@ -199,13 +199,13 @@ impl Inspector<Context<'_>> for StructLogs {
                 let price = step.price(ended.result, context);
                 (price.gas, price.fault)
             }
-            // What a creation gets is not part of its price, other than with a call.
+            // The gas that a creation passes on is not part of its price, unlike that of a call.
             Some(InterpreterAction::NewFrame(FrameInput::Create(inputs))) => {
                 (step.gas.saturating_sub(interpreter.gas.remaining() + inputs.gas_limit()), None)
             }
             _ => (step.gas.saturating_sub(interpreter.gas.remaining()), None),
         };
-        // The refund of these two is part of their price, and counted with it.
+        // The refund of these two instructions is part of their price.
         let refund = match step.opcode {
             SSTORE | SELFDESTRUCT => counted,
             _ => before,
@@ -272,7 +272,8 @@ impl Tracer for StructLogs {
     }
 }
 
-/// What is counted for delegations of accounts that were there before (EIP-7702), which comes before the first step.
+/// Returns the refund for delegations of accounts that existed before (EIP-7702), which is granted before the first
+/// step.
 fn authority_refund(context: &mut Context<'_>) -> i64 {
     let caller = context.tx().caller();
     let mut authorities: Vec<_> =
@@ -286,7 +287,7 @@ fn authority_refund(context: &mut Context<'_>) -> i64 {
         let read = context.db_mut().basic(authority);
         let before = kept(context, read).flatten();
         let is_sender = u64::from(authority == caller);
-        // Each that was accepted raised the nonce.
+        // Each accepted authorization raised the nonce.
         let nonce = before.as_ref().map_or(0, |account| account.nonce);
         let accepted = now.saturating_sub(nonce + is_sender);
         let is_new = before.is_none() && is_sender == 0;

@@ -1,4 +1,4 @@
-//! A step before it takes place: what is known of it then, on which its price depends.
+//! A step before its execution, with the values that its price depends on.
 
 mod price;
 
@@ -21,42 +21,42 @@ use revm::{
     },
 };
 
-/// Operands of the instruction that has most of them.
+/// Greatest number of operands of an instruction.
 const OPERANDS: usize = 7;
 
-/// A step before it takes place.
+/// A step before its execution.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Step {
     pub(super) opcode: u8,
-    /// Words on the stack.
+    /// Number of words on the stack.
     pub(super) stack: usize,
     /// Gas that is left.
     pub(super) gas: u64,
     top: [U256; OPERANDS],
-    /// Bytes of the memory.
+    /// Size of the memory, in bytes.
     memory: u64,
     spec: SpecId,
     is_static: bool,
     contract: Address,
-    /// Whether it is the first to access its account or slot.
+    /// Whether it is the first access to its account or slot.
     is_cold: bool,
-    /// What it changes before it is paid.
+    /// Values that the EVM changes before the step is paid.
     before: Before,
 }
 
-/// What the EVM changes before it looks at the gas, as far as it is known before.
+/// Values that the EVM changes before it checks the gas, as they are before the step.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
-    /// The value of the slot that is written.
+    /// Value of the slot that is written.
     slot: Option<U256>,
-    /// The balance of the contract that destroys itself.
+    /// Balance of the contract that destroys itself.
     balance: U256,
-    /// Whether its heir is empty, and whether it exists.
+    /// Whether the receiver of that balance is empty, and whether it exists.
     heir: Option<(bool, bool)>,
 }
 
 impl Step {
-    /// The step that is next.
+    /// Returns the next step.
     pub(super) fn next(interpreter: &Interpreter, context: &Context<'_>) -> Self {
         let mut top = [U256::ZERO; OPERANDS];
         for (word, operand) in top.iter_mut().zip(interpreter.stack.data().iter().rev()) {
@@ -79,7 +79,7 @@ impl Step {
         step
     }
 
-    /// Whether the fork has the instruction, of those that came after Frontier.
+    /// Whether the fork has the instruction; those of Frontier are in every fork.
     pub(super) fn is_in_fork(&self) -> bool {
         let since = match self.opcode {
             op::DELEGATECALL => HOMESTEAD,
@@ -96,7 +96,7 @@ impl Step {
         self.is(since)
     }
 
-    /// A word of the stack, counted from the top; zero where there is none.
+    /// Returns a word of the stack, counted from the top; zero if there is none.
     pub(super) const fn operand(&self, place: usize) -> U256 {
         self.top[place]
     }
@@ -109,7 +109,7 @@ impl Step {
         Address::from_word(self.top[operand].into())
     }
 
-    /// The account that the instruction accesses.
+    /// Returns the account that the instruction accesses.
     fn accessed(&self) -> Option<Address> {
         match self.opcode {
             op::BALANCE
@@ -158,7 +158,7 @@ impl Step {
     }
 }
 
-/// The value of a slot, without the slot becoming warm.
+/// Returns the value of a slot without making it warm.
 pub(super) fn slot_value(context: &mut Context<'_>, address: Address, slot: U256) -> U256 {
     if let Some(account) = context.journaled_state.inner.state.get(&address) {
         if let Some(slot) = account.storage.get(&slot) {
@@ -179,7 +179,7 @@ fn is_cold(context: &Context<'_>, address: &Address) -> bool {
         && journal.warm_addresses.is_cold(address)
 }
 
-/// The code of an account, without the account becoming warm; `None` where there is no account, or no code.
+/// Returns the code of an account without making it warm; `None` if there is no account, or no code.
 pub(super) fn code_of(context: &mut Context<'_>, address: Address) -> Option<Bytecode> {
     let account = context.journaled_state.inner.state.get(&address);
     let info = match account.map(|account| account.info.clone()) {
@@ -199,7 +199,7 @@ pub(super) fn code_of(context: &mut Context<'_>, address: Address) -> Option<Byt
     }
 }
 
-/// What was read; where the state could not be read, the run ends with that.
+/// Returns the value of a read. If the state could not be read, the error ends the run.
 pub(super) fn kept<T>(context: &mut Context<'_>, read: Result<T, InternalError>) -> Option<T> {
     match read {
         Ok(value) => Some(value),

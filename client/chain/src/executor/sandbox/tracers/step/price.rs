@@ -1,6 +1,6 @@
-//! What a step costs, and why it cannot be paid, as geth counts and says it.
+//! The price of a step, and the reason why it cannot be paid, as in geth.
 //!
-//! The EVM stops counting where the gas does not suffice; geth names the whole price first.
+//! The EVM stops counting where the gas does not suffice, but geth first computes the whole price.
 
 use super::{Context, Step, code_of, is_cold, kept, slot_value};
 use revm::{
@@ -15,23 +15,24 @@ use revm::{
     },
 };
 
-/// The largest memory that geth counts gas for.
+/// Greatest size of memory for which geth counts gas, in bytes.
 const MEMORY: u64 = 0x1F_FFFF_FFE0;
 
 const OUT_OF_GAS: &str = "out of gas";
 const OVERFLOW: &str = "gas uint64 overflow";
 const WRITE_PROTECTION: &str = "write protection";
 
-/// What a step costs.
+/// Price of a step.
 #[derive(Debug)]
 pub(in crate::executor::sandbox::tracers) struct Price {
     pub(in crate::executor::sandbox::tracers) gas: u64,
-    /// Why it cannot be paid.
+    /// Reason why the step cannot be paid.
     pub(in crate::executor::sandbox::tracers) fault: Option<String>,
 }
 
 impl Step {
-    /// What the instruction costs that failed with `result`. Nothing else may have happened since the step was looked at.
+    /// Returns the price of the instruction, which failed with `result`. The caller must not change the state between
+    /// the step and this call.
     pub(in crate::executor::sandbox::tracers) fn price(
         &self,
         result: InstructionResult,
@@ -64,7 +65,7 @@ impl Step {
         }
     }
 
-    /// The part of the price that depends on nothing but the instruction.
+    /// Returns the part of the price that depends on the instruction alone.
     fn fixed(&self) -> u64 {
         match self.opcode {
             op::EXP | op::SSTORE | op::LOG0..=op::LOG4 => 0,
@@ -75,7 +76,7 @@ impl Step {
         }
     }
 
-    /// Bytes that the memory must have; `None` if they cannot be counted.
+    /// Returns the size of the memory that the step needs, in bytes; `None` if it cannot be represented.
     fn memory_after(&self) -> Option<u64> {
         let part = |offset: usize, length: usize| end(self.top[offset], self.top[length]);
         let fixed = |length: u64| end(self.top[0], U256::from(length));
@@ -94,7 +95,8 @@ impl Step {
         words(bytes).checked_mul(32)
     }
 
-    /// The rest of the price, where `left` is there to pay it; or why it is not even counted.
+    /// Returns the other part of the price, given that `left` gas is there to pay it, or the reason why it cannot be
+    /// computed.
     fn varying(&self, context: &mut Context<'_>, memory: u64, left: u64) -> Result<u64, String> {
         let prices = GasParams::new_spec(self.spec);
         let memory = self.growth(&prices, memory)?;
@@ -141,7 +143,8 @@ impl Step {
         Ok(cost(bytes).saturating_sub(cost(self.memory)))
     }
 
-    /// `most` is how long the initial code may be from Shanghai on (EIP-3860, from Amsterdam on EIP-7954).
+    /// Returns the price of a creation. `most` is the greatest length of init code from Shanghai on (EIP-3860, from
+    /// Amsterdam on EIP-7954).
     fn creation(&self, prices: &GasParams, length: usize, most: usize) -> Result<u64, String> {
         if self.is(SHANGHAI) && length > most {
             return Err(format!("max initcode size exceeded: code size {length} limit {most}"));
@@ -169,7 +172,7 @@ impl Step {
             Some(value) => value,
             None => slot_value(context, self.contract, slot),
         };
-        // The journal has what is written already.
+        // The journal has the new value already, so the former one comes from before the step.
         let present_value = self.before.slot.unwrap_or(original_value);
         let values = SStoreResult { original_value, present_value, new_value };
         let is_net = self.is(ISTANBUL);
@@ -236,7 +239,7 @@ impl Step {
         if !self.is(BERLIN) {
             gas += u64::from(gas_table_spec(self.spec)[usize::from(op::SELFDESTRUCT)]);
         }
-        // Where the heir was not loaded before, it is as the block's state has it.
+        // If the receiver was not loaded before, its values are those of the block's state.
         let (is_empty, exists) = self.before.heir.unwrap_or_else(|| {
             let read = context.db_mut().basic(heir);
             let found = kept(context, read).flatten();
@@ -270,12 +273,12 @@ fn exists(context: &mut Context<'_>, address: Address) -> bool {
     kept(context, read).flatten().is_some()
 }
 
-/// Where an account's code is, if it is a delegation.
+/// Returns the address of an account's code, if it is a delegation.
 fn delegate_of(context: &mut Context<'_>, address: Address) -> Option<Address> {
     code_of(context, address)?.eip7702_address()
 }
 
-/// The end of a part of the memory; nothing lies anywhere.
+/// Returns the end of a part of the memory; an empty part ends at 0.
 fn end(offset: U256, length: U256) -> Option<u64> {
     let length = u64::try_from(length).ok()?;
     match length {
