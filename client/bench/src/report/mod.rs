@@ -61,7 +61,7 @@ pub struct Report {
     pub parameters: Value,
     /// Settings of layers and engines.
     pub settings: Value,
-    /// Settings of the variants, by the names in [`Subject::variant`].
+    /// Settings of the variants, by the names in [`Subject::variant`](crate::Subject::variant).
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub variants: Value,
     /// Number of threads that a run could use to work in parallel.
