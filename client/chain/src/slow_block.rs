@@ -4,14 +4,12 @@
 //! The names mean the same as in geth, with these exceptions, whose figures `scripts/compare-slow-blocks` shows:
 //!
 //! - Hits are reads that the block itself, or for code an earlier block, had done before; a read from the layer is a
-//! miss,
-//! whether or not the layer or the engine has the value in memory.
+//!   miss, whether or not the layer or the engine has the value in memory.
 //! - Code is counted by its hash, so contracts that share it count once.
 //! - A repeated read counts once, also if nothing is there; geth reads an account that does not exist each time. Slots
-//! of
-//! a contract that the block has made are not read.
+//!   of a contract that the block has made are not read.
 //! - Writes are the values that differ after the block. geth also counts values that were set and are as before, and
-//! deletions of values that were not there.
+//!   deletions of values that were not there.
 
 use super::{Chain, candidate::BlockStats};
 use alloy_primitives::B256;

@@ -5,7 +5,7 @@
 //! BLAKE3.
 //!
 //! - `key.rs`, `account.rs`, `code.rs`: the position of an account, a slot or a chunk of code, and the content of its
-//! leaf,
+//!   leaf,
 //! - `hash.rs`, `stem.rs`, `node.rs`: the tree itself, as the EIP hashes it,
 //! - `group.rs`, `cache.rs`, `tree.rs`: rows of several levels each, and finding a stem in them,
 //! - `update.rs`, `leaves.rs`: a block's writes as leaves, and new hashes and rows from these,

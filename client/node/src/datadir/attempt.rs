@@ -45,7 +45,7 @@ pub(super) fn expect_free(dir: &Path) -> Result<(), OpenError> {
 pub(super) fn begin(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
     let path = dir.join(UNFINISHED_FILE);
     let write = || write_whole(&path, &seal(stamp)?);
-    write().map_err(|source| OpenError::Io { action: "write", path: path.clone(), source })
+    write().map_err(|source| OpenError::write("write", &path, source))
 }
 
 /// Removes the store that an attempt has left, if there is its mark; the mark stays.

@@ -35,11 +35,8 @@ impl DataDir {
         Self::engine_of(options)?;
         let lock = Self::claim(dir)?;
         let path = dir.join(GENESIS_FILE);
-        write_whole(&path, genesis).map_err(|source| OpenError::Io {
-            action: "write the genesis into",
-            path: dir.to_owned(),
-            source,
-        })?;
+        write_whole(&path, genesis)
+            .map_err(|source| OpenError::write("write the genesis into", dir, source))?;
         let loaded = outline::load(&path.display().to_string())?;
         Self::fill(options, dir, kind, loaded, lock)
     }
@@ -118,7 +115,7 @@ impl DataDir {
         match copied {
             Ok(path) => Ok(Some(path.display().to_string())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(OpenError::Io { action: "write the genesis into", path, source }),
+            Err(source) => Err(OpenError::write("write the genesis into", &path, source)),
         }
     }
 

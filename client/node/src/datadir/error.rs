@@ -7,7 +7,10 @@ use polytrie_chainspec::{ChainSpecError, Difference};
 use polytrie_kv::KvError;
 use polytrie_layers::{EngineError, UnknownKind};
 use polytrie_state::{StampError, StateError};
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use thiserror::Error;
 
 /// A data directory cannot be opened.
@@ -133,6 +136,18 @@ impl From<EngineError> for OpenError {
         match error {
             EngineError::Unknown(error) => error.into(),
             EngineError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl OpenError {
+    /// Returns the error of a file of a data directory that could not be written. A full disk is reported as one.
+    pub(super) fn write(action: &'static str, path: &Path, source: io::Error) -> Self {
+        match KvError::io(action, path, source) {
+            KvError::Io { action, path, source } => {
+                Self::Io { action, path, source: io::Error::new(source.kind(), source) }
+            }
+            no_room => Self::Store(no_room),
         }
     }
 }

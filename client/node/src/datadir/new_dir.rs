@@ -115,7 +115,7 @@ impl NewDir {
             let path = dir.join(GENESIS_FILE);
             let written = write_whole(&path, outline.as_bytes())
                 .and_then(|()| fs::canonicalize(&path))
-                .map_err(|source| OpenError::Io { action: "write", path, source });
+                .map_err(|source| OpenError::write("write", &path, source));
             self.wrote_genesis = true;
             let name = written?.display().to_string();
             self.file = FileState::of(&name);

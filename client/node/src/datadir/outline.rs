@@ -115,7 +115,7 @@ pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(),
         text.push(b'\n');
         write_whole(&path, &text)
     };
-    write().map_err(|source| OpenError::Io { action: "write", path: path.clone(), source })
+    write().map_err(|source| OpenError::write("write", &path, source))
 }
 
 /// As [`write`], for a directory that is new: what it was made from is at hand, so it counts without an outline too.
