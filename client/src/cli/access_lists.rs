@@ -1,4 +1,4 @@
-//! Options about the access lists of blocks.
+//! Options for the access lists of blocks.
 
 use super::{
     args::{access_list_mode, access_list_threads},
@@ -37,22 +37,24 @@ pub(super) struct AccessListArgs {
 }
 
 impl AccessListArgs {
-    /// Whether lists are made.
+    /// Whether the import makes access lists.
     pub(super) const fn builds(&self) -> bool {
         self.bal_build
     }
 
-    /// What the chain makes of lists.
+    /// The use that the chain makes of access lists, with the number of threads that run transactions.
     pub(super) fn list_use(&self) -> ListUse {
         self.bal.list_use(access_list_threads(self.bal_threads))
     }
 
-    /// A file that is named and written.
+    /// The file that --bal-file names, if the import writes it.
     pub(super) fn output(&self) -> Option<&Path> {
         self.bal_file.as_deref().filter(|_| self.bal_build)
     }
 
-    /// The lists that are read, and those that are written.
+    /// Opens the file of lists to read and the file of lists to write. Each is `None` where its option is not set.
+    ///
+    /// Fails with [`Failure::Usage`] if neither --bal-file nor a data directory on disk gives a place for the file.
     pub(super) fn open(
         &self,
         options: &OpenOptions,

@@ -40,7 +40,7 @@ pub(super) struct DataArgs {
 }
 
 impl DataArgs {
-    /// What to ask of the directory; the chain is left open.
+    /// Options that open the directory. They name no chain.
     pub(super) fn options(&self) -> OpenOptions {
         OpenOptions {
             datadir: self.datadir.clone(),
@@ -68,7 +68,7 @@ pub(super) struct SlowBlockArg {
 }
 
 impl SlowBlockArg {
-    /// From how long on a block has a line, if any has.
+    /// Time from which on a block gets a log line; `None` if no block gets one.
     pub(super) fn least(self) -> Option<Duration> {
         self.log_slow_block.map(Duration::from_millis)
     }
@@ -109,12 +109,12 @@ pub(super) fn access_list_mode() -> impl TypedValueParser<Value = AccessListMode
     })
 }
 
-/// Cores that this process may use; 1 where the system does not tell.
+/// Number of cores that this process may use; 1 where the system does not report it.
 pub(super) fn core_count() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// How many threads run transactions, unless that is told: as many as there are cores.
+/// Threads that run transactions: the number asked for, or one for each core.
 pub(super) fn access_list_threads(asked: Option<u16>) -> usize {
     asked.map_or_else(core_count, usize::from)
 }
@@ -145,7 +145,7 @@ pub(super) struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// What to ask of the engine.
+    /// Options of the engine. Those without a setting here keep their defaults.
     pub(super) fn options(&self) -> EngineOptions {
         EngineOptions {
             direct_io: self.direct_io,
@@ -174,7 +174,7 @@ pub(super) struct StoredArgs {
 }
 
 impl StoredArgs {
-    /// What to ask of the directory; the chain is left open.
+    /// Options that open the directory. They name no chain.
     pub(super) fn options(&self, read_only: bool) -> OpenOptions {
         OpenOptions {
             datadir: Some(self.datadir.clone()),
@@ -195,8 +195,8 @@ pub(super) struct ChainArg {
     pub(super) chain: Option<String>,
 }
 
-/// A name of which the help lists those of this build. Any text is taken, as what opens a layer or an engine knows those
-/// of other builds as well.
+/// A name whose help lists the names of this build. The parser accepts any text, since the code that opens a layer or
+/// an engine also knows the names of other builds and gives the better error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name(fn() -> Vec<PossibleValue>);
 

@@ -16,10 +16,10 @@ use std::{
     sync::Arc,
 };
 
-/// The secret within a data directory.
+/// Name of the file in the data directory that holds the secret.
 pub(super) const SECRET_FILE: &str = "jwt.hex";
 
-/// Bytes of a request of a consensus layer: a payload in hexadecimal, with room to spare.
+/// Bytes that a request of a consensus layer may have: a payload in hexadecimal, with room to spare.
 const MAX_REQUEST: u32 = 128 << 20;
 
 /// The server with the Engine API.
@@ -43,7 +43,8 @@ pub(super) struct AuthArgs {
 }
 
 impl AuthArgs {
-    /// The server for a consensus layer, with the limits of the other server.
+    /// Starts the server for a consensus layer. The limits are those of the public server, but a request may
+    /// have more bytes.
     pub(super) fn serve(
         &self,
         node: &Arc<Node>,
@@ -54,7 +55,8 @@ impl AuthArgs {
         let options = ServerOptions {
             audience: Audience::ConsensusLayer { engine, secret: secret.value },
             address: SocketAddr::new(self.auth_addr, self.auth_port),
-            // Who has the secret may call it by any name, and a page has none.
+            // A caller that has the secret may use any host name. No web page has the secret, so no
+            // origin is allowed.
             cors: Vec::new(),
             hosts: vec!["*".to_owned()],
             max_request: MAX_REQUEST.max(http.max_request),
@@ -63,7 +65,7 @@ impl AuthArgs {
         Ok(rpc::serve(Arc::clone(node), options)?)
     }
 
-    /// The secret: made, where there is none yet.
+    /// Reads the secret from its file. Makes the file if there is none.
     pub(super) fn secret(&self, data: &DataArgs) -> Result<Secret, Failure> {
         let default = || data.datadir.as_ref().map(|dir| dir.join(SECRET_FILE));
         let path = self.secret.clone().or_else(default).ok_or_else(|| {
@@ -76,7 +78,7 @@ impl AuthArgs {
     }
 }
 
-/// The secret, and where it is kept.
+/// The secret and the path of its file.
 #[derive(Debug)]
 pub(super) struct Secret {
     value: JwtSecret,
@@ -84,7 +86,7 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    /// Says where the server is, and what it takes to call it.
+    /// Prints the path of the secret's file and the address of the server.
     pub(super) fn tell(&self, server: &RunningServer) -> Result<(), Failure> {
         output::line(&format!("secret in {}", self.path.display()))?;
         output::line(&format!("engine listening on http://{0} and ws://{0}", server.address()))

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a line is written where there is no terminal.
+/// Time between two lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(8);
 
 /// Run the official tests of execution.
@@ -61,7 +61,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     output::expect_apart(&[("--json", args.json.as_deref())], &places)?;
     let layer = layers::layer(&args.state)?;
     let mut layer_options = LayerOptions::from(args.needs);
-    // What a layer cannot do without is missed once, not by every test.
+    // A setting that the layer lacks is reported once, not by every test.
     layer.settle_parameters(&mut layer_options, None)?;
     let options = ConformanceOptions {
         places: args.places,
@@ -70,14 +70,14 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         jobs: args.jobs.map_or_else(core_count, usize::from),
         filter: args.filter,
     };
-    // A file that was begun goes; without one a signal ends the command at once.
+    // An interrupt removes the unfinished file. Without a file a signal ends the command at once.
     let interrupt = args.json.as_deref().map(on_interrupt_of).unwrap_or_default();
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let start = Instant::now();
     let mut progress = Progress::new(logging);
     let mut tests = Vec::new();
     let json_to_stdout = output::takes_stdout(args.json.as_deref());
-    // The reader of the lines may go away; the exit code is still that of all tests.
+    // The process that reads our output may close it; the exit code is still that of all tests.
     let mut written = Ok(());
     let summary = conformance::run(&options, |file| {
         if interrupt.load(Ordering::Relaxed) {
@@ -117,7 +117,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     Failure::decide(found, written)
 }
 
-/// Shows how the tests come along: a bar on a terminal, else a line now and then.
+/// Progress of the tests: a bar on a terminal, else a log line every [`LINE_EVERY`].
 struct Progress {
     bar: ProgressBar,
     draws: bool,
@@ -148,7 +148,8 @@ impl Progress {
         }
     }
 
-    /// A failure is a result and goes to standard output, unless that is for the JSON.
+    /// Prints a failure to standard output, or logs it as a warning where the JSON goes there. Other results
+    /// are logged only.
     fn result(&self, test: &TestReport, json_to_stdout: bool) -> Result<(), Failure> {
         match &test.outcome {
             Outcome::Failed(_) if json_to_stdout => tracing::warn!("{test}"),

@@ -122,7 +122,7 @@ impl StateFileArgs {
         self.load_state.is_some() || self.dump_state.is_some() || self.state_file.is_some()
     }
 
-    /// What is read at the start.
+    /// Reads the state of --load-state or --state-file into the node, if there is such a file.
     fn load(&self, node: &Node) -> Result<(), Failure> {
         let path = match (&self.load_state, &self.state_file) {
             (Some(path), _) => within(path),
@@ -142,15 +142,15 @@ impl StateFileArgs {
         Ok(())
     }
 
-    /// Where the state is written at the end. It is opened at the start, as what cannot be written should not be noticed
-    /// when the work is done.
+    /// Opens the file that the state is written to at the end; `None` if no option names one. The file is opened at
+    /// the start, so that a path that cannot be written fails before the work is done.
     fn output(&self) -> Result<Option<OutputFile>, Failure> {
         let path = self.dump_state.as_ref().or(self.state_file.as_ref());
         Ok(path.map(|path| OutputFile::create(within(path))).transpose()?)
     }
 }
 
-/// Writes the state of a node that has stopped.
+/// Writes the state of a node that has stopped to the file.
 fn dump(node: &Node, mut file: OutputFile) -> Result<(), Failure> {
     let name = Arc::clone(file.name());
     rpc::write_state(node, &mut file).map_err(|error| {
@@ -161,7 +161,7 @@ fn dump(node: &Node, mut file: OutputFile) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The file itself, or that of the usual name in a directory.
+/// The path itself, or `state.json` in it if it is a directory.
 fn within(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("state.json") } else { path.to_owned() }
 }
@@ -204,7 +204,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     if !logging.is_quiet() {
         greet(&args, &node)?;
     }
-    // The last line, which scripts wait for.
+    // Scripts wait for this line, so it is the last one.
     let address = server.address();
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
@@ -212,7 +212,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     state_file.map_or(Ok(()), |file| dump(&node, file))
 }
 
-/// The next block of a chain of Clique is its signers' to make.
+/// Fails if the next block of the chain must be sealed by a signer of Clique, which a devnet cannot do.
 fn expect_no_signers(chain: &Chain) -> Result<(), Failure> {
     let (spec, head) = (chain.spec(), chain.head());
     let merged = spec.is_merged_after(head.total_difficulty);
@@ -238,7 +238,7 @@ fn mining(args: &DevnetArgs) -> Result<MiningMode, Failure> {
     })
 }
 
-/// The directory that is there, or a new one; in memory if none is named.
+/// Opens the data directory, or makes a new one. Without --datadir the chain is in memory.
 fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     let mut options: OpenOptions = args.data.options();
     options.chain.clone_from(&args.chain.chain);
@@ -247,7 +247,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     options.engine.read_only = args.read_only;
     options.layer.executes = !args.read_only;
     if args.block_time > 0.0 {
-        // A block at a time can wait for the disk; one for each transaction, as fast as they come, cannot.
+        // With a block time, each block can wait for the disk. Blocks that are made for each transaction cannot.
         options.store.durability = Durability::EveryWrite;
     }
     if options.datadir.is_none() {
@@ -270,13 +270,14 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     }
     let dir = DataDir::open(&options, !args.read_only)?;
     if args.read_only {
-        // To go back to the head that a crash has left would be to write.
+        // Settling the head that a crash has left would write, so a read-only node refuses the directory.
         dir.chain_db().check_settled()?;
     }
     Ok(dir)
 }
 
-/// Makes up what the layer cannot be opened without. A chain that is in memory only needs no setup that others trust.
+/// Makes the setup that the layer cannot be opened without, in the user's cache. A chain that is in memory only needs
+/// no setup that others trust.
 fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
     let kind = LAYERS.iter().find(|kind| options.state.as_deref() == Some(kind.name));
     let Some((kind, missing)) = kind.and_then(|kind| Some((kind, kind.provision(&options.layer)?)))
@@ -311,7 +312,7 @@ fn balance(ether: &str) -> Result<U256, Failure> {
     }
 }
 
-/// A chain that is there, or comes from a file, has its id already.
+/// Fails if the chain, which exists or comes from a file, has another id than the one asked for.
 fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
     let stamp = options.datadir.as_deref().map(Stamp::read).transpose()?.flatten();
     let (chain, found) = match (stamp, &options.chain) {
@@ -327,8 +328,8 @@ fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
     )))
 }
 
-/// The origins of pages that may call the node. Any page may spend from its accounts and reset its chain, so by default
-/// only where nothing is lost by that.
+/// Origins of the pages that may call the node. Any page may spend from the node's accounts and reset its chain, so
+/// by default all origins are allowed only where nothing can be lost: for a chain in memory on a loopback address.
 fn origins(args: &DevnetArgs) -> Vec<String> {
     let is_kept = args.data.options().datadir.is_some() || args.files.are_named();
     match &args.http.cors {
@@ -338,7 +339,7 @@ fn origins(args: &DevnetArgs) -> Vec<String> {
     }
 }
 
-/// Who may call the node from a page, in words.
+/// A sentence that names the origins whose pages may call the node.
 fn who_may_call(args: &DevnetArgs) -> String {
     let origins = origins(args);
     let named: Vec<_> = origins.iter().filter(|origin| !origin.is_empty()).cloned().collect();
@@ -352,7 +353,7 @@ fn who_may_call(args: &DevnetArgs) -> String {
     }
 }
 
-/// What a user wants to know at the start.
+/// Prints the accounts, the chain and the settings at the start.
 fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
     if !args.read_only {
@@ -377,7 +378,7 @@ fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     output::line(&who_may_call(args))
 }
 
-/// Accounts that anybody can use are no secret, but what they are used for may be.
+/// Warns if accounts whose keys are public can be used from another machine.
 fn warn_if_open(args: &DevnetArgs, server: &RunningServer) {
     if !server.address().ip().is_loopback() && !args.read_only && args.accounts > 0 {
         tracing::warn!(

@@ -77,24 +77,24 @@ pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure>
         greet(&node)?;
     }
     secret.tell(&authenticated)?;
-    // The last line, which scripts wait for.
+    // Scripts wait for this line, so it is the last one.
     output::line(&format!("listening on http://{0} and ws://{0}", public.address()))?;
     serve(&node, &interrupt, threads, [authenticated, public])
 }
 
-/// The directory that is there, or a new one.
+/// Opens the data directory, or makes a new one.
 fn open(args: &EngineApiArgs) -> Result<DataDir, Failure> {
     let mut options: OpenOptions = args.data.options();
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
     options.chain_options.log_slow_blocks = args.slow_block.least();
     options.layer.executes = true;
-    // What is chosen is durable before the answer.
+    // A block that the consensus layer chooses is durable before the answer is sent.
     options.store.durability = Durability::EveryWrite;
     Ok(DataDir::open(&options, true)?)
 }
 
-/// Before the merge no consensus layer says what the head is.
+/// Fails if the head is before the merge: a chain gets its head from a consensus layer only after it.
 fn expect_merged(chain: &Chain) -> Result<(), Failure> {
     let (spec, head) = (chain.spec(), chain.head());
     if spec.is_merged_after(head.total_difficulty) {
@@ -107,7 +107,7 @@ fn expect_merged(chain: &Chain) -> Result<(), Failure> {
     )))
 }
 
-/// What a user wants to know at the start.
+/// Prints the chain, and warns if the layer has no state root of Ethereum.
 fn greet(node: &Node) -> Result<(), Failure> {
     tell_chain(node)?;
     let kind = node.kind();

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes of the contract, decided in one place.
+//! The failures of commands and their exit codes, decided in one place.
 
 use crate::{
     access_lists::AccessListFileError,
@@ -31,7 +31,7 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const MACHINE: u8 = 3;
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// Why a command did not do what it was asked for.
+/// The reason why a command did not do its work, with the text for the user.
 #[derive(Debug)]
 pub enum Failure {
     /// A block or an input is invalid, or a comparison failed: exit code 1.
@@ -40,11 +40,11 @@ pub enum Failure {
     Usage(String),
     /// The machine failed us: exit code 3.
     Machine(String),
-    /// What is kept in the data directory fails us: exit code 3. `Self::within` adds which directory.
+    /// The content of the data directory is damaged or unfit: exit code 3. `Self::within` adds which directory.
     Stored(String),
     /// The user asked to stop: exit code 130.
     Interrupted(String),
-    /// The reader of our output closed it, so no message can reach anyone. Exit code 0.
+    /// The process that reads our output closed it, so no message can be shown. Exit code 0.
     BrokenPipe,
 }
 
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// A failure of this kind with another text.
+    /// Replaces the text of a failure and keeps its kind.
     fn map(self, words: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Invalid(text) => Self::Invalid(words(text)),
@@ -81,8 +81,8 @@ impl Failure {
         }
     }
 
-    /// How a command ends that wrote down what it found: its reader may have gone away, or its disk may be full, and
-    /// what was found still decides.
+    /// Result of a command that found `found` and then tried to write it down. `found` decides even if its output
+    /// could not be written; a failed write is then logged as a warning.
     pub(super) fn decide(found: Result<(), Self>, written: Result<(), Self>) -> Result<(), Self> {
         if let (Err(_), Err(unwritten @ (Self::Machine(_) | Self::Stored(_)))) = (&found, &written)
         {
@@ -91,7 +91,7 @@ impl Failure {
         found.and(written)
     }
 
-    /// An error of writing results.
+    /// The failure to write to standard output; a pipe that its reader closed is [`Self::BrokenPipe`].
     pub(super) fn output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
@@ -113,7 +113,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whether a text names a directory, or something in it: a short name can be a part of any word.
+/// Whether a text contains the path of a directory, or of something in it. The path must stand between other
+/// characters than those of a name, since a short path can be part of any word.
 fn names(text: &str, dir: &str) -> bool {
     let dir = dir.strip_suffix('/').unwrap_or(dir);
     let is_edge = |next: Option<char>| {
@@ -133,23 +134,23 @@ pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
         _ => "error",
     };
     let text = failure.to_string();
-    // The word is there already.
+    // The text of an interruption may begin with the word that is printed before it.
     let text =
         text.strip_prefix("interrupted").map_or(&*text, |rest| rest.trim_start_matches([' ', ';']));
     let mut stderr = io::stderr().lock();
-    // Nothing is left to report to if this cannot be printed.
+    // If this cannot be printed, there is no other place to report it.
     let _ = writeln!(stderr, "{word}: {text}");
     ExitCode::from(failure.code())
 }
 
-/// Says that the program is at fault, in place of the words of a panic, which no user can do anything about. The
+/// Prints that the program is at fault, instead of the default message of a panic, which helps no user. The
 /// `catch_unwind` in [`super::main`] gives the exit code.
 pub(super) fn tell_panic(info: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
     let reason = info.payload_as_str().unwrap_or("no reason given");
     let mut stderr = io::stderr().lock();
-    // Nothing is left to report to if this cannot be printed.
+    // If this cannot be printed, there is no other place to report it.
     let _ = writeln!(
         stderr,
         "error: polytrie panicked{place}, in the thread {}: {reason}; unless the machine gives it no more threads or memory this is a fault of the program, please report it",

@@ -44,10 +44,10 @@ pub(super) struct ExportArgs {
     pub(super) data: StoredArgs,
 }
 
-/// Looks at a block on its way out.
+/// Callback that sees each block before it is written.
 type Pass<'a> = dyn FnMut(&ExportBlock) -> Result<(), Failure> + 'a;
 
-/// Names of block files end like this.
+/// Endings of the names of block files.
 const FILE_ENDINGS: [&str; 5] = ["gz", "rlp", "era1", "ere", "hex"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,7 +76,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     let ending = args.file.extension().and_then(OsStr::to_str);
     match (format.archive(), ending) {
         (Some(archive), _) => check_directory(&args.file, archive)?,
-        // A name like this without a format takes it for one.
+        // A file name that ends like an archive, without --format, most likely means an archive.
         (None, Some(named @ ("era1" | "ere"))) if args.format.is_none() => {
             return Err(Failure::Usage(format!(
                 "{} would hold RLP, whatever its name says: give --format {named} and a directory for its files, or another name",
@@ -141,7 +141,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     output::line(&line)
 }
 
-/// The first of these blocks, and how many more there are; nothing if there are none.
+/// A phrase that names the first ten of these blocks and counts the rest; `None` if there are none.
 fn in_words(blocks: &[u64]) -> Option<String> {
     const NAMED: usize = 10;
     let (named, others) = blocks.split_at(blocks.len().min(NAMED));
@@ -184,7 +184,7 @@ fn archives(
     if format == ArchiveFormat::Era1 {
         expect_before_merge(&db, (from, to))?;
     }
-    // Not before the range is known to do: what is refused leaves nothing behind.
+    // The directory is made only after the range is checked, so that a refused command leaves nothing behind.
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
     db.export((from, to), |block| {
@@ -206,7 +206,7 @@ fn archives(
     ))
 }
 
-/// The first block past the merge, if there is one, is named.
+/// Fails if the range contains a block past the merge. The error names the first such block.
 fn expect_before_merge(db: &ChainDb, (first, last): (u64, u64)) -> Result<(), Failure> {
     let is_merged =
         |number| Ok::<_, ChainError>(db.block_head(number)?.header.difficulty.is_zero());
@@ -221,7 +221,7 @@ fn expect_before_merge(db: &ChainDb, (first, last): (u64, u64)) -> Result<(), Fa
     Err(ExportError::Merged { first, number }.into())
 }
 
-/// An archive holds the receipts of its blocks, so they must be those of the headers.
+/// Fails if the receipts of a block have another root than its header: an archive holds the receipts.
 fn check_receipts(
     spec: &ChainSpec,
     layer: &str,
@@ -248,7 +248,7 @@ fn check_receipts(
     Err(ChainError::Corrupt(text).into())
 }
 
-/// What names a file is no place for a directory of archive files.
+/// Fails if the path names a file, since an archive format writes a directory of files.
 fn check_directory(path: &Path, format: ArchiveFormat) -> Result<(), Failure> {
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_taken = path.exists() && !path.is_dir();

@@ -137,16 +137,16 @@ pub(super) struct ImportArgs {
     pub(super) data: DataArgs,
 }
 
-/// What is compared with the headers.
+/// The roots that are compared with the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verify {
-    /// The state root of every so many blocks, and all else of every block.
+    /// Compares the state root of every so many blocks, and all else of every block.
     Every(u64),
-    /// All but state and receipts roots.
+    /// Compares all but state and receipts roots.
     None,
 }
 
-/// `full`, `none`, or `every=` and a number of at least 1.
+/// Parses `full`, `none`, or `every=` and a number of at least 1.
 fn parse_verify(text: &str) -> Result<Verify, String> {
     match (text, text.strip_prefix("every=").map(str::parse)) {
         ("full", _) => Ok(Verify::Every(1)),
@@ -173,14 +173,16 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     }
     import::expect_files(&args.files)?;
     let listener = args.listener(&options)?;
-    // The figures of an earlier import are not lost to a mistake about the directory they are of.
+    // The logs of an earlier import must survive a mistake about its directory: they are opened before a new
+    // directory is made, but after an existing one has been opened.
     let (mut logs, mut begun) = (None, None);
     if options.is_new() {
         begun = check_first(&args, &mut options)?;
         logs = Some(args.create_logs()?);
     }
     let witnesses = args.witness_dir()?;
-    // A file that is only read is missed before a directory is made; one that is written may lie in that directory.
+    // A list file that is only read is opened before a directory is made, so that a wrong path leaves none behind. A
+    // file that is written may lie in that directory, so it is opened later.
     let known = match args.access_lists.builds() {
         true => None,
         false => Some(args.access_lists.open(&options)?),
@@ -224,7 +226,8 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.end(&chain, end, result, (dir.kind.canonical, began_at_genesis))
 }
 
-/// Runs blocks on the part of a state that they touch.
+/// Executes the blocks of --prestate on the part of the state that they touch, in a new data directory that
+/// is removed afterwards.
 fn run_partial(
     args: &ImportArgs,
     dir: &Path,
@@ -235,7 +238,7 @@ fn run_partial(
     if options.datadir.is_none() {
         options.kv = Some("memory".to_owned());
     }
-    // What is made from here on is removed, however it ends.
+    // The directory that is made below is removed, however the command ends.
     let interrupt = on_interrupt();
     let new = NewDir::create(&options)?;
     let done = (|| {
@@ -276,7 +279,7 @@ fn run_partial(
 }
 
 impl ImportArgs {
-    /// How to import, without what to import and where else it goes.
+    /// Options of the import, without its files and further outputs.
     fn import_options(&self, interrupt: Arc<AtomicBool>, logging: &LogArgs) -> ImportOptions {
         let display = match (logging.is_quiet(), logging.can_draw()) {
             (true, _) => Display::Quiet,
@@ -293,7 +296,8 @@ impl ImportArgs {
         }
     }
 
-    /// Tells what came of an import of canonical state roots or not, from the genesis block on or not.
+    /// Prints and writes the result of an import. The pair says whether the layer has canonical state roots, and
+    /// whether the import began at the genesis block.
     fn end(
         &self,
         chain: &Chain,
@@ -332,7 +336,7 @@ impl ImportArgs {
         Failure::decide(ended, written)
     }
 
-    /// Refuses outputs that would get in each other's way, or in that of what is read.
+    /// Refuses outputs that would overwrite each other or a file that is read.
     fn expect_apart(&self) -> Result<(), Failure> {
         let takes_stdout = [
             ("--json", self.result.takes_stdout()),
@@ -356,14 +360,14 @@ impl ImportArgs {
         output::expect_apart(&outputs, &inputs)
     }
 
-    /// What to ask of the data directory.
+    /// Options that open the data directory.
     fn open_options(&self) -> OpenOptions {
         let mut options = self.data.options();
         options.chain.clone_from(&self.chain.chain);
         options.flush_every = self.flush_every;
         let has_lines = self.csv.is_some() || self.trace.is_some();
         if has_lines || self.witness.is_some() || self.access_lists.builds() {
-            // The lines, witnesses and access lists of blocks come before these become durable.
+            // The lines, witnesses and access lists of blocks are written before the blocks become durable.
             options.store.durability = Durability::ByHand;
         }
         options.chain_options.verify_roots = self.verify != Verify::None;
@@ -377,22 +381,22 @@ impl ImportArgs {
         options
     }
 
-    /// Blocks that share a state root.
+    /// Number of blocks that share one comparison of the state root.
     const fn verify_every(&self) -> u64 {
         match (self.verify, &self.shadow, &self.witness) {
             (Verify::Every(every), None, None) => every,
-            // A shadow compares every block's root, and a witness is that of a block.
+            // A shadow compares the root of every block, and a witness belongs to one block.
             _ => 1,
         }
     }
 
-    /// Opens the files with lines of each block.
+    /// Opens the files of --csv and --trace, which get lines for each block.
     fn create_logs(&self) -> Result<(Option<CsvLog>, Option<TraceLog>), ImportError> {
         let csv = self.csv.as_deref().map(CsvLog::create).transpose()?;
         Ok((csv, self.trace.as_deref().map(TraceLog::create).transpose()?))
     }
 
-    /// Where prefetchers are taken in, if they are.
+    /// Listener that prefetchers connect to, if --prefetchers is set.
     fn listener(&self, options: &OpenOptions) -> Result<Option<TcpListener>, Failure> {
         if self.prefetchers.is_some() && options.kv.as_deref() == Some(MemoryEngine::NAME) {
             let reason = "--kv memory keeps nothing that prefetchers could read; leave out --prefetchers, or name another engine";
@@ -409,7 +413,7 @@ impl ImportArgs {
         self.witness.as_deref().map(create).transpose()
     }
 
-    /// The result in a line: the head, and what of it was verified.
+    /// One line of result: the head, and which roots were verified.
     fn verdict(&self, report: &ImportReport, is_canonical: bool, began_at_genesis: bool) -> String {
         let verified = match (report.lost, self.verify, is_canonical) {
             (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
@@ -421,7 +425,7 @@ impl ImportArgs {
     }
 }
 
-/// What else there is to say of an import.
+/// Logs the summary of an import, what was not verified, and what was written beside the chain.
 fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
     tracing::info!("{}", report.summary(is_done));
     for note in not_verified(chain, report) {
@@ -459,9 +463,9 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
     }
 }
 
-/// Finds out what can be known before there is a data directory: one that was made for an import that cannot be carried
-/// out would stand in the way of the next one, which may be under another layer or of another chain. Returns the first file,
-/// if something was read of it.
+/// Checks all that can be known before there is a data directory. A directory that was made for an import that
+/// cannot run would block the next one, which may use another layer or chain. Returns the first file, if its first
+/// header was read.
 fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Begun>, Failure> {
     let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
     if let Some(layer) = &args.shadow
@@ -480,7 +484,7 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
     if args.prefetchers.is_some() {
         layers::expect_bags(kind)?;
     }
-    // A run that stops at an invalid block keeps the genesis block even if the first block is invalid.
+    // With `--on-invalid stop` the directory keeps the genesis block even if the first block is invalid.
     let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) else {
         return Ok(None);
     };
@@ -489,7 +493,7 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
     Ok(Some(begun))
 }
 
-/// Which state roots this import compared. What was stored before may have been imported without.
+/// A phrase that says which state roots this import compared. Blocks stored earlier may not have been verified.
 fn verified(began_at_genesis: bool, blocks: u64, every: u64) -> String {
     match (blocks, began_at_genesis, every) {
         (0, ..) => "no block was executed, no state root verified".to_owned(),

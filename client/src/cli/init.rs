@@ -1,5 +1,5 @@
-//! `polytrie init`: a data directory with the genesis block and nothing else, or with the state at some block, or with one that
-//! is generated.
+//! `polytrie init`: makes a data directory with the genesis block only, with the state at some block, or with
+//! a generated state.
 
 use super::{
     args::{ChainArg, DataArgs},
@@ -20,9 +20,9 @@ use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Headers that are of use: that of the block, and those of the 256 blocks whose hashes `BLOCKHASH` may ask for.
+/// Headers that are needed: the block's own, and those of the 256 blocks whose hashes `BLOCKHASH` may read.
 const HEADERS: usize = 257;
-/// As for `bench generate`.
+/// Default seed of a generated state, as for `bench generate`.
 const SEED: u64 = 1;
 
 /// Make a data directory with the genesis block only (import and devnet do it by themselves), or with the state at any block,
@@ -143,7 +143,7 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
 }
 
 impl Report {
-    /// A directory that was filled.
+    /// The report on a directory that was filled.
     fn of(dir: &DataDir, begun: &Begun) -> Result<Self, Failure> {
         Ok(Self {
             chain: dir.spec()?.name().to_owned(),
@@ -164,7 +164,7 @@ impl Report {
     }
 }
 
-/// Fills the directory and makes it one that counts, or leaves nothing.
+/// Fills the new directory and makes it valid. On failure or interrupt it removes what it made.
 fn fill(
     mut new: NewDir,
     begin: impl FnOnce(&mut NewDir, &mut dyn FnMut(Step)) -> Result<Begun, StateDumpError>,
@@ -188,7 +188,7 @@ fn fill(
     }
 }
 
-/// What is not known of the blocks before.
+/// Warns of the block hashes and the total difficulty that are not known.
 fn tell(begun: &Begun) {
     let Begun { number, hashes, hashes_wanted, .. } = *begun;
     if hashes < hashes_wanted {

@@ -1,4 +1,4 @@
-//! Files that commands read whole.
+//! Reading whole files that commands take.
 
 use super::exit::Failure;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// What messages call a file.
+/// Name of a file in messages; `-` is "standard input".
 pub(super) fn name(file: &Path) -> String {
     match file == Path::new("-") {
         true => "standard input".to_owned(),
@@ -15,7 +15,7 @@ pub(super) fn name(file: &Path) -> String {
     }
 }
 
-/// What is in a file; `-` is standard input.
+/// Reads the content of a file; `-` is standard input.
 pub(super) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let read = || match file == Path::new("-") {
         true => {

@@ -1,4 +1,4 @@
-//! Logs: to standard error, as loud as asked for.
+//! Logging to standard error, with the level that the options set.
 
 use clap::{ArgAction, Args, ValueEnum};
 use polytrie_kv::expect_threads;
@@ -39,24 +39,24 @@ enum LogFormat {
     Json,
 }
 
-/// Lines that may wait for standard error.
+/// Log lines that may wait for standard error to take them.
 const LINES: usize = 10_000;
 
-/// What `-v` adds: what this program says, and not what its libraries do.
+/// Filter that `-v` adds: debug lines of this program, but not of its libraries.
 const OWN: &str = "polytrie=debug";
 
-/// The driver of Cassandra tells of each connection, and the database of `qmdb` warns of each new one.
+/// Filters for noisy libraries: the driver of Cassandra logs each connection, and the database of `qmdb` warns of
+/// each new one.
 const LIBRARIES: [&str; 2] = ["scylla=warn", "commonware_storage=error"];
 
-/// Whether log lines have colours: on a terminal, unless `NO_COLOR` is set to something.
+/// Whether log lines have colours: on a terminal, unless `NO_COLOR` has a value.
 fn has_colors() -> bool {
     io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl LogArgs {
-    /// Starts to log. Where the process `serves` others, a standard error that is read slowly, or not at all, does not
-    /// make it wait: lines that find no room are left out. Lines on their way when the process ends are written as the
-    /// guard is dropped.
+    /// Starts logging. Where the process `serves` others, a slow reader of standard error does not block it: lines
+    /// beyond [`LINES`] are dropped. Dropping the guard writes the lines that still wait.
     pub(super) fn start(&self, serves: bool) -> Option<WorkerGuard> {
         let level = match (self.quiet, self.verbose) {
             (true, _) => LevelFilter::ERROR,
@@ -71,7 +71,7 @@ impl LogArgs {
                 filter = filter.add_directive(directive.parse().unwrap_or_else(|_| level.into()));
             }
         }
-        // The library panics without a thread. What else needs one says so in a sentence.
+        // The library panics if it gets no thread. Other code that needs a thread fails with a message.
         let (writer, guard) = match serves && expect_threads(1).is_ok() {
             false => (BoxMakeWriter::new(io::stderr), None),
             true => {
@@ -80,12 +80,12 @@ impl LogArgs {
                 (BoxMakeWriter::new(writer), Some(guard))
             }
         };
-        // A line that cannot be written is left out: the library would say so on the same stream, and panic.
+        // A line that cannot be written is dropped: the library would report it on the same stream, and panic.
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(writer)
             .log_internal_errors(false);
-        // A second subscriber in one process (tests) is refused; the first one stays.
+        // A second subscriber in one process (in tests) is refused; the first one stays.
         let _ = match self.format {
             LogFormat::Terminal => builder.with_ansi(has_colors()).with_target(false).try_init(),
             LogFormat::Json => builder.json().try_init(),
@@ -93,7 +93,7 @@ impl LogArgs {
         guard
     }
 
-    /// Whether progress may be drawn on the terminal.
+    /// Whether a progress bar may be drawn on the terminal.
     pub(super) fn can_draw(&self) -> bool {
         !self.quiet && self.format == LogFormat::Terminal && io::stderr().is_terminal()
     }

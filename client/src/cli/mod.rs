@@ -71,7 +71,7 @@ enum Command {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    // First of all, so that a signal that comes early ends it as the contract says.
+    // The handlers come first, so that an early signal ends the process with the exit code of the contract.
     let watched = signals::watch();
     panic::set_hook(Box::new(exit::tell_panic));
     panic::catch_unwind(|| run(watched)).unwrap_or(ExitCode::from(exit::MACHINE))
@@ -83,7 +83,7 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
             let error = as_given(error);
-            // Nothing is left to report to if this cannot be printed.
+            // If this cannot be printed, there is no other place to report it.
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -107,19 +107,19 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
         Command::Prefetch(args) => prefetch::run(args),
         Command::Completions(args) => completions::run(&args),
     });
-    // What it had to say comes before the error.
+    // Waiting log lines are written before the error.
     drop(log);
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
 }
 
-/// Starts the threads that all commands share. Done by itself when they are first needed, this would panic where the
-/// system gives none.
+/// Starts the threads that all commands share. Started on first use, the pool would panic where the system
+/// gives no threads.
 fn start_threads() -> Result<(), Failure> {
     let threads = rayon::ThreadPoolBuilder::new().build_global();
     threads.map_err(|error| KvError::thread(io::Error::other(error)).into())
 }
 
-/// Reads the command line. A setting of the environment that is empty is none.
+/// Parses the command line. An environment variable that is empty counts as not set.
 fn parse() -> Result<Cli, clap::Error> {
     fn without_empty(command: clap::Command) -> clap::Command {
         let reset = |arg: clap::Arg| match arg.get_env().and_then(env::var_os) {
@@ -131,7 +131,7 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&without_empty(Cli::command()).try_get_matches()?)
 }
 
-/// An error with a usage line that leaves out what the environment set.
+/// The same error with a usage line that leaves out the options set by the environment.
 fn as_given(error: clap::Error) -> clap::Error {
     fn without_environment(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_environment)
@@ -146,7 +146,7 @@ fn as_given(error: clap::Error) -> clap::Error {
 }
 
 impl Command {
-    /// The data directory it works in, if it does in one.
+    /// The data directory that the command works in, if it has one.
     fn datadir(&self) -> Option<&Path> {
         match self {
             Self::Init(args) => args.data.datadir.as_deref(),
@@ -168,7 +168,7 @@ mod tests {
     use clap::{Command, CommandFactory};
     use std::collections::BTreeSet;
 
-    /// What the options under a heading begin with; one of another kind went there by the order of its fields.
+    /// Prefixes of the options under each heading. An option of another kind got there by the order of its fields.
     const HEADINGS: [(&str, &[&str]); 12] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
         ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "nomt.", "qmdb.", "rain."]),
@@ -209,7 +209,7 @@ mod tests {
         ("State files, as anvil writes them", &["load-state", "dump-state", "state-file"]),
     ];
 
-    /// Checks the options of a command and of those below it, and collects their headings.
+    /// Checks the options of a command and its subcommands, and collects their headings.
     fn check(command: &Command, found: &mut BTreeSet<String>) {
         for arg in command.get_arguments() {
             let (Some(name), Some(heading)) = (arg.get_long(), arg.get_help_heading()) else {
@@ -230,7 +230,7 @@ mod tests {
     fn options_stand_under_the_heading_of_their_kind() {
         let mut found = BTreeSet::new();
         check(&Cli::command(), &mut found);
-        // Those of a layer are there where it is compiled in.
+        // Headings of a layer's options exist only where the layer is compiled in.
         for (heading, _) in HEADINGS {
             let is_of_a_layer = heading.contains("replica") || heading == "LVMT";
             assert!(is_of_a_layer || found.contains(heading), "no option stands under {heading}");

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a long command says how far it has come.
+/// Time between two progress lines of a long command.
 const EVERY: Duration = Duration::from_secs(8);
 
 /// Where the result of a command goes.
@@ -24,18 +24,18 @@ pub(super) struct ResultArgs {
 }
 
 impl ResultArgs {
-    /// The file, if one was named.
+    /// The file of --json, if one was named.
     pub(super) fn file(&self) -> Option<&Path> {
         self.json.as_deref()
     }
 
-    /// Opens the file before the work begins: one that cannot be written should not be noticed after it.
+    /// Opens the file before the work begins, so that a path that cannot be written fails early.
     pub(super) fn open(&self) -> Result<ResultFile, Failure> {
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
         Ok(ResultFile { json, takes_stdout: self.takes_stdout() })
     }
 
-    /// Opens the file and writes the result, as [`ResultFile::write`].
+    /// Opens the file and writes the result as [`ResultFile::write`] does.
     pub(super) fn write(
         &self,
         result: &impl Serialize,
@@ -44,13 +44,13 @@ impl ResultArgs {
         self.open()?.write(result, text)
     }
 
-    /// Whether nothing else may stand on standard output.
+    /// Whether the JSON goes to standard output, so that nothing else may be printed there.
     pub(super) fn takes_stdout(&self) -> bool {
         takes_stdout(self.json.as_deref())
     }
 }
 
-/// Where the result goes, ready to be written to. A file appears when it is complete.
+/// Output for the result, open for writing. A file appears under its name when it is complete.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     json: Option<OutputFile>,
@@ -58,7 +58,7 @@ pub(super) struct ResultFile {
 }
 
 impl ResultFile {
-    /// Writes a result: for machines where that was asked for, and for people unless the former takes standard output.
+    /// Writes the result as JSON if that was asked for, and prints its text unless the JSON goes to standard output.
     pub(super) fn write(
         self,
         result: &impl Serialize,
@@ -72,19 +72,19 @@ impl ResultFile {
         line(&text())
     }
 
-    /// Writes a result for machines, where that was asked for, and nothing for people.
+    /// Writes the result as JSON if that was asked for, and prints no text.
     pub(super) fn write_json(self, result: &impl Serialize) -> Result<(), Failure> {
         self.json.map_or(Ok(()), |file| write_json(file, result))
     }
 }
 
-/// Whether the file of `--json` (or the like) is standard output, so that nothing else may stand there.
+/// Whether the path (of `--json` or the like) means standard output, so that nothing else may be printed there.
 pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
 
-/// Refuses files to write that are read as well, or written by two options at once: the last writer would destroy what
-/// is there. Both are named as a user knows them; `-` and what is no file do not matter.
+/// Refuses an output file that is also an input or the output of two options: the last writer would destroy it.
+/// Errors name the file and the option as the user gave them. `-` and paths that are no regular files are ignored.
 pub(super) fn expect_apart(
     outputs: &[(&str, Option<&Path>)],
     inputs: &[&Path],
@@ -107,7 +107,7 @@ pub(super) fn expect_apart(
     Ok(())
 }
 
-/// A file by its one name, whether or not it is there yet; `None` for what is none, as standard output and devices.
+/// The canonical path of a file, whether or not it exists; `None` for standard output, devices and directories.
 fn file(path: &Path) -> Option<PathBuf> {
     if takes_stdout(Some(path)) || (path.exists() && !path.is_file()) {
         return None;
@@ -118,17 +118,17 @@ fn file(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().or_else(new)
 }
 
-/// Writes a result for people.
+/// Prints a line of result to standard output.
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     writeln!(io::stdout(), "{text}").map_err(|e| Failure::output(&e))
 }
 
-/// Writes a result for machines to `file`, or to standard output if that is `-`.
+/// Writes a value as JSON to `file`, or to standard output if that is `-`.
 pub(super) fn json(file: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_json(OutputFile::create(file)?, value)
 }
 
-/// Writes a whole file, which appears when it is complete.
+/// Writes a text as the whole content of a file, which appears under its name when it is complete.
 pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure> {
     let name = Arc::clone(file.name());
     file.write_all(text.as_bytes()).map_err(|error| ExportError::Io { file: name, error })?;
@@ -142,7 +142,7 @@ pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(),
     write_text(file, &format!("{text}\n"))
 }
 
-/// A number of bytes as people read it.
+/// A number of bytes with a binary unit, as in "1.5 MiB".
 pub(super) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = number as f64;
@@ -155,7 +155,7 @@ pub(super) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Says when it is time for another line about how far a long command has come.
+/// A timer that says when the next progress line of a long command is due.
 #[derive(Debug)]
 pub(super) struct Ticker(Instant);
 

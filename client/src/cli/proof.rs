@@ -64,7 +64,7 @@ pub(super) struct VerifyArgs {
 }
 
 impl ProofCommand {
-    /// The data directory it reads.
+    /// The data directory that the command reads, if it reads one.
     pub(super) fn datadir(&self) -> Option<&Path> {
         match self {
             Self::Get(args) => Some(&args.data.datadir),
@@ -73,11 +73,11 @@ impl ProofCommand {
     }
 }
 
-/// What `proof get` prints.
+/// The JSON that `proof get` prints.
 #[derive(Debug, Serialize, Deserialize)]
 struct ProofFile {
-    /// The block whose state is proven, as `proof get` says it; `polytrie_getProof` names none, and nothing is compared
-    /// with it: what counts is the digest that is trusted.
+    /// The block whose state is proven, as `proof get` writes it. `polytrie_getProof` writes none. It is not
+    /// verified: only the trusted digest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     block: Option<ProvenBlock>,
     commitment: CommitmentJson,
@@ -95,10 +95,10 @@ struct ProvenBlock {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct CommitmentJson {
-    /// `stateRoot` or `own`.
+    /// `stateRoot`, `own` or `none`.
     kind: String,
     digest: B256,
-    /// The full form, where the digest is not all of it.
+    /// The full commitment, where the digest alone is not enough to verify a proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<Bytes>,
 }
@@ -189,7 +189,7 @@ fn holds_no_proof(name: &str, reason: &str) -> Failure {
     ))
 }
 
-/// A proof in a file.
+/// A proof that was read from a file.
 struct ReadProof {
     kind: &'static LayerKind,
     commitment: Commitment,
@@ -210,7 +210,9 @@ fn read_proof(file: &Path, name: &str, root: B256) -> Result<ReadProof, Failure>
     Ok(ReadProof { kind, commitment, proof, names_block })
 }
 
-/// One proof of what may be its parts, against the commitment that they share.
+/// Joins the proofs of several files, which may be parts of one, under the commitment that they share.
+///
+/// Fails if they are of different layers or commitments.
 fn joined(proofs: &[ReadProof]) -> Result<(&'static LayerKind, Commitment, Proof), ProofError> {
     let [ReadProof { kind, commitment, proof, .. }, others @ ..] = proofs else {
         return Err(ProofError::Malformed("no file is named".to_owned()));
@@ -234,7 +236,7 @@ fn joined(proofs: &[ReadProof]) -> Result<(&'static LayerKind, Commitment, Proof
     Ok((*kind, commitment.clone(), proof))
 }
 
-/// What was asked and is not among what is proven.
+/// A sentence that names the account or slot which was asked for and is not proven; `None` if all are proven.
 fn unanswered(args: &VerifyArgs, proven: &Value) -> Option<String> {
     #[derive(Deserialize)]
     struct Proven {
@@ -256,7 +258,7 @@ enum ParseError {
     Form(String),
 }
 
-/// The proof in a file, with the layer whose it is and the commitment it is to be checked against.
+/// The proof in a file, its layer, and the commitment that it is verified against.
 fn parse(value: Value, root: B256) -> Result<(&'static LayerKind, Commitment, Proof), ParseError> {
     let form = |e: serde_json::Error| ParseError::Form(e.to_string());
     if value.get("layer").is_some() {
@@ -265,7 +267,7 @@ fn parse(value: Value, root: B256) -> Result<(&'static LayerKind, Commitment, Pr
         let commitment = if kind.canonical {
             Commitment::state_root(root)
         } else {
-            // The layer's verifier holds the full form against the digest that is trusted.
+            // The layer's verifier compares the full form with the trusted digest.
             Commitment::own(root, commitment.body.unwrap_or_default())
         };
         return Ok((kind, commitment, proof));
@@ -283,7 +285,7 @@ fn parse(value: Value, root: B256) -> Result<(&'static LayerKind, Commitment, Pr
     Ok((kind, Commitment::state_root(root), proof))
 }
 
-/// What a server answers, without what it is wrapped in.
+/// The `result` of a JSON-RPC response, or the value itself if it is no response.
 fn unwrapped(value: Value) -> Value {
     match value {
         Value::Object(mut object)
@@ -295,7 +297,7 @@ fn unwrapped(value: Value) -> Value {
     }
 }
 
-/// The object of `eth_getProof` (EIP-1186) without what some clients add.
+/// The object of `eth_getProof` (EIP-1186) without the fields that some clients add.
 fn eth_get_proof(value: Value) -> Option<Value> {
     const FIELDS: [&str; 7] =
         ["address", "accountProof", "balance", "codeHash", "nonce", "storageHash", "storageProof"];
@@ -304,11 +306,11 @@ fn eth_get_proof(value: Value) -> Option<Value> {
         return None;
     }
     object.retain(|name, _| FIELDS.contains(&name.as_str()));
-    // Some clients write null where no slot was asked for.
+    // Some clients write null if no slot was asked for.
     if object.get("storageProof").is_none_or(Value::is_null) {
         object.insert("storageProof".to_owned(), Value::Array(Vec::new()));
     }
-    // An account that is not there has no hashes; geth writes zeros for them, others those of nothing.
+    // An account that does not exist has no hashes; geth writes zeros for them, other clients the hashes of nothing.
     let zero = Value::String(B256::ZERO.to_string());
     if object.get("codeHash") == Some(&zero) && object.get("storageHash") == Some(&zero) {
         object.insert("codeHash".to_owned(), KECCAK256_EMPTY.to_string().into());

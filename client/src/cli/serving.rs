@@ -1,4 +1,4 @@
-//! Options of a node that answers requests, and how long it does.
+//! Options of a node that answers requests, and the loop that serves until it is stopped.
 
 use super::{args::core_count, exit::Failure, output};
 use crate::{
@@ -84,7 +84,7 @@ pub(super) struct PoolArgs {
     bytes: usize,
 }
 
-/// An address, or the one name that every machine has.
+/// Parses an IP address; `localhost` is accepted too.
 pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
@@ -95,7 +95,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 impl HttpArgs {
-    /// A server for this audience, whom pages of these origins may call.
+    /// Options of a server for this audience. Pages of the `cors` origins may call it.
     pub(super) fn options(
         &self,
         audience: Audience,
@@ -130,7 +130,7 @@ impl HttpArgs {
 }
 
 impl PoolArgs {
-    /// What the pool holds.
+    /// Limits of the transaction pool.
     pub(super) const fn limits(&self) -> PoolLimits {
         PoolLimits { total: self.total, per_sender: self.per_sender, bytes: self.bytes }
     }
@@ -145,17 +145,17 @@ impl From<ServeError> for Failure {
     }
 }
 
-/// What a node says that failed.
+/// The failure of a command whose node failed.
 pub(super) fn machine(error: NodeError) -> Failure {
     Failure::Machine(error.to_string())
 }
 
-/// Looks whether the system gives the threads of so many servers. Each starts one a core, and panics where it cannot.
+/// Fails if the system does not give the threads of so many servers. Each server starts one a core, and would panic.
 pub(super) fn expect_room(servers: usize) -> Result<(), Failure> {
     Ok(expect_threads(servers * (core_count() + 2))?)
 }
 
-/// Says which chain is served, on which layer, and where it is.
+/// Prints the chain that is served, its layer and its head.
 pub(super) fn tell_chain(node: &Node) -> Result<(), Failure> {
     let (view, spec) = (node.view(), node.spec());
     output::line(&format!(
@@ -168,7 +168,8 @@ pub(super) fn tell_chain(node: &Node) -> Result<(), Failure> {
     ))
 }
 
-/// Serves until the node is to stop, or cannot go on. What is under way is finished then, and made durable.
+/// Serves until an interrupt, or until the node fails. Then it stops the servers, finishes the block in work and
+/// makes all blocks durable.
 pub(super) fn serve(
     node: &Node,
     interrupt: &AtomicBool,
@@ -187,10 +188,10 @@ pub(super) fn serve(
     Ok(())
 }
 
-/// Waits until the node is to stop, or cannot go on.
+/// Waits for an interrupt or a failure of the program. Returns the failure, if there was one.
 fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
     wait_for(interrupt, || match node.failure() {
-        // What is there can still be read.
+        // After a failure of the store, what is stored can still be read.
         None | Some(NodeFailure::Store(_)) => None,
         Some(failure @ NodeFailure::Program(_)) => Some(failure),
     })

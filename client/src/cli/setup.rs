@@ -1,4 +1,4 @@
-//! `polytrie setup`: what a layer needs once, before it can run.
+//! `polytrie setup`: makes the setup that a layer needs before its first run.
 
 use super::{
     exit::Failure,
@@ -58,7 +58,7 @@ pub(super) struct LvmtSetupArgs {
     result: ResultArgs,
 }
 
-/// What was made.
+/// The result; serialises to the JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct Made {
     setup: B256,
@@ -93,7 +93,7 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
     output::expect_apart(&[("--json", args.result.file())], &inputs)?;
     let start = Instant::now();
     let powers = powers(args)?;
-    // Before the tables are derived, which takes a while.
+    // Checked before the tables are derived, which takes long.
     expect_place(&out, &VerifyingKey::new(&powers), !args.no_proofs)?;
     fs::create_dir_all(&out).map_err(|e| {
         Failure::Machine(format!("cannot make {}: {e}; name a directory with --out", out.display()))
@@ -132,8 +132,8 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
     })
 }
 
-/// Refuses a directory that would lose something: another setup, without which what was made with it cannot be opened or
-/// verified, or the tables for proofs of this one. A damaged setup is no loss.
+/// Refuses an output directory where something would be lost: another setup, without which its data can be neither
+/// opened nor verified, or this setup's tables for proofs. A damaged setup is overwritten.
 fn expect_place(out: &Path, key: &VerifyingKey, proofs: bool) -> Result<(), Failure> {
     let Ok(found) = VerifyingKey::open(out) else { return Ok(()) };
     let dir = out.display();

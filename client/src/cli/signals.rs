@@ -1,10 +1,10 @@
 //! Signals that ask a command to stop: Ctrl-C (SIGINT), SIGTERM, and SIGHUP of a terminal that goes away.
 //!
-//! A command that has something to finish, or to clear away, asks for a flag and looks at it ([`on_interrupt`]). Any other
-//! ends at once: it only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for
-//! `devnet`: a server has no work that it leaves undone, and a user who ends one expects 0.
+//! A command that has work to finish or files to remove asks for a flag and looks at it ([`on_interrupt`]). Any other
+//! command ends at once: it only reads, or its writes survive a kill at any time. The exit code is 130 either way,
+//! except for `devnet` and `engine`: a server leaves no work undone, and users expect 0 when they end one.
 //!
-//! SIGBUS is no request: it says that a file which is read as memory cannot be read.
+//! SIGBUS is no request to stop: the system sends it when a page of a memory-mapped file cannot be read.
 
 use super::exit::{Failure, INTERRUPTED, MACHINE};
 use signal_hook::{
@@ -20,13 +20,13 @@ use std::{
     },
 };
 
-/// Whether the next signal ends the process.
+/// The flag of all signals. While it is set, the next signal ends the process.
 static AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
-/// From here on a signal ends the process with the exit code of an interruption.
+/// Installs the handlers: from here on a signal ends the process with the exit code of an interruption.
 pub(super) fn watch() -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // What `nohup` starts outlives its terminal.
+        // A process that `nohup` starts outlives its terminal.
         if signal == SIGHUP && is_ignored(signal) {
             continue;
         }
@@ -34,7 +34,8 @@ pub(super) fn watch() -> Result<(), Failure> {
             .and_then(|_| flag::register(signal, Arc::clone(&AT_ONCE)))
             .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     }
-    // A file that reaches the size the process may write then fails with an error, which is reported like a full disk.
+    // With a handler, a write beyond the size that the process may write fails with an error, which is reported like
+    // a full disk.
     flag::register(SIGXFSZ, Arc::default())
         .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     // SAFETY: the action makes two system calls, both of which a handler may make, and takes no lock.
@@ -43,27 +44,28 @@ pub(super) fn watch() -> Result<(), Failure> {
         .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))
 }
 
-/// MDBX reads its file as memory. Where a damaged length leads beyond the file's end, or the disk fails, the system sends
-/// SIGBUS, and there is nothing to go back to.
+/// Prints what happened and ends the process. MDBX maps its file into memory. Where a damaged length leads beyond the
+/// file's end, or the disk fails, the system sends SIGBUS, and the read cannot be taken up again.
 fn explain_fault() {
     const MESSAGE: &[u8] =
         b"error: a file of the data directory cannot be read, because it is damaged or because \
         the disk fails; restore it from a copy, or import again into an empty --datadir\n";
-    // Whether or not anybody reads it.
+    // The result is ignored: the process ends in any case.
     let _ = rustix::io::write(rustix::stdio::stderr(), MESSAGE);
     low_level::exit(MACHINE.into());
 }
 
-/// A flag that the first signal sets; the second one ends the process at once.
+/// The flag that the first signal sets; the second signal ends the process at once.
 pub(super) fn on_interrupt() -> Arc<AtomicBool> {
     static FIRST: Once = Once::new();
-    // What a signal set since then stays set.
+    // The flag is cleared once only: later calls keep what a signal has set since.
     FIRST.call_once(|| AT_ONCE.store(false, Ordering::Relaxed));
     Arc::clone(&AT_ONCE)
 }
 
-/// As [`on_interrupt`], for a command that writes this file or fills this directory, so that nothing unfinished stays there.
-/// Standard output, pipes and devices take what is written at once: there a signal ends the command.
+/// The flag of [`on_interrupt`] for a command that writes this file or fills this directory, so that it can remove
+/// unfinished output. Standard output, pipes and devices have none to remove: there the flag never changes, and a
+/// signal ends the command.
 pub(super) fn on_interrupt_of(output: &Path) -> Arc<AtomicBool> {
     let is_kept = !output.exists() || output.is_file() || output.is_dir();
     match is_kept && output != Path::new("-") {
@@ -72,7 +74,7 @@ pub(super) fn on_interrupt_of(output: &Path) -> Arc<AtomicBool> {
     }
 }
 
-/// Whether the parent process had a signal ignored; `false` where the system does not tell.
+/// Whether the parent process made this one ignore a signal; `false` where the system does not report it.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -47,7 +47,7 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
         })
         .transpose()?;
     let holder = held.as_ref().map(|dir| &*dir.layer);
-    // The reader of the lines may go away; the exit code is still that of all files.
+    // The process that reads our output may close it; the exit code is still that of all files.
     let mut written = Ok(());
     for path in files {
         let name = input::name(&path);

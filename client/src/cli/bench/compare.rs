@@ -67,7 +67,7 @@ fn name(subject: &Subject) -> String {
     format!("{}/{}", subject.label(), subject.kv)
 }
 
-/// The tables.
+/// The result as text: tables of all layers.
 fn text(difference: &Difference) -> String {
     let unit = format!("A {}", difference.unit);
     let heads = ["layer", &unit, "min-max", "B", "min-max", "change", "p", "beyond", "p", ""];

@@ -42,7 +42,7 @@ pub(super) struct GenerateArgs {
     workload: WorkloadArgs,
 }
 
-/// The JSON of `--json`.
+/// The result; serialises to the JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     #[serde(flatten)]
@@ -60,7 +60,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
             "cannot create {out}: {error}; check the path, or choose another --out"
         ))
     })?;
-    // It may be in that directory.
+    // The file may lie in the directory that was just made.
     let result = args.result.open()?;
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
         let shape = MainnetShape { bytes: size as u64, seed: spec.seed };
@@ -73,7 +73,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
         });
     }
     let at = |action| CacheError::at(action, &args.out);
-    // Without a cache, what it would hold goes with the command.
+    // Without --cache, the temporary cache is removed at the end.
     let temporary = match args.cache.named() {
         Some(_) => None,
         None => Some(TempDir::with_prefix_in(".cache-", &args.out).map_err(at("write to"))?),

@@ -1,4 +1,4 @@
-//! `polytrie bench run-job`: one run, in the process that another `polytrie bench` started for it.
+//! `polytrie bench run-job`: runs one job in the process that another `polytrie bench` started for it.
 
 use super::Failure;
 use crate::{bench::run::Job, cli::output};
@@ -17,7 +17,7 @@ pub(super) fn run() -> Result<(), Failure> {
             "what to measure is not a job ({e}); `bench run-job` is started by `bench store` and `bench chain`"
         ))
     })?;
-    // The process that waits for the figures holds the other end, and closes it when it has them.
+    // The parent keeps standard input open until it has the figures. If it closes earlier, the parent is gone.
     let watch = || {
         let mut rest = [0; 16];
         while !matches!(io::stdin().read(&mut rest), Ok(0) | Err(_)) {}

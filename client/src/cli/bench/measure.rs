@@ -17,15 +17,14 @@ use crate::{
 use clap::Args;
 use std::{collections::BTreeMap, fs, sync::Arc};
 
-/// RocksDB's caches in a cold run, and what gathers before a flush, by default: small against any state worth
-/// measuring.
+/// Default bytes of RocksDB's caches and of the write buffer in a cold run: small against any state worth measuring.
 const COLD_CACHE: usize = 64 << 20;
-/// Runs of each layer by default.
+/// Default number of runs of each layer.
 const RUNS: u16 = 3;
-/// Less than this, no program runs in.
+/// Smallest --memory-limit in bytes: no run works with less.
 const LEAST_MEMORY: usize = 64 << 20;
 
-/// Help for `--lmpt.interval`: a run is too short for what suits a node.
+/// Help for `--lmpt.interval`: a benchmark run is too short for the default of a node.
 const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its intermediate, which the next so many merge [default: as many as the warm-up has, at most half of those measured and at most 1000]";
 
 /// What is compared, and how.
@@ -72,20 +71,20 @@ pub(super) struct MeasureArgs {
 }
 
 impl MeasureArgs {
-    /// Measures and tells the result.
+    /// Measures and writes the result. The output files are opened before the measurement starts.
     pub(super) fn run(
         &self,
         output: &OutputArgs,
         measure: impl FnOnce(&Comparison) -> Result<Report, BenchError>,
     ) -> Result<(), Failure> {
         self.subjects()?;
-        // A file that cannot be written should not be noticed after an hour of measuring.
+        // A path that cannot be written must fail now, not after an hour of measuring.
         let outputs = Outputs::open(output)?;
         let report = measure(&self.equipped()?)?;
         outputs.write(&report)
     }
 
-    /// The comparison, with what its layers cannot be opened without.
+    /// The comparison, with the setups that its layers cannot be opened without.
     pub(super) fn equipped(&self) -> Result<Comparison, Failure> {
         let mut comparison = self.comparison(RUNS)?;
         let notes = equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)?;
@@ -93,7 +92,7 @@ impl MeasureArgs {
         Ok(comparison)
     }
 
-    /// The comparison for figures of papers, which see to it themselves that their layers have what they need.
+    /// The comparison for figures of papers, which prepare the setups of their layers by themselves.
     pub(super) fn comparison_for_paper(&self, quick: bool) -> Result<Comparison, Failure> {
         self.comparison(if quick { 1 } else { RUNS })
     }
@@ -107,7 +106,7 @@ impl MeasureArgs {
         if self.cold {
             settings.engine.direct_io = true;
             settings.engine.cache.get_or_insert(COLD_CACHE);
-            // What was written last is in memory too.
+            // The most recent writes are in memory too, so the write buffer is small as well.
             settings.engine.buffer.get_or_insert(COLD_CACHE);
         }
         let threads = self.threads.map_or_else(core_count, usize::from);
@@ -136,7 +135,7 @@ impl MeasureArgs {
         }
     }
 
-    /// Says where `--flush-every` has no effect.
+    /// Warns of layers on which `--flush-every` has no effect.
     pub(super) fn warn_of_groups(&self) -> Result<(), Failure> {
         for subject in self.subjects()? {
             let reason = subject.check()?.ignores_groups(&subject.kv, &self.layer);
@@ -147,7 +146,7 @@ impl MeasureArgs {
         Ok(())
     }
 
-    /// Refuses --slow-down where it would have no effect.
+    /// Refuses --slow-down where it has no effect.
     pub(super) fn expect_not_slowed(&self) -> Result<(), Failure> {
         match self.slow_down {
             None => Ok(()),
@@ -158,7 +157,7 @@ impl MeasureArgs {
         }
     }
 
-    /// Every layer on every engine.
+    /// Every layer on every engine, as the options name them.
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
         let all: Vec<String> = LAYERS.iter().map(|kind| kind.name.to_owned()).collect();
         let states = if self.states.is_empty() { &all } else { &self.states };
@@ -187,7 +186,7 @@ impl MeasureArgs {
     }
 }
 
-/// The first cores that this process may use, as `taskset` reads them.
+/// Numbers of the first cores that this process may use, one for each thread, as `taskset` reads them.
 fn cores(threads: usize) -> Result<String, Failure> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -202,7 +201,7 @@ fn cores(threads: usize) -> Result<String, Failure> {
     Ok(first.join(","))
 }
 
-/// Cores of a list such as `0-3,8`.
+/// Core numbers in a list such as `0-3,8`.
 fn parse_cores(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -222,7 +221,7 @@ fn slowed(text: &str) -> Result<(String, f64), String> {
     }
 }
 
-/// What a report says of a layer that was made slower on purpose.
+/// The note in a report on a layer that was made slower on purpose.
 fn note_slowed((layer, part): &(String, f64), subjects: &[Subject]) -> Result<String, Failure> {
     if !subjects.iter().any(|subject| subject.state == *layer) {
         return Err(Failure::Usage(format!(

@@ -1,4 +1,4 @@
-//! Where the result of a measurement goes.
+//! Options and files for the result of a measurement.
 
 use super::Failure;
 use crate::{
@@ -17,7 +17,7 @@ use std::{
 
 /// Name of the page in the directory of --html.
 pub(super) const PAGE: &str = "index.html";
-/// Name of the JSON beside it.
+/// Name of the JSON file beside the page.
 const DATA: &str = "report.json";
 
 /// Where the result goes beside the terminal.
@@ -35,7 +35,7 @@ pub(super) struct OutputArgs {
     csv: Option<PathBuf>,
 }
 
-/// Files that are ready to be written to, and appear when they are complete.
+/// Output files, open for writing. They appear under their names when they are complete.
 #[derive(Debug)]
 pub(super) struct Outputs<'a> {
     args: &'a OutputArgs,
@@ -63,8 +63,8 @@ impl<'a> Outputs<'a> {
         Ok(Self { args, json, page: args.html.as_ref().map(page).transpose()? })
     }
 
-    /// Writes everything, and the tables to standard output if nothing else goes there. Hours may have gone into it, so what
-    /// one place does not take still goes to the others.
+    /// Writes everything, and prints the tables unless standard output is taken. A measurement may take hours, so if
+    /// one output fails the others are still written.
     pub(super) fn write(self, report: &Report) -> Result<(), Failure> {
         let Self { args, json, page } = self;
         let csv = || -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Width of plots that are files of their own.
+/// Width in pixels of plots that are written as files.
 const WIDTH: f64 = 760.0;
 
 /// Figures and tables of the papers, on this machine, with the papers' numbers beside ours.
@@ -87,7 +87,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         .map(|chain| GivenChain::open(&args.blocks, chain, None, &comparison.cache).map(Arc::new));
     let given = given.transpose().map_err(BenchError::from)?;
     let budget = Budget { time: args.hours, kept: args.resume.clone(), given };
-    // What one figure's output does not take is no reason to measure no other.
+    // A figure whose output fails does not stop the measurement of the others.
     let mut shown = Ok(());
     let (all, ended) = replicate(&experiments, &comparison, args.quick, &budget, &mut |one| {
         shown = Failure::decide(mem::replace(&mut shown, Ok(())), show(args, one));
@@ -103,7 +103,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     [ended, shown, page, json].into_iter().fold(Ok(()), Failure::decide)
 }
 
-/// The experiments with these names, each once.
+/// The experiments with these names, each once, in the order of the names.
 fn experiments(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
     let mut experiments: Vec<&Experiment> = Vec::new();
     for name in names {
@@ -122,7 +122,7 @@ fn experiments(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
     Ok(experiments)
 }
 
-/// Prints a figure, unless standard output takes all as JSON, and writes its files.
+/// Prints a figure, unless standard output takes the JSON, and writes its files.
 fn show(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
     let printed = match output::takes_stdout(args.json.as_deref()) {
         true => Ok(()),
@@ -145,7 +145,7 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The folder of the plots, from where the page is.
+/// Relative path from the Markdown page to the directory of plots.
 fn link(plots: &Path, args: &PaperArgs) -> Result<String, Failure> {
     let whole = |dir: &Path| {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
@@ -191,7 +191,7 @@ fn list() -> String {
         let rows: Vec<_> = std::iter::once(heads.map(str::to_owned).to_vec())
             .chain(paper.experiments.iter().map(row))
             .collect();
-        // The last column is text.
+        // The last column is text, so it is not aligned as a number.
         let (text_column, numbers): (Vec<String>, Vec<Vec<String>>) =
             rows.into_iter().map(|mut row| (row.pop().unwrap_or_default(), row)).unzip();
         for (line, content) in columns(&numbers).lines().zip(text_column) {

@@ -9,14 +9,14 @@ use alloy_primitives::B256;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Bounds that keep every product of these within 64 bits; the machine's memory ends sooner.
+/// Upper bounds of the options, with which no product of them exceeds 64 bits; the machine's memory ends sooner.
 const MOST_KEYS: u64 = 10_000_000_000;
 const MOST_OPS: u64 = 100_000_000;
 const MOST_BLOCKS: u64 = 1_000_000;
 
-/// Bytes that a slot takes while a store is filled: key and value, and once more where they are sorted by hash.
+/// Bytes of memory for a slot while a store is filled: key and value, twice where they are sorted by hash.
 const SLOT_BYTES: u64 = 128;
-/// Bytes that an operation takes until its block is committed: drawn, read, written, and hashed.
+/// Bytes of memory for an operation until its block is committed: drawn, read, written, and hashed.
 const OP_BYTES: u64 = 256;
 
 /// Measure state layers alone: random reads and writes of slots, one durable commit a block.
@@ -64,7 +64,7 @@ pub(super) struct StoreArgs {
 
 pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
     if let Some(file) = &args.trace {
-        // A relative path would mean something else to a process elsewhere.
+        // The run happens in another process, to which a relative path could mean another file.
         let file = std::path::absolute(file)
             .map_err(|e| Failure::Machine(format!("cannot find {}: {e}", file.display())))?;
         let bench = TraceBench {
@@ -90,8 +90,8 @@ pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
     args.measure.run(&args.output, |comparison| comparison.store(bench))
 }
 
-/// Refuses what this machine has no memory for: the process would be killed without a word. Where the system does not
-/// tell how much there is, `memory` is 0.
+/// Refuses parameters that need more memory than this machine has: the system would kill the process without a
+/// message. `memory` is 0 where the system does not report it.
 fn expect_memory(keys: u64, ops: u64, memory: u64) -> Result<(), Failure> {
     for (option, wanted, each) in [("--keys", keys, SLOT_BYTES), ("--ops", ops, OP_BYTES)] {
         let needed = wanted.saturating_mul(each);

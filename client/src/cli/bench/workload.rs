@@ -1,4 +1,4 @@
-//! Options that say which workload, and where prepared things are kept.
+//! Options for the workload and for the cache of prepared data.
 
 use super::Failure;
 use crate::{
@@ -40,12 +40,12 @@ pub(super) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// The accounts that were asked for, or 0.
+    /// The value of --accounts; 0 if it was not given.
     pub(super) fn accounts(&self) -> u64 {
         self.accounts.map_or(0, u64::from)
     }
 
-    /// The workload with its parameters.
+    /// The workload with its parameters. Those without an option here have defaults.
     pub(super) fn spec(&self) -> Result<WorkloadSpec, Failure> {
         let Self { workload, seed, .. } = *self;
         let popularity = match workload {
@@ -71,7 +71,7 @@ impl WorkloadArgs {
     }
 }
 
-/// The user's directory for prepared things.
+/// The user's cache directory for prepared data; `None` without a home directory.
 pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
     Some(layers::user_cache()?.join("bench"))
 }
@@ -86,12 +86,12 @@ pub(super) struct CacheArg {
 }
 
 impl CacheArg {
-    /// The directory that was named.
+    /// The directory of --cache, if it was given.
     pub(super) fn named(&self) -> Option<&Path> {
         self.cache.as_deref()
     }
 
-    /// The directory that was named, or the user's.
+    /// The directory of --cache, or the user's. Fails if there is neither.
     fn directory(&self) -> Result<PathBuf, Failure> {
         self.cache.clone().or_else(user_cache).ok_or_else(|| {
             Failure::Usage(
@@ -100,7 +100,7 @@ impl CacheArg {
         })
     }
 
-    /// The cache there.
+    /// Opens the cache in [`Self::directory`].
     pub(super) fn open(&self) -> Result<Cache, Failure> {
         Ok(Cache::open(&self.directory()?)?)
     }

@@ -99,7 +99,7 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
     [svg, json, table].into_iter().fold(Ok(()), Failure::decide)
 }
 
-/// A number of millions, as in 60M or 60.
+/// Parses a number of millions from 1 to 1000, as in 60M or 60.
 fn millions(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix(['M', 'm']).unwrap_or(text).parse().ok();
     let number: Option<u64> = number.filter(|number| (1..=1_000).contains(number));

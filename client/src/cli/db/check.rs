@@ -38,15 +38,15 @@ struct Checked {
     /// Blocks of the chain, genesis included.
     blocks: u64,
     transactions: u64,
-    /// Blocks whose receipts lack the state roots they had before Byzantium, so that only gas and bloom were
-    /// compared.
+    /// Blocks whose receipts lack the state roots of the time before Byzantium, so that only gas and
+    /// bloom were compared.
     receipts_not_comparable: u64,
     side_blocks: u64,
-    /// Blocks that can be taken back.
+    /// Blocks that can be taken back, each with its undo record.
     undo_records: u64,
     accounts: u64,
     slots: u64,
-    /// Rows of the authenticated structure.
+    /// Rows of the authenticated structure, such as trie nodes.
     nodes: u64,
     seconds: f64,
     problems: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     options.chain = args.chain.chain;
     options.engine.check = true;
     let result = args.result.open()?;
-    // It takes as long as reading all of them.
+    // Checking the pages takes as long as reading all of them.
     tracing::info!("checking pages");
     let dir = DataDir::open(&options, false)?;
     let spec = dir.spec()?;
@@ -71,15 +71,15 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     })?;
     let mut problems = chain.problems.clone();
     let mut state = CheckReport::default();
-    // A row of that which is damaged is found below.
+    // A damaged row of that kind is reported by `check_settled` below.
     let is_half_back = matches!(db.is_half_back(), Ok(true));
     if is_half_back {
-        // Files beside the rows are where they were before the first step, and are no worse for that.
+        // Files beside the rows are as they were before the first step of the undo, so they are sound.
         tracing::warn!(
             "the state is that of no block before the way back has ended, and is not looked at"
         );
     }
-    // Until the genesis block stands, what there is of the state is an unfinished load that starts anew.
+    // Until the genesis block is stored, the state is an unfinished load that will start anew, so it is not checked.
     if chain.head.is_some() && !is_half_back {
         state = dir.layer.check(&mut |accounts| {
             if ticker.is_due() {
@@ -88,7 +88,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         })?;
         problems.append(&mut state.problems);
         match check_state(&db, &*dir.layer) {
-            // A layer that finds its head damaged does nothing more than say so, which it has.
+            // A layer that finds its head damaged only reports that, and the problem is listed already.
             Err(ChainError::State(StateError::Poisoned(_) | StateError::Corrupt(_)))
                 if !problems.is_empty() => {}
             found => problems.append(&mut found?),
@@ -96,7 +96,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     }
     match db.check_settled() {
         Ok(()) => {}
-        // Nothing is lost: whatever writes next goes to that head by itself.
+        // Nothing is lost: the next command that writes moves to that head by itself.
         Err(unsettled @ (ChainError::Interrupted { .. } | ChainError::HalfBack { .. })) => {
             tracing::warn!("{unsettled}")
         }
@@ -142,7 +142,7 @@ impl Checked {
         }
     }
 
-    /// The result for people.
+    /// The result as text.
     fn text(&self) -> String {
         if !self.clean {
             return self.problems.join("\n");

@@ -65,7 +65,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     let stored = OpenOptions {
         datadir: Some(args.datadir.clone()),
         state: args.state,
-        // The other settings are those of the new directory.
+        // The other settings belong to the new directory.
         layer: args.layer.needs().into(),
         engine: EngineOptions { read_only: true, ..EngineOptions::default() },
         ..OpenOptions::default()
@@ -82,7 +82,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     };
     let target = DataDir::create_beside(&source, &args.datadir, &options)?;
     let mut ticker = Ticker::new();
-    // It may be either of the two that failed.
+    // Either of the two directories may have failed, so the error names both.
     let failed = |error| match Failure::from(error) {
         Failure::Stored(text) => Failure::Stored(format!(
             "converting {} into {}: {text}",

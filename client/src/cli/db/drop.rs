@@ -37,7 +37,7 @@ pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     if !args.yes && !confirm(dir, &content)? {
         return output::line("nothing was removed");
     }
-    // First, as only the data directory knows where it is and that it is its own.
+    // The flat state is removed first: only the data directory records its path and that it belongs to it.
     let flat = match flat {
         None => String::new(),
         Some(path) => match remove_flat(&path, dir)? {
@@ -57,17 +57,17 @@ pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     })
 }
 
-/// What is to be removed.
+/// The content of a data directory that is about to be removed.
 struct Whose {
-    /// What the directory holds, in words.
+    /// The content in words, for the question to the user.
     content: String,
-    /// Where its flat state is, if that is elsewhere.
+    /// Path of the flat state, if it is outside the data directory.
     flat: Option<PathBuf>,
-    /// Whether the genesis of its chain is in it, as `polytrie devnet` made it.
+    /// Whether the directory holds the genesis file of its chain, as `polytrie devnet` writes it.
     keeps_genesis: bool,
 }
 
-/// What the directory holds; an error if that is not ours.
+/// Describes the content of the directory. Fails if it is no data directory of this program.
 fn whose(dir: &Path) -> Result<Whose, Failure> {
     match Stamp::read(dir) {
         Ok(Some(stamp)) => {
@@ -79,14 +79,14 @@ fn whose(dir: &Path) -> Result<Whose, Failure> {
             let keeps_genesis = DataDir::keeps_genesis(dir, &stamp);
             Ok(Whose { content, flat, keeps_genesis })
         }
-        // Ours, whatever it holds.
+        // The directory is ours, whatever its format.
         Err(StampError::Format { created_by, .. }) => {
             Ok(Whose { content: format!("data of {created_by}"), flat: None, keeps_genesis: false })
         }
         Ok(None) if datadir::is_unfinished(dir) => {
             let flat = datadir::begun(dir).as_ref().and_then(layers::replica_path);
             let content = "a data directory that was not finished".to_owned();
-            // Nothing of another's is in it, or it would not have been begun.
+            // A data directory is begun only in a directory without foreign files, so all files are ours.
             Ok(Whose { content, flat, keeps_genesis: true })
         }
         Ok(None) => Err(Failure::Usage(format!(
@@ -113,8 +113,8 @@ fn confirm(dir: &Path, content: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Removes our files, the stamp or the mark last but for the lock: stopped in the middle, it can be run again. Returns
-/// whether something else is left.
+/// Removes our files. The stamp, or the mark of an unfinished directory, goes last but for the lock, so that a
+/// command that was stopped can be run again. Returns whether other files are left.
 fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)> {
     let gone = |path: &Path, result: io::Result<()>| match result {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err((path.to_owned(), e)),
@@ -138,13 +138,13 @@ fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)>
     match fs::remove_dir(dir) {
         Ok(()) => Ok(false),
         Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(true),
-        // A mount point, for example: it is empty, that is enough.
+        // A mount point, for example, cannot be removed; it is enough that it is empty.
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
         Err(e) => Err((dir.to_owned(), e)),
     }
 }
 
-/// The data directories within this one that `import --shadow` made, or began to make.
+/// The data directories of `import --shadow` in this one, complete or not.
 fn shadows(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut shadows = Vec::new();
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! `polytrie db`: looking at what is stored, and changing it.
+//! `polytrie db`: commands that read and change stored data.
 
 mod check;
 mod convert;
@@ -27,7 +27,7 @@ pub(super) enum DbCommand {
 }
 
 impl DbCommand {
-    /// The data directory it looks at.
+    /// The data directory that the command works on.
     pub(super) fn datadir(&self) -> &Path {
         match self {
             Self::Stats(args) => &args.data.datadir,

@@ -31,9 +31,9 @@ pub(in crate::cli) struct PruneArgs {
 #[derive(Debug, Serialize)]
 struct Report {
     state: String,
-    /// Entries there are, those forgotten before included.
+    /// Entries in all, with those that were forgotten earlier.
     entries: u64,
-    /// Those that are needed.
+    /// Entries that are still needed.
     needed: u64,
     bytes_before: u64,
     bytes_after: u64,
@@ -69,7 +69,7 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
 }
 
 impl Report {
-    /// The result for people.
+    /// The result as text.
     fn text(&self, nothing: bool) -> String {
         let Self { state, entries, needed, bytes_before, bytes_after } = self;
         if nothing {

@@ -24,7 +24,7 @@ pub(in crate::cli) struct RepairArgs {
 /// The result; serialises to the JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct Repaired {
-    /// What was missing or damaged.
+    /// Rows and files that were missing or damaged, in words.
     lost: Vec<String>,
     head: Option<BlockRef>,
 }
@@ -46,7 +46,7 @@ pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
 }
 
 impl Repaired {
-    /// The result for people.
+    /// The result as text.
     fn text(&self) -> String {
         let head = match &self.head {
             Some(BlockRef { number, hash }) => format!("head {number} {hash}"),

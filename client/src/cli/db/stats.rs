@@ -33,10 +33,10 @@ struct Stats {
     datadir: PathBuf,
     #[serde(flatten)]
     stamp: Stamp,
-    /// `None` until the genesis block is written.
+    /// The head; `None` until the genesis block is written.
     head: Option<HeadStats>,
     commitment: B256,
-    /// Bytes the engine takes on disk, free pages in its file included.
+    /// Bytes that the engine takes on disk, free pages in its file included.
     disk_bytes: u64,
     tables: Vec<TableRow>,
 }
@@ -85,7 +85,7 @@ impl Stats {
         })
     }
 
-    /// The result for people.
+    /// The result as text.
     fn table(&self) -> String {
         let Stamp { format, state, kv, chain, chain_id, genesis_hash, created_by, .. } =
             &self.stamp;
