@@ -1,4 +1,4 @@
-//! A chain through the same calls as an import: [`Ahead`] and [`Chain::insert`].
+//! A benchmark of a chain, through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
 use super::{BenchError, lists::unusable};
 use crate::{
@@ -16,42 +16,42 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, io, path::Path, sync::Arc, time::Instant};
 
-/// Blocks of warm-up that are enough for any chain: an interval of `lmpt` as a node has it, which gets one that is no longer
-/// than the warm-up.
+/// Blocks of warm-up that are enough for any chain: as many as the interval of `lmpt` on a node. In a benchmark the
+/// interval is no longer than the warm-up.
 const ENOUGH_WARMUP: u64 = 1_000;
 
-/// The parameters of `bench chain` beside the workload's own.
+/// Parameters of `bench chain`, without those of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainBench {
     /// Blocks at the start that are not measured.
     pub warmup_blocks: u64,
-    /// Whether blocks are decoded and their senders recovered while it runs, ahead of execution on other threads.
+    /// Whether blocks are decoded and their senders recovered during the run, ahead of execution on other threads.
     pub recover: bool,
-    /// Whether blocks are run ahead of their turn, as `import --prefetch` does.
+    /// Mode of running blocks ahead to read what they need, as `import --prefetch` sets it.
     pub prefetch: Prefetch,
-    /// Threads that run transactions, where access lists let these run at the same time.
+    /// Threads that run transactions where access lists allow them to run at the same time.
     #[serde(default, skip_serializing_if = "is_one")]
     pub bal_threads: usize,
-    /// Blocks that become durable together.
+    /// Number of blocks that become durable together.
     pub flush_every: u64,
 }
 
-/// Whether it is the default.
+/// Whether the number of threads is the default, so that reports leave it out.
 const fn is_one(threads: &usize) -> bool {
     *threads <= 1
 }
 
-/// The blocks of a chain, ready for their turns.
+/// The blocks of a chain, in order, ready to be executed.
 #[derive(Debug)]
 pub(super) enum Blocks {
-    /// In memory, with their senders.
+    /// Decoded blocks in memory, with their senders.
     InMemory(VecDeque<Candidate>),
-    /// From their file, as an import reads them.
+    /// Blocks that are read from their file during the run, as an import reads them.
     FromFile(Pipeline),
 }
 
 impl Blocks {
-    /// The next block; the permit is to be held until it is in the chain.
+    /// Takes the next block; `None` after the last one. The caller holds the permit until the block is in the chain.
     pub(super) fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>, BenchError> {
         match self {
             Self::InMemory(blocks) => Ok(blocks.pop_front().map(|block| (block, None))),
@@ -68,11 +68,11 @@ impl Blocks {
     }
 }
 
-/// Begins a chain in a store that holds the state before its first block.
+/// Begins the chain in a store that holds the state before its first block.
 ///
 /// # Errors
 ///
-/// If the state is another one, or the store fails.
+/// If the store holds another state, or fails.
 pub(crate) fn begin(
     prepared: &PreparedChain,
     open: &OpenStore,
@@ -85,11 +85,11 @@ pub(crate) fn begin(
     })
 }
 
-/// All blocks of a chain, decoded, with the senders that were recovered when it was prepared.
+/// Decodes all blocks of a chain and adds the senders that were recovered when it was prepared.
 ///
 /// # Errors
 ///
-/// If they cannot be read.
+/// If the files of the chain cannot be read.
 pub(crate) fn candidates(
     chain: &PreparedChain,
     spec: &ChainSpec,
@@ -128,8 +128,8 @@ fn read(error: BlockFileError) -> BenchError {
 }
 
 impl ChainBench {
-    /// The warm-up of a chain of so many blocks, by default: a tenth, or what is enough if the chain holds it
-    /// three times.
+    /// Default number of warm-up blocks for a chain of `blocks` blocks: a tenth, or [`ENOUGH_WARMUP`] if the chain
+    /// has three times as many.
     pub const fn default_warmup(blocks: u64) -> u64 {
         if blocks >= 3 * ENOUGH_WARMUP {
             ENOUGH_WARMUP
@@ -140,12 +140,12 @@ impl ChainBench {
         }
     }
 
-    /// How many threads run the transactions of a block.
+    /// Number of threads that run the transactions of a block.
     fn threads_of(&self, bal: AccessListMode) -> usize {
         if bal == AccessListMode::Parallel { self.bal_threads } else { 1 }
     }
 
-    /// The blocks, before the store is open.
+    /// Opens or loads the blocks. This happens before the store is open, so that it is not measured.
     pub(super) fn blocks(
         &self,
         chain: &PreparedChain,
@@ -169,7 +169,8 @@ impl ChainBench {
         Ok(Blocks::FromFile(Pipeline::start(spec, vec![chain.blocks()], None, threads, known)?))
     }
 
-    /// Runs on a store that holds the state before the chain's first block, with what is made of the access lists of the blocks.
+    /// Runs the chain on a store that holds the state before its first block. `bal` says how the access lists of
+    /// blocks are used.
     pub(super) fn run(
         &self,
         prepared: &PreparedChain,
@@ -188,8 +189,8 @@ impl ChainBench {
         let mut operations = 0;
         for number in 1..=length.blocks {
             if number == self.warmup_blocks {
-                // The clock stands until the warm-up is flushed. With one block to flush, nothing gains much by it that
-                // works in the background, such as a merge.
+                // The clock starts after the warm-up is flushed. The last block of the warm-up is flushed by itself,
+                // so that work in the background, such as a merge, gains little by the pause.
                 settle(&mut chain)?;
                 chain.flush()?;
             }
@@ -238,7 +239,8 @@ impl ChainBench {
     }
 }
 
-/// Takes in a block as an import does. What is neither the commitment nor the store is the executor's time.
+/// Executes and inserts a block as an import does. Time that goes into neither the commitment nor the store
+/// counts as execution.
 fn insert(
     chain: &mut Chain,
     ahead: &mut Ahead<Blocks>,
@@ -257,7 +259,7 @@ fn insert(
     Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, *stats))
 }
 
-/// Waits for the roots of all blocks so far.
+/// Waits until the roots of all blocks so far are computed.
 fn settle(chain: &mut Chain) -> Result<(), BenchError> {
     chain.settle().map_err(|error| wrong(chain, error))
 }

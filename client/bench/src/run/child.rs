@@ -1,4 +1,4 @@
-//! A process for each run: this program again, with the job on its standard input.
+//! The process of a run: this program again, with the job on its standard input.
 
 use super::{BenchError, Job, MemoryLimit};
 use polytrie_kv::KvError;
@@ -12,25 +12,25 @@ use std::{
     time::Duration,
 };
 
-/// How often it is looked whether the process has ended.
+/// Time between two checks whether the process has ended.
 const POLL: Duration = Duration::from_millis(10);
-/// The hidden command that runs a job.
+/// Hidden command that runs a job.
 const JOB_COMMAND: [&str; 2] = ["bench", "run-job"];
 
-/// What a process is bound by.
+/// Limits of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds<'a> {
-    /// Its memory.
+    /// Limit of its memory.
     pub(super) memory: Option<MemoryLimit>,
-    /// The cores it may use, as `taskset` reads them.
+    /// Cores that it may use, as `taskset` reads them.
     pub(super) cores: Option<&'a str>,
 }
 
-/// Runs a job in a process of its own.
+/// Runs a job in a new process and parses the figures that it prints.
 ///
 /// # Errors
 ///
-/// If the process fails, or `interrupt` was set: the process is ended then.
+/// If the process fails, or `interrupt` is set: then the process is killed.
 pub(super) fn run<T: DeserializeOwned>(
     job: &Job,
     run: usize,
@@ -62,17 +62,17 @@ pub(super) fn run<T: DeserializeOwned>(
             None => "start a process for a run",
             Some(_) => "bind a run to cores with `taskset` (of util-linux)",
         }))?;
-    // It does nothing before it has its job.
+    // The process waits for its job, so it allocates little before it is in the group.
     if let Some(group) = &group
         && let Err(error) = group.enter(child.id())
     {
         let _ = child.kill().and_then(|()| child.wait());
         return Err(error);
     }
-    // Kept open: the process ends when this one is gone.
+    // The pipe stays open: the process ends when it is closed, which also happens when this process dies.
     let mut stdin = child.stdin.take();
     if let Some(stdin) = &mut stdin {
-        // If it has ended already, what it said tells why.
+        // A process that has ended already said why on standard error.
         let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
     }
     let stdout = gather(child.stdout.take())?;
@@ -93,20 +93,20 @@ pub(super) fn run<T: DeserializeOwned>(
         return Err(failed(reason(status, &stderr)));
     }
     if job.log_slow_blocks.is_some() {
-        // What it logged is asked for.
+        // The log lines were asked for, so they are passed on.
         let _ = io::stderr().write_all(stderr.as_bytes());
     }
     serde_json::from_str(&stdout).map_err(|e| failed(format!("its figures are not JSON: {e}")))
 }
 
-/// Reads everything a process says.
+/// Reads all output of a process on another thread.
 fn gather(
     pipe: Option<impl Read + Send + 'static>,
 ) -> Result<thread::JoinHandle<String>, BenchError> {
     let work = move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before a failure is what there is.
+            // After an error, the output up to it is kept.
             let _ = pipe.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -114,7 +114,7 @@ fn gather(
     Ok(thread::Builder::new().spawn(work).map_err(KvError::thread)?)
 }
 
-/// Waits for the process; `None` if it was ended because of an interrupt.
+/// Waits for the process to end. Kills it and returns `None` if `interrupt` is set.
 fn wait(child: &mut Child, interrupt: &AtomicBool) -> io::Result<Option<ExitStatus>> {
     loop {
         if interrupt.load(Ordering::Relaxed) {
@@ -123,14 +123,14 @@ fn wait(child: &mut Child, interrupt: &AtomicBool) -> io::Result<Option<ExitStat
             return Ok(None);
         }
         if let Some(status) = child.try_wait()? {
-            // The signal may have reached it first.
+            // Ctrl-C goes to both processes, so the child may have ended by it first.
             return Ok((!interrupt.load(Ordering::Relaxed)).then_some(status));
         }
         thread::sleep(POLL);
     }
 }
 
-/// Why a process failed, in one sentence.
+/// The reason why a process failed, in one sentence.
 fn reason(status: ExitStatus, stderr: &str) -> String {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     if let Some(text) = last.strip_prefix("error: ") {

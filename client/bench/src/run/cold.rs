@@ -1,4 +1,4 @@
-//! Whether a run was cold.
+//! The proof that a run was cold, from the bytes that it read from the device.
 
 use super::{BenchError, RunResult};
 use crate::{
@@ -8,45 +8,45 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Device reads an operation, below which a run is not called cold: half of the operations had to wait for the device.
+/// Least number of device reads for an operation in a cold run: half of the operations had to wait for the device.
 const COLD_READS: f64 = 0.5;
 /// Bytes that count as one read.
 const READ_BYTES: f64 = 4096.0;
-/// Bytes of rows that the first block of a test has to read before anything follows from where they came from: fewer may be
-/// among what opening a layer has read.
+/// Least bytes of rows in the first block of a test that prove anything. Fewer bytes may have been read when the
+/// layer was opened.
 const TELLING_ROWS: u64 = 16 << 10;
-/// Of these bytes one in so many has to come from the device. Where nothing was in memory, a page comes from there for each
-/// row, or for several that share it; but an engine may keep rows in less space than it returns them.
+/// A cold test reads at least one byte from the device for this many bytes of rows. With nothing in memory a page is
+/// read for each row, or for several that share it, but an engine may store rows in less space than it returns.
 const COLD_PART: u64 = 4;
 
-/// How cold a run was.
+/// Measure of how cold a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Coldness {
-    /// Reads of 4 KiB from the device an operation or transaction.
+    /// Reads of 4 KiB from the device for each operation or transaction.
     pub device_reads_per_operation: f64,
-    /// The least number of reads with which a run counts as cold.
+    /// Least number of such reads with which a run counts as cold.
     pub required: f64,
 }
 
 impl Coldness {
-    /// How cold a run was; `None` where the system does not tell what was read from devices.
+    /// The coldness of a run; `None` where the system does not report what was read from devices.
     pub fn of(measured: &Measured) -> Option<Self> {
         let bytes = measured.device?.read_bytes as f64;
         let device_reads_per_operation = bytes / READ_BYTES / measured.operations.max(1) as f64;
         Some(Self { device_reads_per_operation, required: COLD_READS })
     }
 
-    /// Whether it may be called cold.
+    /// Whether the run had enough device reads to count as cold.
     pub fn is_proven(&self) -> bool {
         self.device_reads_per_operation >= self.required
     }
 }
 
-/// The proof that a run was cold.
+/// Returns the coldness of a run that was cold.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If the run was not cold, or the system does not report device reads.
 pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
     let (run, subject) = (result.run, &result.subject);
     let coldness = Coldness::of(&result.measured).ok_or_else(|| untold(run, subject))?;
@@ -59,12 +59,13 @@ pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
     )))
 }
 
-/// The proof that the cold tests of a run of worst cases were cold, each for itself. A test whose first block reads next to
-/// nothing has none and needs none, but some test has to. Returns how many have one.
+/// Checks that the cold tests of a run of worst cases were cold, each by itself, and returns the number of tests
+/// that were. A test whose first block reads less than [`TELLING_ROWS`] bytes of rows is not judged, but at least
+/// one must be.
 ///
 /// # Errors
 ///
-/// If a test has none that needs one, or no test has one.
+/// If a test that is judged was not cold, or no test is judged.
 pub(super) fn prove_tests(result: &WorstRun) -> Result<usize, BenchError> {
     let (run, subject) = (result.run, &result.subject);
     let mut proven = 0;
@@ -92,7 +93,7 @@ pub(super) fn prove_tests(result: &WorstRun) -> Result<usize, BenchError> {
     Ok(proven)
 }
 
-/// What [`prove_tests`] found in all runs, for readers of the report.
+/// A note for the report with the numbers that [`prove_tests`] returned for all runs.
 pub(super) fn proven_tests(proven: usize, results: &[WorstRun]) -> String {
     let tests = results.iter().flat_map(|result| &result.tests);
     let all = tests.filter(|test| !test.warm).count();
@@ -113,7 +114,8 @@ mod tests {
     use super::*;
     use crate::worst::WorstFigures;
 
-    /// A run of cold tests whose first blocks read so much, and of a warm one that needs no proof.
+    /// A run of tests whose first blocks read this many bytes of rows and from the device; the last, a warm test,
+    /// is not judged.
     fn run(first_blocks: &[(u64, Option<u64>)]) -> WorstRun {
         let test = |first_block: Option<ReadBytes>| WorstFigures {
             case: "sload-present-1e6".to_owned(),

@@ -1,4 +1,4 @@
-//! Several layers, several runs, in turns.
+//! The comparison of several layers, each run several times, in turns.
 
 use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
@@ -32,16 +32,16 @@ use std::{
     time::Duration,
 };
 
-/// What is compared, and how often.
+/// Layers to compare, and the conditions under which they run.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The layers, in the order of their first turn; every second turn is in reverse.
+    /// Layers on engines, in the order of the first turn; every second turn is in reverse order.
     pub subjects: Vec<Subject>,
-    /// Runs of each.
+    /// Number of runs of each subject.
     pub runs: usize,
-    /// How layers and engines are opened.
+    /// Settings with which layers and engines are opened.
     pub settings: Settings,
-    /// How those are opened that have settings of their own, by the name of the settings.
+    /// Settings of subjects that have their own, by the name of the variant.
     pub variants: BTreeMap<String, Settings>,
     /// Whether runs must be cold.
     pub cold: bool,
@@ -49,45 +49,45 @@ pub struct Comparison {
     pub threads: usize,
     /// The cores that runs are bound to, as `taskset` reads them; `None` for any.
     pub pinned: Option<String>,
-    /// What bounds the memory of each run.
+    /// Limit of the memory of each run; `None` for no limit.
     pub memory_limit: Option<MemoryLimit>,
-    /// A layer that is made slower by this part of its time, to see that comparing reports finds it.
+    /// A layer that is made slower by this part of its time, to test that `bench compare` finds it.
     pub slowed: Option<(String, f64)>,
-    /// From how long on the log has a line for a block of a chain; `None` for no such lines.
+    /// Time from which on a block of a chain gets a log line; `None` for no such lines.
     pub log_slow_blocks: Option<Duration>,
-    /// What else the report should say about the runs.
+    /// Further notes for the report on the runs.
     pub notes: Vec<String>,
-    /// Where prepared things are kept.
+    /// Cache of prepared data: stores, chains and keys.
     pub cache: Arc<Cache>,
-    /// Set from outside to stop.
+    /// Flag that another thread sets to stop the comparison.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// One run of one layer.
+/// A run of one layer, with its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// What was measured.
+    /// The layer and engine that were measured.
     #[serde(flatten)]
     pub subject: Subject,
     /// Number of the run, from 1.
     pub run: usize,
-    /// The proof that it was cold, if it had to be.
+    /// Coldness of the run, if it had to be cold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<Coldness>,
-    /// The part of the machine's processor time that other processes took meanwhile; `None` where the system does not
-    /// tell.
+    /// Part of the machine's processor time that other processes used during the run; `None` where the system does
+    /// not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
-    /// The figures.
+    /// Figures of the run.
     #[serde(flatten)]
     pub measured: Measured,
-    /// Each block; not part of reports.
+    /// Figures of each block; not part of reports.
     #[serde(skip)]
     pub blocks: Vec<BlockFigures>,
 }
 
 impl Comparison {
-    /// This comparison with settings that suit a run of `measured` blocks after `warmup` others.
+    /// A copy of this comparison whose settings suit a run of `measured` blocks after `warmup` others.
     fn suited(&self, warmup: u64, measured: u64) -> Self {
         let mut comparison = self.clone();
         for kind in self.kinds() {
@@ -100,8 +100,8 @@ impl Comparison {
         comparison
     }
 
-    /// This comparison with so many bytes of memory for each run, pages of files included: the caches of layer and engine
-    /// are sized for them, and the system enforces it where this user may make a control group.
+    /// This comparison with a limit of memory for each run, in bytes, pages of files included. The caches of layer
+    /// and engine are sized for it, and the system enforces it where this user may make a control group.
     #[must_use]
     pub fn within(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(MemoryLimit::of(bytes));
@@ -109,7 +109,7 @@ impl Comparison {
         self
     }
 
-    /// Settings with no more in memory than the limit of this comparison leaves room for, if it has one.
+    /// The settings with their caches cut to the comparison's limit of memory, if it has one.
     pub(crate) fn bounded(&self, settings: Settings) -> Settings {
         match self.memory_limit {
             None => settings,
@@ -117,22 +117,22 @@ impl Comparison {
         }
     }
 
-    /// How a subject is opened.
+    /// Settings with which a subject is opened.
     fn settings_of(&self, subject: &Subject) -> &Settings {
         let own = subject.variant.as_ref().and_then(|name| self.variants.get(name));
         own.unwrap_or(&self.settings)
     }
 
-    /// The layers that are compared, each once.
+    /// The kinds of layers that are compared, each once.
     pub fn kinds(&self) -> impl Iterator<Item = &'static LayerKind> {
         kinds(&self.subjects)
     }
 
-    /// The state layers alone.
+    /// Measures the state layers alone.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If there is no result: a run fails or is interrupted, or layers disagree.
     pub fn store(&self, bench: StoreBench) -> Result<Report, BenchError> {
         let merging = self.suited(bench.warmup_blocks, bench.blocks);
         let base = Base::new(BaseSpec::Slots(bench.slot_keys()), Arc::clone(&self.cache));
@@ -140,11 +140,11 @@ impl Comparison {
         Ok(Report::new("store", "ops/s", bench.seed, serde_json::json!(bench), &merging, results))
     }
 
-    /// A trace on the state layers alone.
+    /// Measures the state layers alone on a trace of writes.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If the trace cannot be read, or there is no result as for [`Self::store`].
     pub fn trace(&self, bench: TraceBench) -> Result<Report, BenchError> {
         let trace = Trace::read(&bench.file)?;
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
@@ -152,7 +152,7 @@ impl Comparison {
         let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
         let merging = self.suited(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
-        // A trace may be elsewhere on another machine.
+        // The path of the trace may differ on another machine, so only its name is reported.
         parameters["file"] = bench.file.file_name().map(|name| name.to_string_lossy()).into();
         parameters["transactions"] = trace.transactions().into();
         parameters["operations"] = trace.writes().into();
@@ -161,22 +161,22 @@ impl Comparison {
         Ok(Report::new("trace", "ops/s", 0, parameters, &merging, results))
     }
 
-    /// A workload's chain through executor and layers.
+    /// Measures a workload's chain through executor and layers.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If the chain cannot be made, or there is no result as for [`Self::store`].
     pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report, BenchError> {
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
         self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
     }
 
-    /// A chain that was given through executor and layers.
+    /// Measures the user's own chain through executor and layers.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If the chain cannot be prepared, or there is no result as for [`Self::store`].
     pub fn given_chain(&self, given: &GivenChain, bench: ChainBench) -> Result<Report, BenchError> {
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
@@ -184,11 +184,11 @@ impl Comparison {
         report.map_err(|error| unchecked(error, "`polytrie import` of the same files"))
     }
 
-    /// Real blocks on the part of a state that they touch.
+    /// Measures real blocks on the part of a state that they touch.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If the blocks cannot be prepared, or there is no result as for [`Self::store`].
     pub fn given_prestate(
         &self,
         given: &GivenPrestate,
@@ -227,11 +227,11 @@ impl Comparison {
         Ok(Report::new("chain", unit, seed, parameters, &merging, results))
     }
 
-    /// Worst cases at each gas, `merge` consecutive blocks as one.
+    /// Measures worst cases, each with each amount of gas. `merge` consecutive blocks are taken as one.
     ///
     /// # Errors
     ///
-    /// If there is no result.
+    /// If the tests cannot be prepared, or there is no result as for [`Self::store`].
     pub fn worst(
         &self,
         spec: &WorstSpec,
@@ -267,7 +267,7 @@ impl Comparison {
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
-    /// Fills the stores of all layers, unless they are in the cache already.
+    /// Fills the stores of all subjects that are not in the cache yet.
     fn prepare_stores(&self, base: &Base) -> Result<(), BenchError> {
         for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
             self.go_on("while stores were prepared")?;
@@ -307,8 +307,8 @@ impl Comparison {
         Ok(results)
     }
 
-    /// What one run measured, and what part of the machine others took meanwhile. `peak`: the most memory that any run
-    /// before took.
+    /// Runs a job in a new process. Returns its figures, and the part of the processor time that other processes
+    /// used. `peak` is the most memory in bytes that an earlier run took.
     fn run_one<T: DeserializeOwned>(
         &self,
         base: &Base,
@@ -336,12 +336,13 @@ impl Comparison {
             let store = scratch.path().join("store");
             let prepared = prepared(&self.cache, base, subject, self.settings_of(subject))?;
             copy_tree(&prepared.dir, &store)?;
-            // What the copy left in the page cache would not count against the limit.
+            // Pages that the copy left in the page cache would not count against the limit.
             let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
             if self.cold || bounded {
                 forget_tree(&store)?;
             } else if !matches!(work, Work::Worst(_)) {
-                // What does not fit would only drive out what does. Where the system does not tell, that is 0.
+                // Pages beyond the available memory would only evict others. `available_bytes` is 0 where the system
+                // does not report it.
                 let most = match available_bytes() {
                     0 => u64::MAX,
                     bytes => bytes,
@@ -366,7 +367,7 @@ impl Comparison {
     }
 }
 
-/// The error of a run of blocks that were not checked before.
+/// Adds to the error of a run that its blocks were not verified before.
 fn unchecked(error: BenchError, by: &str) -> BenchError {
     match error {
         BenchError::Child { code: Some(1), run, subject, text } => {
@@ -377,8 +378,8 @@ fn unchecked(error: BenchError, by: &str) -> BenchError {
     }
 }
 
-/// The order of a turn: every second one goes backwards. Where a layer stands, and a machine that becomes slower or
-/// faster as it goes, then help a layer in one turn as much as they harm it in the next.
+/// The order of the subjects in a run: every second run goes backwards. A machine that becomes slower or faster over
+/// time then favours a layer in one run as much as it harms it in the next.
 fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
     let mut order: Vec<_> = subjects.iter().collect();
     if run.is_multiple_of(2) {
@@ -387,8 +388,8 @@ fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
     order
 }
 
-/// Checks that a layer with the same settings comes to one commitment in every run, all canonical layers to the same one, and that all read the
-/// same values.
+/// Checks that a layer with the same settings has one commitment in all runs, that all canonical layers have the same
+/// one, and that all read the same values.
 fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<(), BenchError> {
     for other in earlier {
         let (a, b) = (other.measured.commitment, result.measured.commitment);

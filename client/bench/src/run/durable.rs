@@ -1,4 +1,4 @@
-//! One block of state alone, durable at its end.
+//! A block of reads and writes on the state layer alone, durable at its end.
 
 use super::BenchError;
 use crate::{fixture::OpenStore, measure::BlockTimes};
@@ -6,8 +6,8 @@ use alloy_primitives::{B256, U256};
 use polytrie_state::{BlockRef, Finished, Session, SessionCounters, StateError};
 use std::time::Instant;
 
-/// A block on top of block `number`, in which `work` reads and writes; durable when this returns, if each write of the store
-/// is.
+/// Runs `work` in a block on top of block `number`, and writes the block. It is durable when this returns, if the
+/// store makes each write durable. Returns its times and counters.
 pub(super) fn durable_block(
     open: &OpenStore,
     number: u64,

@@ -1,4 +1,4 @@
-//! Why there is no result.
+//! Errors of benchmarks.
 
 use super::super::{CacheError, FixtureError, GenerateError, GivenError};
 use polytrie_chain::ChainError;
@@ -8,68 +8,68 @@ use polytrie_state::StateError;
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
-/// A benchmark came to no result. Nothing was written that looks like one.
+/// The reason why a benchmark has no result. Then no result file is written either.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The disk failed.
+    /// A file of the cache could not be read or written.
     #[error(transparent)]
     Disk(#[from] CacheError),
     /// A store could not be prepared or opened.
     #[error(transparent)]
     Fixture(#[from] FixtureError),
-    /// The chain could not be made.
+    /// The chain of the workload could not be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// The chain that was given cannot be measured.
+    /// The user's chain cannot be measured.
     #[error(transparent)]
     Given(#[from] GivenError),
-    /// The chain could not be read.
+    /// The blocks of the chain could not be read.
     #[error(transparent)]
     Blocks(Box<ImportError>),
-    /// The chain cannot go on.
+    /// The chain failed for another reason than an invalid block.
     #[error(transparent)]
     Chain(Box<ChainError>),
-    /// The store failed.
+    /// The key-value store failed.
     #[error(transparent)]
     Store(#[from] KvError),
-    /// The layer failed.
+    /// The state layer failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// What was asked for cannot be measured.
+    /// The request cannot be measured as it was given.
     #[error("{0}")]
     Usage(String),
-    /// A layer's answers are wrong.
+    /// A layer returned a wrong value or commitment.
     #[error("{0}")]
     Wrong(String),
-    /// A run is not what it was to be.
+    /// A run does not meet its conditions, such as being cold.
     #[error("{0}")]
     Refused(String),
-    /// The directory of `--resume` failed.
+    /// The directory of `--resume` could not be read or written.
     #[error("cannot keep points in {}: {source}; check the path of --resume, its permissions and the free space", path.display())]
     Kept {
         /// The file or directory.
         path: PathBuf,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A process could not be started or understood.
+    /// A process could not be started, or its output could not be read.
     #[error("cannot {action}: {source}")]
     Process {
-        /// What was tried.
+        /// The action that failed, as a verb phrase.
         action: &'static str,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A process failed.
+    /// The process of a run failed.
     #[error("run {run} of {subject} failed, there is no result: {text}")]
     Child {
         /// Number of the run, from 1.
         run: usize,
-        /// What was measured.
+        /// The subject of the run: layer and engine.
         subject: String,
-        /// What it said.
+        /// The reason, as the process printed it.
         text: String,
-        /// Its exit code, if it had one.
+        /// Exit code of the process; `None` if a signal ended it.
         code: Option<i32>,
     },
     /// The user asked to stop.

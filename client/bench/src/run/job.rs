@@ -1,4 +1,4 @@
-//! The job of one process of a measurement.
+//! The job of one process of a benchmark.
 
 use super::{BenchError, ChainBench, StoreBench, TraceBench};
 use crate::{
@@ -10,48 +10,48 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-/// One run. Travels as JSON from the process that compares to the one that measures.
+/// A run of one layer. It travels as JSON from the process that compares to the one that measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// What is measured.
+    /// Layer and engine to measure.
     pub subject: Subject,
-    /// How it is opened.
+    /// Settings with which they are opened.
     pub settings: Settings,
     /// Threads that recover senders.
     pub threads: usize,
-    /// Part of its time that the run is made longer by.
+    /// Part of its time by which the run is made longer; 0 for none.
     pub slowed: f64,
-    /// From how long on the log has a line for a block; `None` for no such lines.
+    /// Time from which on a block gets a log line; `None` for no such lines.
     pub log_slow_blocks: Option<Duration>,
-    /// The copy of the store that this run may spoil; `None` if the engine keeps nothing on a disk.
+    /// Directory of the store's copy, which the run may change; `None` if the engine keeps nothing on disk.
     pub store: Option<PathBuf>,
-    /// What is in the store at the start.
+    /// Content of the store at the start.
     pub base: BaseSpec,
-    /// Where prepared things are, for an engine that has to be filled first.
+    /// Directory of the cache, for an engine in memory that has to be filled first.
     pub cache: PathBuf,
-    /// What is to be done with it.
+    /// The work to measure.
     pub work: Work,
 }
 
-/// What a run does.
+/// The work of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
-    /// The state layer alone.
+    /// Random reads and writes on the state layer alone.
     Store(StoreBench),
     /// A trace of writes on the state layer alone.
     Trace(TraceBench),
     /// Worst cases.
     Worst(WorstBench),
-    /// A chain through executor and layer.
+    /// The blocks of a chain, through executor and layer.
     Chain {
-        /// How.
+        /// Parameters of the benchmark.
         bench: ChainBench,
-        /// The prepared chain.
+        /// Directory of the prepared chain.
         chain: PathBuf,
-        /// Number of the block that it begins on.
+        /// Number of the block on which the chain begins.
         above: u64,
-        /// The file of its access lists, if something is made of them.
+        /// File of the access lists, if they are used.
         lists: Option<PathBuf>,
     },
 }
@@ -69,16 +69,16 @@ impl Work {
 }
 
 impl Job {
-    /// Does it, in this process. Returns what was measured: of worst cases the
-    /// [`WorstFigures`](crate::worst::WorstFigures) of each test and the most memory that the process held, in bytes, else
-    /// [`Measured`](crate::measure::Measured).
+    /// Runs the job in this process and returns its figures as JSON. For worst cases these are the
+    /// [`WorstFigures`](crate::worst::WorstFigures) of each test and the most memory in bytes that the process
+    /// held, else [`Measured`](crate::measure::Measured).
     ///
     /// # Errors
     ///
-    /// If anything fails, or the layer's answers are wrong.
+    /// If the store, the layer or the chain fails, or the layer's answers are wrong.
     pub fn run(&self) -> Result<Value, BenchError> {
         let options = self.settings.engine.store();
-        // Each block of state alone is durable at its end.
+        // Without a chain, each block is durable at its end.
         let durable = StoreOptions { durability: Durability::EveryWrite, ..options };
         match &self.work {
             Work::Store(bench) => {

@@ -1,4 +1,4 @@
-//! A bound on the memory of a run.
+//! The limit of memory of a run.
 
 use super::BenchError;
 use crate::Settings;
@@ -10,25 +10,26 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Where control groups are.
+/// Directory of the control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// How much memory a run may use, and who sees to it.
+/// A limit of memory, and the mechanism that keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLimit {
-    /// Bytes of everything: the program's own memory and the pages of files that the system keeps for it.
+    /// Bytes of the program's own memory and of the pages of files that the system keeps for it, together.
     pub bytes: u64,
-    /// Whether something enforces it.
+    /// Mechanism that keeps the limit.
     pub by: Keeper,
 }
 
-/// What enforces a limit of memory.
+/// Mechanism that keeps a limit of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keeper {
-    /// The system: a control group of its own for each run.
+    /// The system enforces it: each run has its own control group.
     Cgroup,
-    /// Nothing does: the caches of layer and engine get a quarter each, and RocksDB reads past the page cache.
+    /// Only the sizes of caches keep it: a quarter for the layer, a quarter for the engine, and RocksDB reads past
+    /// the page cache.
     Budgets,
 }
 
@@ -48,7 +49,8 @@ impl fmt::Display for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The strictest limit that this system lets us set.
+    /// A limit of `bytes`, enforced by a control group if this system lets us make one. Otherwise a
+    /// warning is logged.
     pub fn of(bytes: u64) -> Self {
         let by = match Group::create(bytes) {
             Ok(_) => Keeper::Cgroup,
@@ -62,19 +64,19 @@ impl MemoryLimit {
         Self { bytes, by }
     }
 
-    /// These settings with a quarter of it for the caches of the layer at most, a quarter for those of the engine, and a
-    /// sixteenth for what gathers before a flush, which holds as much again.
+    /// The settings with at most a quarter of the limit for the caches of the layer, a quarter for those of the
+    /// engine, and a sixteenth for the write buffer, of which two may exist at once.
     pub(super) fn bound(&self, settings: Settings) -> Settings {
         let size = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let Settings { layer, mut engine } = settings;
         engine.cache = Some(engine.cache.map_or(size / 4, |cache| cache.min(size / 4)));
         engine.buffer = Some(engine.store().overlay_bytes.min(size / 16));
-        // Pages that the system keeps would not count against anything.
+        // Without a control group, pages that the system keeps would not count against the limit.
         engine.direct_io |= self.by == Keeper::Budgets;
         Settings { layer: layer.within(size), engine }
     }
 
-    /// The group for the next run; `None` if there are only budgets.
+    /// Makes the control group for the next run; `None` if only budgets keep the limit.
     pub(super) fn group(&self) -> Result<Option<Group>, BenchError> {
         match self.by {
             Keeper::Budgets => Ok(None),
@@ -85,7 +87,7 @@ impl MemoryLimit {
     }
 }
 
-/// A control group; it goes with the value.
+/// A control group. It is removed when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Group(PathBuf);
 
@@ -112,7 +114,7 @@ impl Group {
         let set = |name: &str, bytes: u64| fs::write(group.0.join(name), bytes.to_string());
         if has("memory.max") {
             set("memory.max", bytes)?;
-            // Without swap there is none to switch off.
+            // Setting it fails on a system without swap, where it is not needed.
             let _ = set("memory.swap.max", 0);
         } else if has("memory.limit_in_bytes") {
             set("memory.limit_in_bytes", bytes)?;
@@ -123,7 +125,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Puts a process into it.
+    /// Moves a process into the group.
     pub(super) fn enter(&self, process: u32) -> Result<(), BenchError> {
         fs::write(self.0.join("cgroup.procs"), process.to_string()).map_err(|source| {
             BenchError::Process { action: "put a run into its control group", source }
@@ -133,13 +135,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Empty by now; one that is not cannot be removed, and does no harm.
+        // The group is empty when its process has ended. Removing one that is not empty fails, which does no harm.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Groups that a new one could be made in: this process's own, in the memory hierarchy (version 1) or the only one
-/// (version 2), and the root of it.
+/// Groups in which a new one may be made: the group of this process, in the memory hierarchy (version 1) or the only
+/// one (version 2), and the root of that hierarchy.
 fn parents(own: &str) -> Vec<PathBuf> {
     let mut parents = Vec::new();
     for line in own.lines() {

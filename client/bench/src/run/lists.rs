@@ -16,14 +16,14 @@ use polytrie_node::{
 };
 use std::path::{Path, PathBuf};
 
-/// The file of the lists of a chain: from the cache, or made now by running all of it on `mpt`.
+/// The file with the access lists of a chain: from the cache, or made now by running the chain on `mpt`.
 pub(super) fn lists(
     cache: &Cache,
     base: &Base,
     chain: &PreparedChain,
     settings: &Settings,
 ) -> Result<PathBuf, BenchError> {
-    // Its name stands for all that the chain depends on.
+    // The name of the chain's directory contains a hash of all that the chain depends on.
     let name = chain.dir().file_name().map(|name| name.to_string_lossy().into_owned());
     let parameters = serde_json::json!({ "chain": name });
     let dir = cache.entry("access-lists", &parameters, |dir| {

@@ -1,7 +1,7 @@
-//! Runs: a fresh process and a fresh copy of the store for each, layers in turns.
+//! Runs of benchmarks: each has a new process and a new copy of the store, and layers take turns.
 //!
-//! [`Comparison`] prepares what the runs need, starts one process after the other and gathers what they measured;
-//! [`Job`] is what such a process gets, [`StoreBench`], [`TraceBench`] and [`ChainBench`] what it does.
+//! [`Comparison`] prepares what the runs need, starts one process after the other and collects their figures. [`Job`]
+//! is the input of such a process; [`StoreBench`], [`TraceBench`] and [`ChainBench`] are kinds of work.
 
 mod chain;
 mod child;

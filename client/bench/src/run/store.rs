@@ -10,7 +10,7 @@ use alloy_primitives::U256;
 use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
 use serde::{Deserialize, Serialize};
 
-/// The parameters of `bench store`.
+/// Parameters of `bench store`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreBench {
     /// Slots before the first block.
@@ -19,14 +19,14 @@ pub struct StoreBench {
     pub blocks: u64,
     /// Operations in a block: each reads one key and then writes it.
     pub ops: u64,
-    /// Whether the keys are new ones, instead of random ones of those that are there.
+    /// Whether operations write new keys, instead of random keys that exist.
     pub fresh: bool,
-    /// What an operation does.
+    /// Parts of an operation: the read, the write, or both.
     #[serde(default, skip_serializing_if = "Mode::is_both")]
     pub mode: Mode,
-    /// What keys and values follow from.
+    /// Seed of keys and values.
     pub seed: u64,
-    /// Blocks before those that are measured.
+    /// Blocks that run before the measured ones.
     pub warmup_blocks: u64,
 }
 
@@ -50,16 +50,16 @@ impl Mode {
 }
 
 impl StoreBench {
-    /// The warm-up by default. `lmpt` gets an interval of as many blocks; with an interval of one, each commit
-    /// would wait for the merge of the one before, which has no block's time to run ahead.
+    /// Default number of warm-up blocks. `lmpt` gets an interval of as many blocks. With an interval of one, each
+    /// commit would wait for the merge of the one before, which would have no block's time to run in the background.
     pub const DEFAULT_WARMUP: u64 = 2;
 
-    /// The keys of the store.
+    /// Keys of the slots that the store is filled with.
     pub const fn slot_keys(&self) -> SlotKeys {
         SlotKeys { seed: self.seed, keys: self.keys }
     }
 
-    /// Runs on a store that is filled with [`Self::slot_keys`].
+    /// Runs the benchmark on a store that is filled with [`Self::slot_keys`].
     pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
         let mut draw = Draw::new(self);
         let mut ops = Vec::new();
@@ -81,12 +81,12 @@ impl StoreBench {
     }
 }
 
-/// Draws the keys and values of a block.
+/// Source of the keys and values of each block.
 #[derive(Debug)]
 struct Draw {
     keys: SlotKeys,
     ops: u64,
-    /// Number of the next new key, if keys are to be new.
+    /// Number of the next new key; `None` if operations use existing keys.
     fresh: Option<u64>,
     random: Random,
 }
@@ -101,7 +101,7 @@ impl Draw {
         }
     }
 
-    /// Draws one block: keys, and the values they get, which are never zero.
+    /// Replaces `ops` by the keys and non-zero values of the next block.
     fn block(&mut self, ops: &mut Vec<(U256, U256)>) {
         ops.clear();
         for _ in 0..self.ops {
@@ -118,7 +118,7 @@ impl Draw {
     }
 }
 
-/// The operations of a block.
+/// Runs the operations of a block, and folds the values that it reads into the checksum.
 fn operate(
     session: &mut Session,
     ops: &[(U256, U256)],
@@ -135,7 +135,7 @@ fn operate(
     };
     let mut writes = TxWrites { accounts: vec![change] };
     for (key, value) in ops {
-        // As the hooks would: the EVM reads a slot before it writes it.
+        // The EVM reads a slot before it writes it, so the hooks would send the hint first.
         session.hint(match mode {
             Mode::Read => Access::SlotRead(address, *key),
             Mode::Both | Mode::Write => Access::SlotWrite(address, *key),
@@ -198,7 +198,7 @@ mod tests {
                 assert_eq!((measured.blocks, measured.operations), (4, 200));
                 assert_eq!(measured.commitment.canonical, layer.canonical);
                 let amplification = measured.amplification;
-                // The account is read once a block, and a key that occurs twice in a block once, too.
+                // An account counts once for each block, and so does a key that occurs twice in a block.
                 let slots_read = amplification.layer_reads - measured.blocks;
                 let expected = if fresh { 200..=200 } else { 100..=199 };
                 assert!(expected.contains(&slots_read), "{amplification:?}");
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Of the layer that shows what the papers' baselines did, the engine gets every row that a block puts or deletes,
+    /// `mpt-hash` shows what the papers' baselines did: every row that a block puts or deletes reaches the engine,
     /// whatever later blocks do to it. Blocks that give keys new values replace as many nodes as they add.
     #[test]
     fn nothing_of_the_baseline_is_hidden_from_the_engine() {

@@ -1,4 +1,4 @@
-//! A trace of writes, replayed on the layer alone.
+//! A benchmark that replays a trace of writes on the state layer alone.
 
 use super::{BenchError, durable::durable_block};
 use crate::{
@@ -11,28 +11,29 @@ use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The parameters of `bench store --trace`.
+/// Parameters of `bench store --trace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceBench {
-    /// The trace.
+    /// Path of the trace.
     pub file: PathBuf,
-    /// keccak256 of it.
+    /// keccak256 of the content of the trace.
     pub hash: B256,
-    /// Blocks of the trace that become one.
+    /// Blocks of the trace that become one block.
     pub merge: usize,
-    /// How often it is replayed: every second time backwards, writing the old values, so that it ends where it began.
+    /// Number of replays. Every second one goes backwards and writes the old values, so that the state ends
+    /// where it began.
     pub rounds: u64,
-    /// Blocks before those that are measured.
+    /// Blocks that run before the measured ones.
     pub warmup_blocks: u64,
 }
 
 impl TraceBench {
-    /// Blocks of all rounds.
+    /// Number of blocks in all rounds; saturates.
     pub(super) fn blocks(&self, trace: &Trace) -> u64 {
         (trace.blocks.len().div_ceil(self.merge.max(1)) as u64).saturating_mul(self.rounds)
     }
 
-    /// Runs on a store that holds the trace's accounts.
+    /// Runs the trace on a store that holds the trace's accounts.
     pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
         let trace = Trace::read(&self.file)?;
         let forwards: Vec<Vec<Vec<TraceWrite>>> =
@@ -69,7 +70,7 @@ impl TraceBench {
     }
 }
 
-/// Blocks that take these back: in the opposite order, with old and new values exchanged.
+/// Blocks that undo these: in reverse order, with old and new values exchanged.
 fn backwards(blocks: &[Vec<Vec<TraceWrite>>]) -> Vec<Vec<Vec<TraceWrite>>> {
     let turned = |write: &TraceWrite| TraceWrite { old: write.new, new: write.old, ..*write };
     let transaction = |writes: &Vec<TraceWrite>| writes.iter().rev().map(turned).collect();
@@ -77,7 +78,7 @@ fn backwards(blocks: &[Vec<Vec<TraceWrite>>]) -> Vec<Vec<Vec<TraceWrite>>> {
     blocks.iter().rev().map(block).collect()
 }
 
-/// Reads every value right before it is written, and applies the writes at the end.
+/// Reads every value right before it is written, and applies all writes of the transaction at the end.
 fn transaction(
     session: &mut Session,
     writes: &[TraceWrite],

@@ -1,18 +1,18 @@
-//! Memory as every run finds it.
+//! Memory warm-up between runs, so that each run finds the same conditions.
 
 use polytrie_node::process::available_bytes;
 use std::hint::black_box;
 
-/// What a small run takes, for the first of all.
+/// Least peak that is assumed, which a small run takes: for the first run of all.
 const LEAST: u64 = 128 << 20;
-/// More than this is not written to: it takes time, and what it evens out matters to short runs.
+/// Most bytes that are written to. Writing more takes long, and the effect matters to short runs only.
 const MOST: u64 = 4 << 30;
 
-/// Writes to more memory than a run takes that peaked at `peak` bytes, and gives it back: the next run finds memory that
-/// was in use a moment ago. 0 if no run was measured yet.
+/// Writes to half as much memory again as an earlier run's `peak` bytes, and frees it: the next run finds memory that
+/// was in use a moment ago. `peak` is 0 if there was no run yet.
 ///
-/// Memory that was not used for seconds can cost several times more to touch than memory that was just given back; on a
-/// virtual machine the host may have taken it. A run would be faster for coming after one that used much memory, and
+/// Memory that was not used for seconds can cost several times more to touch than memory that was just freed; on a
+/// virtual machine the host may have taken it. Otherwise a run would be faster after one that used much memory, and
 /// the order of the layers would show in the result.
 pub(super) fn warm_memory(peak: u64) {
     let peak = peak.max(LEAST);
@@ -20,7 +20,7 @@ pub(super) fn warm_memory(peak: u64) {
     let bytes = usize::try_from(bytes).unwrap_or_default();
     let mut memory: Vec<u8> = Vec::new();
     if memory.try_reserve_exact(bytes).is_ok() {
-        // Not zeros: those the system gives away without touching memory.
+        // The bytes must not be zero: the system gives out zeros without touching memory.
         memory.resize(bytes, 1);
     }
     drop(black_box(memory));
