@@ -1,36 +1,37 @@
-//! Ratios that papers state, and whether they are found again.
+//! Ratios that papers state, and whether they are reproduced.
 
 use super::result::Table;
 use crate::report::{BASELINE, REFERENCE, Ratios};
 use serde::Serialize;
 
-/// A ratio is found again if it is no further than this factor from what was published.
+/// Largest factor between a measured and a published ratio for which the ratio counts as reproduced.
 pub(super) const NEAR: f64 = 1.5;
 
-/// A ratio that a paper gives.
+/// A ratio that a paper states.
 #[derive(Debug)]
 pub struct Claim {
-    /// The quantity that the ratio is of, by its name.
+    /// Name of the quantity that is compared.
     pub quantity: &'static str,
-    /// Which variant over which. Where one of them is [`BASELINE`], the ratio with `mpt` in its place stands beside it.
+    /// Names of the two variants: the first is divided by the second. If one is [`BASELINE`], the ratio with `mpt` in
+    /// its place is shown as well.
     pub over: (&'static str, &'static str),
-    /// The published ratio, in the words of the paper.
+    /// The ratio in the words of the paper.
     pub published: &'static str,
-    /// The least and the greatest ratio that the paper gives for the largest point.
+    /// Least and greatest ratio that the paper gives for the largest point.
     pub range: (f64, f64),
-    /// If the paper says something else of each point: the points of which it says anything, by their numbers, with the
-    /// least and the greatest.
+    /// Ratios of single points, if the paper gives them: the number of each such point, with the least and the
+    /// greatest ratio. Other points are not judged then.
     pub at: &'static [(f64, (f64, f64))],
-    /// By which of these points it is judged.
+    /// Choice of the point that judges the claim.
     pub by: JudgedBy,
-    /// Whether it is what the paper is known for.
+    /// Whether the paper is known for this claim.
     pub is_headline: bool,
 }
 
-/// By which point a claim is judged.
+/// Choice of the point that judges a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JudgedBy {
-    /// The largest that was measured.
+    /// The largest point that was measured.
     Largest,
     /// The point with the least ratio: the paper says "at least".
     Least,
@@ -48,7 +49,7 @@ pub(super) const fn claim(
     Claim { quantity, over, published, range, at: &[], by: JudgedBy::Largest, is_headline: false }
 }
 
-/// As [`claim`], for a ratio that the paper is known for.
+/// A claim as [`claim`] makes it, for which the paper is known.
 pub(super) const fn headline(
     quantity: &'static str,
     over: (&'static str, &'static str),
@@ -59,48 +60,48 @@ pub(super) const fn headline(
 }
 
 impl Claim {
-    /// The same claim, with what the paper says of single points.
+    /// The claim, with ratios of single points.
     pub(super) const fn at(self, at: &'static [(f64, (f64, f64))]) -> Self {
         Self { at, ..self }
     }
 
-    /// The same claim, judged by the point with the least ratio.
+    /// The claim, judged by the point with the least ratio.
     pub(super) const fn at_least(self) -> Self {
         Self { by: JudgedBy::Least, ..self }
     }
 
-    /// The same claim, judged by the point with the greatest ratio.
+    /// The claim, judged by the point with the greatest ratio.
     pub(super) const fn up_to(self) -> Self {
         Self { by: JudgedBy::Greatest, ..self }
     }
 }
 
-/// A ratio, published and measured.
+/// A published ratio beside the measured ones.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimResult {
     /// Quantity and variants, in words.
     pub what: String,
-    /// The quantity that it is a ratio of.
+    /// Name of the quantity that is compared.
     pub quantity: &'static str,
-    /// In the paper's words.
+    /// The ratio in the words of the paper.
     pub published: String,
-    /// Whether it is what the paper is known for.
+    /// Whether the paper is known for this claim.
     pub is_headline: bool,
-    /// At each point where both were measured.
+    /// Ratio at each point where both variants were measured.
     pub measured: Vec<RatioAt>,
-    /// The ratios with `mpt` in place of the papers' baseline; empty if the claim is not over the baseline.
+    /// Ratios with `mpt` in place of the papers' baseline; empty if the claim does not name the baseline.
     pub with_mpt: Vec<RatioAt>,
-    /// The point by which it is judged; of these the paper says something.
+    /// Name of the point that judges the claim; `None` if no measured point can.
     pub judged_at: Option<String>,
-    /// What the ratio there is to what was published; `None` if there is no such point.
+    /// Verdict on the ratio at that point; `None` if there is no such point.
     pub verdict: Option<Verdict>,
 }
 
-/// A measured ratio beside a published one.
+/// Comparison of a measured ratio with a published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Within a factor of 1.5.
+    /// Within a factor of 1.5 of the published ratio.
     Near,
     /// Less than that.
     Less,
@@ -108,20 +109,20 @@ pub enum Verdict {
     More,
 }
 
-/// A ratio that was measured.
+/// A measured ratio at one point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RatioAt {
-    /// The point.
+    /// Name of the point.
     pub at: String,
-    /// Its number.
+    /// Number of the point.
     pub x: f64,
-    /// The ratio: the median of all turns, where it is known for each.
+    /// The ratio; the median of all turns, if each turn gives one.
     pub ratio: f64,
-    /// The least and the greatest of a turn, where there are several.
+    /// Least and greatest ratio of a turn, if there were several.
     pub range: Option<(f64, f64)>,
 }
 
-/// What the row of a variant is called, where there are several engines.
+/// Name of the row of a variant; with the engine, if several were measured.
 pub(super) fn row_name(variant: &str, engine: Option<&str>) -> String {
     match engine {
         None => variant.to_owned(),
@@ -129,7 +130,7 @@ pub(super) fn row_name(variant: &str, engine: Option<&str>) -> String {
     }
 }
 
-/// Whether claims can be judged by what was measured: papers say nothing of small points.
+/// Whether claims are judged. Those of small points are not: the papers say nothing of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     Yes,
@@ -137,8 +138,8 @@ pub(super) enum Judged {
 }
 
 impl Claim {
-    /// By the rows of an engine, where the tables have those of several. `turns` tells of a quantity, a row and a point
-    /// what each turn came to, where there were turns.
+    /// Compares the claim with the rows of an engine, if the tables have several. `turns` gives the values of each
+    /// turn for a quantity, a row and a point, if there were turns.
     pub(super) fn check<'a>(
         &self,
         tables: &[Table],
@@ -183,12 +184,12 @@ impl Claim {
         }
     }
 
-    /// The least and the greatest that the paper says of a point, if it says anything of it.
+    /// Least and greatest ratio that the paper gives for a point, if it gives any.
     fn says(&self, x: f64) -> Option<(f64, f64)> {
         if self.at.is_empty() {
             return Some(self.range);
         }
-        // Numbers of points are exact.
+        // Numbers of points are exact; the tolerance covers rounding.
         let is_there = |(at, _): &&(f64, (f64, f64))| (at / x - 1.0).abs() < 1e-6;
         self.at.iter().find(is_there).map(|(_, range)| *range)
     }
@@ -202,7 +203,7 @@ impl Claim {
     ) -> Vec<RatioAt> {
         let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
         let row = |name: &str| grid?.rows.iter().find(|row| row.name == name);
-        // What ran in turns is compared turn by turn, as everywhere.
+        // Variants that ran in turns are compared turn by turn, as in other reports.
         let within_turns = |point: usize| {
             let each = |row: &str| turns(self.quantity, row, point);
             let ratios = Ratios::of(each(of)?, each(over)?);
@@ -231,7 +232,7 @@ impl Claim {
 }
 
 impl RatioAt {
-    /// `2.35 (2.10–2.50) at 1M`.
+    /// The ratio as text, such as `2.35 (2.10–2.50) at 1M`.
     pub(super) fn text(&self) -> String {
         let range = self.range.map(|(least, greatest)| format!(" ({least:.2}–{greatest:.2})"));
         format!("{:.2}{} at {}", self.ratio, range.unwrap_or_default(), self.at)
@@ -239,7 +240,7 @@ impl RatioAt {
 }
 
 impl ClaimResult {
-    /// Its cells in a table, below [`Self::HEADS`].
+    /// Cells of its row in a table, below [`Self::HEADS`].
     fn cells(&self) -> [String; 5] {
         let list = |ratios: &[RatioAt], none: &str| {
             let ratios: Vec<_> = ratios.iter().map(RatioAt::text).collect();
@@ -254,7 +255,7 @@ impl ClaimResult {
         ]
     }
 
-    /// Whether it is found again, and by which point that is judged.
+    /// Text that says whether the claim is reproduced, and which point judges that.
     pub(super) fn verdict(&self) -> String {
         let word = |verdict| match verdict {
             Verdict::Near => "yes",
@@ -311,11 +312,11 @@ mod tests {
         assert_eq!(together.measured[0].ratio, 2.0);
         assert_eq!(together.measured[0].range, Some((1.0 / 3.0, 2.0)));
         assert_eq!(together.verdict(), "yes at 1");
-        // Without turns only what it came to can be compared, and that is far from the paper.
+        // Without turns only the medians can be compared, and their ratio is far from the paper's.
         let counted = claim.check(&tables, None, |_, _, _| None, Judged::Yes);
         assert_eq!((counted.measured[0].ratio, counted.measured[0].range), (0.8, None));
         assert_eq!(counted.verdict(), "no, less at 1");
-        // Beside it the ratio over our own trie.
+        // The ratio over our own trie stands beside it.
         assert_eq!(counted.with_mpt[0].text(), "0.20 at 1");
         // The paper says nothing of small points.
         assert_eq!(claim.check(&tables, None, turns, Judged::No).verdict, None);
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(judged(&[(1.0, 60.0)]), (None, None));
     }
 
-    /// A ratio of one engine says nothing of another.
+    /// A ratio of one engine does not judge that of another.
     #[test]
     fn each_engine_is_judged_by_itself() {
         let mut tables = [table(&[(1.0, 20.0)]), table(&[(1.0, 90.0)])];
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!([&near, &more].map(|one| one.with_mpt[0].ratio), [0.5, 2.25]);
     }
 
-    /// "At least" is said of every point, "up to" of the best.
+    /// "At least" holds for every point, "up to" for the best one.
     #[test]
     fn the_point_that_counts_is_the_one_that_the_paper_speaks_of() {
         let tables = [table(&[(1.0, 20.0), (2.0, 90.0), (3.0, 50.0)])];

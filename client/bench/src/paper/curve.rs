@@ -1,13 +1,14 @@
-//! What elementary operations of the curve cost.
+//! The time of elementary operations on the curve BN254.
 
 use polytrie_amt::{Fr, G1Affine, POINT_BYTES, decode_point};
 use std::{hint::black_box, time::Instant};
 
-/// Microseconds of a mixed addition and of a multiplication in G1 of BN254, on one core.
+/// Microseconds of a mixed addition and of a multiplication in G1 of BN254, on one core; NaN if the generator
+/// does not decode.
 pub(super) fn microseconds(quick: bool) -> [f64; 2] {
     let times: u32 = if quick { 200 } else { 5_000 };
     let Some(generator) = generator() else { return [f64::NAN; 2] };
-    // Points that are no small multiples of each other.
+    // The points are no small multiples of each other.
     let scalars: Vec<Fr> = (1..=16)
         .map(|n: u64| Fr::from(n) * Fr::from(u64::MAX - n) * Fr::from(u64::MAX / 3))
         .collect();
@@ -30,7 +31,7 @@ pub(super) fn microseconds(quick: bool) -> [f64; 2] {
     [addition, start.elapsed().as_secs_f64() * 1e6 / f64::from(times)]
 }
 
-/// The point (1, 2).
+/// The generator of G1, the point (1, 2).
 fn generator() -> Option<G1Affine> {
     let mut bytes = [0; POINT_BYTES];
     bytes[31] = 1;

@@ -6,9 +6,9 @@ use crate::report::plot::{Bar, Bars, Line, Lines, short};
 /// A plot of a table.
 #[derive(Debug, Clone)]
 pub enum Drawing {
-    /// Over numbers, with the paper's dashed where its numbers are of the same sort.
+    /// Lines over numbers. The paper's are dashed, if its points are of the same sort.
     Lines(Lines),
-    /// One bar a system and point.
+    /// Bars, one for each system and point.
     Bars(Bars),
 }
 
@@ -65,7 +65,7 @@ impl Drawing {
         Self::Bars(Bars { label, legend: Vec::new(), rows })
     }
 
-    /// Draws it.
+    /// The plot as SVG, `width` pixels wide.
     pub fn svg(&self, width: f64) -> String {
         match self {
             Self::Lines(lines) => lines.svg(width),
@@ -86,7 +86,7 @@ impl Drawing {
     }
 }
 
-/// Whether places are named after their numbers, so that what is between two of them means something.
+/// Whether the points are named after their numbers, so that values between two points make sense.
 fn by_number(grid: &Grid) -> bool {
     let named = |(x, name): &(f64, String)| name.to_lowercase().contains(&short(*x).to_lowercase());
     grid.columns.iter().all(named)

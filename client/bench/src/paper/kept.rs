@@ -1,4 +1,4 @@
-//! Points that were measured, in a directory, for a run that goes on later.
+//! Measured points in a directory, for a run that is resumed later.
 
 use super::replicate::MeasuredPoint;
 use crate::{BenchError, Comparison, GivenChain, measure::Machine};
@@ -15,11 +15,11 @@ use std::{
 pub(super) struct Kept<'a>(&'a Path);
 
 impl<'a> Kept<'a> {
-    /// Opens it, if what it has was measured under the conditions of this comparison.
+    /// Opens the directory, if its points were measured under the conditions of this comparison.
     ///
     /// # Errors
     ///
-    /// If the disk fails, or the conditions are others.
+    /// If the disk fails, or the conditions differ.
     pub(super) fn open(
         dir: &'a Path,
         base: &Comparison,
@@ -31,7 +31,7 @@ impl<'a> Kept<'a> {
         let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
         let mut conditions = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            // Where a program cannot read itself, its version has to do.
+            // If the program cannot read its own file, only the version identifies the build.
             "build": build.ok(),
             "machine": Machine::this(),
             "quick": quick,
@@ -62,7 +62,7 @@ impl<'a> Kept<'a> {
         self.0.join(format!("{name}.json"))
     }
 
-    /// What was measured under a name, if that was what `of` describes.
+    /// The point that is kept under a name; `None` if there is none, or if its description differs from `of`.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl<'a> Kept<'a> {
         Ok(kept.filter(|kept| kept.of == of).map(|kept| kept.measured))
     }
 
-    /// Keeps a point under a name, with the description of what it is.
+    /// Keeps a point under a name, with a description of its work.
     ///
     /// # Errors
     ///
@@ -87,16 +87,16 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// A point in its file.
+/// A point as it is kept in its file.
 #[derive(Serialize, Deserialize)]
 struct KeptPoint {
-    /// What was measured, in words: equal conditions have equal words.
+    /// Description of the work: the same work has the same description.
     of: String,
     #[serde(flatten)]
     measured: MeasuredPoint,
 }
 
-/// Why points are not taken: the first condition that differs.
+/// The error for other conditions, which names the first condition that differs.
 fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
     let all = found.as_object().into_iter().chain(expected.as_object()).flat_map(|o| o.keys());
     let different = all.into_iter().find(|key| found.get(key) != expected.get(key));
@@ -109,7 +109,7 @@ fn other_conditions(dir: &Path, found: &Value, expected: &Value) -> String {
     )
 }
 
-/// The error of a file or directory on which the disk failed.
+/// The error for a file or directory on which the disk failed.
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
     move |source| BenchError::Kept { path: path.to_owned(), source }
 }
@@ -127,7 +127,7 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
     }
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically: it is there whole or not at all.
 fn write(file: &Path, value: &impl Serialize) -> Result<(), BenchError> {
     let of_output = |error: ExportError| match error {
         ExportError::Io { error, .. } => error,
@@ -172,15 +172,16 @@ mod tests {
                 "{error}"
             );
         }
-        // A file that was damaged is named, and nothing is measured over it.
+        // A damaged file is reported by name, and not overwritten.
         fs::write(kept.file(NAME), "{").unwrap();
         assert!(kept.read(NAME, "this").unwrap_err().to_string().contains("lmpt-10-1-2.json"));
-        // That the disk does not keep it is no wrong usage.
+        // A disk that fails is not reported as wrong usage.
         let error = Kept::open(&kept.file(NAME), &base, false, None).err().unwrap();
         assert!(matches!(error, BenchError::Kept { .. }), "{error}");
     }
 
-    /// A chain without transactions gives a client nothing to foresee. A run that goes on later takes that as it was.
+    /// Values without a number survive: a chain without transactions gives a client nothing to foresee, so its
+    /// share is NaN.
     #[test]
     fn what_has_no_value_is_kept() {
         let (dir, base) = comparison(1);

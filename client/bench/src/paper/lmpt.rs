@@ -1,4 +1,4 @@
-//! Layered Merkle Patricia Trie.
+//! Experiments of the paper on LMPT, the Layered Merkle Patricia Trie.
 
 use super::{
     BASELINE, Experiment, LMPT, MEASURED, MPT, MPT_HASH, MPT_HASH_DATABASE, Needs, Paper, Part,
@@ -20,7 +20,7 @@ pub(super) const PAPER: Paper = Paper {
 const M: usize = 1_000_000;
 const I3: &str = "OpenEthereum 3.1.0 on an i3.xlarge (4 vCPU, 30 GB, SSD); 500,000 transactions from random senders.";
 
-/// The paper's sizes, or small ones.
+/// Points with the paper's numbers of accounts, or small ones.
 fn sizes(quick: bool, workload: WorkloadKind, block_txs: u64) -> Vec<Point> {
     let (accounts, txs): (&[usize], _) = match quick {
         true => (&[10_000, 100_000], 20_000),
@@ -36,7 +36,7 @@ fn sizes(quick: bool, workload: WorkloadKind, block_txs: u64) -> Vec<Point> {
     })
 }
 
-/// Ratios at single points, by their numbers.
+/// Ratios at single points: number of the point, least and greatest ratio.
 type At = &'static [(f64, (f64, f64))];
 
 const PAYMENTS_SAID: &str = "1.5 at 1M accounts, up to 6 at 10M";
@@ -193,7 +193,7 @@ fn caches(quick: bool) -> Vec<Point> {
         popularity: Popularity::Uniform,
     };
     let point = |x: f64, set| Point { x, name: format!("{x}"), work, set };
-    // The small state has small caches in proportion.
+    // The small state gets caches that are smaller in proportion.
     match quick {
         true => vec![
             point(1.0, &[(CACHE, "1000000"), (HASH, "1000000")]),

@@ -1,4 +1,4 @@
-//! Multi-layer Versioned Multipoint Trie.
+//! Experiments of the paper on LVMT, the multi-Layer Versioned Multipoint Trie.
 
 use super::{
     BASELINE, Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, MPT_HASH_OVERLAY, Needs,
@@ -32,7 +32,7 @@ pub(super) const PAPER: Paper = Paper {
 };
 
 const M: usize = 1_000_000;
-/// What RocksDB has for its caches under each of the systems.
+/// Bytes of RocksDB's caches under each system, as in the paper.
 const CACHE: &[Setting] = &[("/engine/cache", "4294967296")];
 const CONFLUX: &str = "Conflux with RocksDB on an i9-10900K, 16 GB by cgroup, 4 GB RocksDB cache; blocks of 20,000 transactions, 10,000 senders, as many transactions as three times the receivers.";
 const ALONE_SETTING: &str = "The authors' benchmark with RocksDB on an i9-10900K, 8 GB by cgroup; 20 million operations, each a read and a write of 256 bits, a commit every 100,000.";
@@ -44,12 +44,12 @@ const SHARES: &[Claim] = &[
     claim("throughput", ("lvmt", "rain"), "at least 1.80", (1.8, f64::INFINITY)).at_least(),
     headline("throughput", ("lvmt 1/64", "lvmt"), "about 0.8", (0.8, 0.8)),
     headline("throughput", ("lvmt 1/16", "lvmt"), "about 0.6", (0.6, 0.6)),
-    // Their order is what is said, not how far they lie apart: with the factor that is allowed, 1 is the least.
+    // The paper gives the order of the two, not the ratio: with the allowed factor, the least ratio is 1.
     claim("throughput", ("lvmt 1/64", "lvmt 1/16"), "more than 1", (NEAR, f64::INFINITY)),
     claim("throughput", ("lvmt 1/16", "lvmt full"), "more than 1", (NEAR, f64::INFINITY)),
 ];
 
-/// The paper's numbers of receivers, or small ones.
+/// Points with the paper's numbers of receivers, or small ones.
 fn receivers(quick: bool, workload: WorkloadKind) -> Vec<Point> {
     let (accounts, txs, block_txs): (&[usize], _, _) = match quick {
         true => (&[20_000, 100_000], 40_000, 5_000),
@@ -110,7 +110,7 @@ const THROUGHPUT: Experiment = Experiment {
     ],
 };
 
-/// The paper's largest number of receivers.
+/// The point with the paper's largest number of receivers.
 fn largest(quick: bool, workload: WorkloadKind) -> Vec<Point> {
     receivers(quick, workload).pop().into_iter().collect()
 }
@@ -153,7 +153,7 @@ const fn store(keys: u64, fresh: bool, quick: bool) -> PointWork {
     PointWork::Store { keys, blocks, ops, fresh, mode: Mode::Both }
 }
 
-/// The paper's workloads: fresh, and random keys of so many.
+/// The paper's workloads: fresh keys, and random keys out of several numbers of keys.
 fn workloads(quick: bool) -> Vec<Point> {
     let sizes: &[(u64, &str)] = match quick {
         true => &[(50_000, "50k"), (500_000, "500k")],
@@ -169,7 +169,7 @@ fn workloads(quick: bool) -> Vec<Point> {
     std::iter::once(fresh).chain(random).collect()
 }
 
-/// Sizes that show where throughput falls.
+/// Sizes of the state that show where throughput falls.
 fn ledger_sizes(quick: bool) -> Vec<Point> {
     let sizes: &[u64] = match quick {
         true => &[50_000, 200_000, 500_000],
@@ -213,7 +213,7 @@ const ALONE: Experiment = Experiment {
             variants: SMALL,
             quantities: &[OPS],
             published: &[],
-            // The text says it of the figure's other half.
+            // The text states the ratio for the other half of the figure.
             claims: &[],
         },
     ],

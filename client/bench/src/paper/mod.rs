@@ -1,11 +1,11 @@
-//! The figures and tables of the papers that one machine can show, with the papers' numbers beside ours.
+//! The figures and tables of the papers that one machine can reproduce, with the papers' numbers beside ours.
 //!
-//! One file a paper holds its experiments as data: what is measured at which points, for which layers, and what was
-//! published. [`replicate`] measures what fits into the time that there is, [`result`] shows it.
+//! Each paper has a file that holds its experiments as data: points, layers, quantities and published values.
+//! [`replicate`] measures the points that fit into the time given, [`result`] shows the results.
 //!
-//! What the papers measured against is the trie with a row for every node under its hash: [`BASELINE`] stands for it, and
-//! wherever it is measured, so is `mpt`. A ratio to the one is what a paper claims, the ratio to the other what is left of
-//! it over a trie that is stored well.
+//! The papers measured against a trie with a row for every node under its hash. [`BASELINE`] stands for it, and
+//! wherever it is measured, so is `mpt`. The ratio to the baseline is what a paper claims; the ratio to `mpt` is what
+//! remains of it over a trie that is stored well.
 
 mod claim;
 #[cfg(feature = "lvmt")]
@@ -37,47 +37,47 @@ pub use schedule::{Budget, replicate};
 use super::{Comparison, Mode, Popularity, WorkloadKind, report::BASELINE};
 use claim::{claim, headline};
 
-/// A paper.
+/// A paper and its experiments.
 #[derive(Debug)]
 pub struct Paper {
-    /// Its short name.
+    /// Short name, as in the ids of experiments.
     pub name: &'static str,
-    /// Its name in headings.
+    /// Title in headings.
     pub title: &'static str,
     /// Authors, title, place and year.
     pub reference: &'static str,
-    /// Its claim, in a sentence.
+    /// The paper's claim, in a sentence.
     pub claim: &'static str,
-    /// What its authors measured, and on what.
+    /// Workload and machine of the authors.
     pub setting: &'static str,
-    /// Where its gain comes from over the trie that it was measured against, and what of that `mpt` has too. True whatever
-    /// a run comes to.
+    /// Reason of the gain over the paper's baseline, and the part of it that `mpt` has too. It holds whatever
+    /// a run measures.
     pub why: &'static str,
-    /// The figures and tables of it that can be measured here.
+    /// The paper's figures and tables that can be measured here.
     pub experiments: &'static [Experiment],
 }
 
 /// A figure or table of a paper.
 #[derive(Debug)]
 pub struct Experiment {
-    /// Its name: `lmpt-10`.
+    /// Identifier, such as `lmpt-10`.
     pub id: &'static str,
-    /// As the paper calls it: `Figure 10`.
+    /// Name in the paper, such as `Figure 10`.
     pub place: &'static str,
-    /// What the figure or table shows.
+    /// Content of the figure or table.
     pub about: &'static str,
-    /// What the authors measured on.
+    /// Workload and machine of the authors.
     pub setting: &'static str,
-    /// What is different here.
+    /// Differences between the paper's setting and ours.
     pub here: &'static str,
     /// Time, memory and disk that the full experiment takes.
     pub needs: Needs,
-    /// Time, memory and disk that it takes with `--quick`.
+    /// Time, memory and disk that the experiment takes with `--quick`.
     pub quick: Needs,
-    /// Bytes that each run gets, pages of files included, where the user says nothing of memory: for what a paper measured on
-    /// a state larger than the memory of its machine. `None` for no bound.
+    /// Bytes of memory for each run, pages of files included, unless the user sets a limit: for a paper that measured
+    /// a state larger than the memory of its machine. `None` for no limit.
     pub memory: Option<u64>,
-    /// What is measured for it.
+    /// Series of measurements that make up the figure or table.
     pub parts: &'static [Part],
 }
 
@@ -92,7 +92,7 @@ impl Experiment {
         self.parts.iter().any(|part| (part.points)(true).iter().any(swaps))
     }
 
-    /// The comparison with the memory that the experiment gives each run. `--memory-limit` and `--cold` come before that.
+    /// The comparison with the experiment's limit of memory, unless `--memory-limit` or `--cold` is set.
     fn bounded(&self, base: &Comparison) -> Comparison {
         let is_said = base.cold || base.memory_limit.is_some();
         match self.memory.filter(|_| !is_said) {
@@ -102,110 +102,110 @@ impl Experiment {
     }
 }
 
-/// Roughly what an experiment takes with three layers on two cores.
+/// Rough needs of an experiment with three layers on two cores.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// Minutes.
+    /// Time in minutes.
     pub minutes: u32,
-    /// GiB of memory.
+    /// Memory in GiB.
     pub memory: u32,
-    /// GiB of disk.
+    /// Disk in GiB.
     pub disk: u32,
 }
 
-/// One series of measurements.
+/// One series of measurements: variants at several points.
 #[derive(Debug)]
 pub struct Part {
-    /// Its title.
+    /// Title of the series.
     pub title: &'static str,
-    /// What varies: the numbers of the points.
+    /// Name of the quantity that varies from point to point.
     pub x: &'static str,
-    /// Where it is measured; the argument asks for few and small points.
+    /// Makes the points; the argument asks for few and small ones.
     pub points: fn(bool) -> Vec<Point>,
-    /// What is measured there.
+    /// Layers and settings that are measured at each point.
     pub variants: &'static [Variant],
-    /// Its description.
+    /// Quantities that are taken from each measurement.
     pub quantities: &'static [Quantity],
-    /// What was published.
+    /// Values that the paper gives.
     pub published: &'static [Published],
-    /// Ratios that were published.
+    /// Ratios that the paper states.
     pub claims: &'static [Claim],
 }
 
-/// One place in a [`Part`].
+/// One place in a [`Part`], with its own work and settings.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Its number.
+    /// Position on the axis.
     pub x: f64,
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// The work that is measured there.
+    /// Work that is measured at this point.
     pub work: PointWork,
-    /// Settings of layers and engine that it varies.
+    /// Settings of layers and engine for this point.
     pub set: &'static [Setting],
 }
 
-/// The work that is measured at a [`Point`].
+/// Kinds of work at a [`Point`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointWork {
-    /// A workload's chain.
+    /// The chain of a workload.
     Chain {
-        /// Which.
+        /// The workload.
         workload: WorkloadKind,
         /// Accounts at genesis.
         accounts: usize,
-        /// Accounts that send; all if 0.
+        /// Accounts that send transactions; 0 for all.
         senders: usize,
-        /// Transactions.
+        /// Transactions in all blocks.
         txs: u64,
-        /// Transactions a block.
+        /// Transactions in a block.
         block_txs: u64,
-        /// Which accounts take part.
+        /// Distribution of the accounts that take part.
         popularity: Popularity,
     },
-    /// The state layer alone.
+    /// Random operations on the state layer alone.
     Store {
         /// Slots at the start.
         keys: u64,
-        /// Blocks.
+        /// Blocks that are measured.
         blocks: u64,
-        /// Operations a block.
+        /// Operations in a block.
         ops: u64,
-        /// Whether keys are new ones.
+        /// Whether operations write new keys.
         fresh: bool,
-        /// What an operation does.
+        /// Parts of an operation: the read, the write, or both.
         mode: Mode,
     },
-    /// Elementary operations of the curve.
+    /// Elementary operations of the curve, timed.
     Curve,
-    /// One of RainBlock's roles, counted.
+    /// A role of RainBlock, counted.
     Role(Role),
 }
 
-/// A setting, by its path in the settings of a report, and its value as JSON.
+/// A setting: its JSON pointer in the settings of a report, and its value as JSON.
 pub type Setting = (&'static str, &'static str);
 
-/// A layer with settings of its own.
+/// A layer with certain settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: &'static str,
-    /// The layer.
+    /// Name of the layer.
     pub state: &'static str,
-    /// Settings.
+    /// Settings that differ from the comparison's.
     pub set: &'static [Setting],
 }
 
-/// What a paper gives for one of its systems.
+/// The published values of one of a paper's systems.
 #[derive(Debug)]
 pub struct Published {
-    /// Which of the part's quantities, by its name.
+    /// Name of the quantity.
     pub quantity: &'static str,
-    /// As the paper calls the system.
+    /// Name of the system in the paper.
     pub name: &'static str,
-    /// The variant that stands for it here.
+    /// Name of the variant that stands for the system here.
     pub like: &'static str,
-    /// Number and name of the point, and the value.
+    /// Number and name of each point, and its value.
     pub values: &'static [(f64, &'static str, f64)],
 }
 
@@ -223,23 +223,23 @@ const fn variant(name: &'static str) -> Variant {
 }
 
 const MPT: Variant = variant("mpt");
-/// The papers' clients left it to the system when a write reaches the disk, so no variant waits for that. They wrote each
-/// block to the engine, too: see [`PointWork`].
+/// Setting that does not wait for the disk. The papers' clients let the system decide when a write reaches the disk,
+/// so no variant waits. The clients wrote each block to the engine as well: see [`PointWork`].
 const UNSYNCED: Setting = ("/engine/unsynced", "true");
 const MPT_HASH: Variant = variant(BASELINE);
-/// As OpenEthereum's family of clients keeps the trie: of its nodes, those that the last commits wrote are in memory (its
-/// `OverlayRecentDB`), and none that was only read. So many bytes hold what 100,000 operations write.
+/// `mpt-hash` as OpenEthereum's family of clients keeps the trie: nodes that the last commits wrote are in memory
+/// (its `OverlayRecentDB`), and no node that was only read. The bytes hold what 100,000 operations write.
 const MPT_HASH_OVERLAY: Variant = Variant {
     name: BASELINE,
     state: BASELINE,
     set: &[OVERLAY, ("/layer/mpt_hash/cached", r#""written""#)],
 };
 const OVERLAY: Setting = ("/layer/mpt_hash/cache", "64000000");
-/// With as much memory as `rain` and `mpt` have for nodes, where RainBlock's authors kept both trees in memory.
+/// `mpt-hash` with as much memory for nodes as `rain` and `mpt`, as RainBlock's authors kept both trees in memory.
 const MPT_HASH_LARGE: Variant =
     Variant { name: BASELINE, state: BASELINE, set: &[("/layer/mpt_hash/cache", "1000000000")] };
-/// OpenEthereum with as much memory as LMPT takes for its small tries, as LMPT's authors gave it. That memory is a cache of
-/// its database: no node that was only read stays in memory as a node.
+/// `mpt-hash` as LMPT's authors ran OpenEthereum: with as much memory as LMPT takes for its small tries. The memory
+/// is a cache of the database: no node that was only read stays in memory as a node.
 const MPT_HASH_DATABASE: Variant = Variant {
     name: BASELINE,
     state: BASELINE,
@@ -250,7 +250,7 @@ const REPLICA: Variant = variant("replica");
 const PRINTED: Variant = Variant {
     name: "replica as printed",
     state: "replica",
-    // Its trie has the cache of `mpt-hash`: of the size that `MPT_HASH_OVERLAY`, which it is held against, gives that.
+    // Its trie has a cache of the same size as the one of `MPT_HASH_OVERLAY`, with which it is compared.
     set: &[("/layer/replica/mode", r#""paper""#), OVERLAY],
 };
 const LMPT: Variant = variant("lmpt");
@@ -259,16 +259,16 @@ const SWITCHED: Variant = Variant {
     state: "lmpt",
     set: &[("/layer/lmpt/boundary", r#""switch""#)],
 };
-/// As LMPT's authors measured it: a small trie holds what 2 million transactions write, more than a run has. So many blocks
-/// have at least as many.
+/// `lmpt` as its authors measured it: a small trie holds what 2 million transactions write, more than a run has. An
+/// interval of as many blocks holds at least as much.
 const MEASURED: Variant = Variant {
     name: "lmpt as measured",
     state: "lmpt",
     set: &[("/layer/lmpt/boundary", r#""switch""#), ("/layer/lmpt/interval", "2000000")],
 };
 const RAIN: Variant = variant("rain");
-/// After LVMT's authors: six levels in memory, and hardly a cache of those below. The levels are those of the account trie; of
-/// storage tries none is sure to stay.
+/// `rain` as LVMT's authors ran it: six levels in memory, and hardly a cache below them. The levels are those of the
+/// account trie; no node of a storage trie is sure to stay in memory.
 const RAIN6: Variant = Variant {
     name: "rain",
     state: "rain",
@@ -288,7 +288,7 @@ const LVMT16: Variant = Variant {
 const LVMT1: Variant =
     Variant { name: "lvmt full", state: "lvmt", set: &[("/layer/lvmt/proofs", r#""Full""#)] };
 
-/// Points over accounts at genesis.
+/// Points over the number of accounts at genesis.
 fn over_accounts(accounts: &[usize], work: impl Fn(usize) -> PointWork) -> Vec<Point> {
     let point = |accounts: &usize| Point {
         x: *accounts as f64,
@@ -299,10 +299,10 @@ fn over_accounts(accounts: &[usize], work: impl Fn(usize) -> PointWork) -> Vec<P
     accounts.iter().map(point).collect()
 }
 
-/// The papers.
+/// All papers.
 pub const PAPERS: &[Paper] = &[lmpt::PAPER, lvmt::PAPER, replica::PAPER, rainblock::PAPER];
 
-/// The experiments of this name: one, all of a paper, or `all`.
+/// The experiments of this name: an experiment's own, a paper's, or `all`.
 pub fn find(name: &str) -> Vec<&'static Experiment> {
     let all = PAPERS
         .iter()
@@ -341,11 +341,11 @@ mod tests {
                         assert!(0.0 < least && least <= greatest, "{}", experiment.id);
                     }
                 }
-                // Whatever is held against what the papers measured against is held against `mpt`, too.
+                // A claim over the papers' baseline is measured over `mpt` as well.
                 assert!(!variant(BASELINE) || variant("mpt"), "{}", experiment.id);
                 for quick in [false, true] {
                     let points = (part.points)(quick);
-                    // A point that does not fit into the time is told by those before it.
+                    // The time of a point is estimated from smaller ones, so these come first.
                     assert!(points.is_sorted_by(|a, b| a.x <= b.x), "{}", experiment.id);
                 }
             }
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(find("lmpt").len(), 4);
         assert_eq!(find("lmpt-10").len(), 1);
         assert_eq!(find("all").len(), ids.len());
-        // Each paper has something that it is known for.
+        // Each paper has a headline claim.
         for paper in PAPERS {
             let mut parts = paper.experiments.iter().flat_map(|experiment| experiment.parts);
             assert!(

@@ -1,5 +1,5 @@
-//! The page of results: a paper's claim and setting, what is found of it here over what it measured against and over
-//! `mpt`, and why.
+//! The Markdown page of results: the claim and setting of each paper, the ratios measured here over the paper's
+//! baseline and over `mpt`, and their reasons.
 
 use super::{
     BASELINE, ClaimResult, PAPERS, Paper, RatioAt, Replication, claim::Verdict, result::PartResult,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::fmt::Write;
 
-/// A store that is not run here, with what its authors say of it.
+/// A store that is not run here, with the ratio that its authors publish.
 struct Cited {
     name: &'static str,
     ratio: &'static str,
@@ -19,7 +19,7 @@ struct Cited {
     source: &'static str,
 }
 
-/// Published by the authors of each, on their machines and workloads.
+/// Ratios that the authors of each store published, on their machines and workloads.
 const CITED: &[Cited] = &[
     Cited {
         name: "QMDB, its authors' program",
@@ -35,10 +35,10 @@ const CITED: &[Cited] = &[
     },
 ];
 
-/// The page of all that was measured, in Markdown; its plots are files in the folder `plots`.
+/// The page of all results, in Markdown. Its plots are files in the folder `plots`.
 pub fn page(all: &[Replication], plots: &str) -> String {
     let mut text = String::from("# The papers, measured again\n\n");
-    // A String takes whatever is written to it.
+    // Writing to a String does not fail.
     let _ = writeln!(
         text,
         "Each ratio that a paper states is measured twice: over `{BASELINE}`, the trie with a row for every node under its \
@@ -48,7 +48,7 @@ pub fn page(all: &[Replication], plots: &str) -> String {
          layers write each block to the engine and leave it to the system when that is on the disk, where an import groups blocks \
          and syncs. Senders are known and blocks decoded before the clock starts.\n"
     );
-    // A figure that has a bound of its own names it.
+    // A figure with its own limit of memory names it itself.
     let unbounded = all.iter().find(|one| one.memory_limit.is_none());
     if let Some(one) = unbounded.or(all.first()) {
         let _ = writeln!(text, "{}\n", conditions(one));
@@ -94,7 +94,7 @@ fn conditions(one: &Replication) -> String {
         if one.cold { ", past the page cache" } else { "" },
         limit.unwrap_or_default(),
         one.runs,
-        // Else a reader takes these ratios for those of disks.
+        // Without this sentence readers would take the ratios for those of reads from a disk.
         match (one.cold, one.memory_limit) {
             (false, None) =>
                 " Where a figure names no limit, nothing bounds the memory, so what was written before a run is in the page \
@@ -104,7 +104,7 @@ fn conditions(one: &Replication) -> String {
     )
 }
 
-/// What each paper is known for, in one table.
+/// The headline claims of all papers, in one table.
 fn headlines(all: &[Replication]) -> String {
     let mut text = String::from("## What they are known for\n\n");
     let heads = ["paper", "ratio", "published", "here", "over mpt", "within 1.5"];
@@ -130,7 +130,7 @@ fn headlines(all: &[Replication]) -> String {
 }
 
 fn headline(one: &Replication, part: &PartResult, claim: &ClaimResult) -> Vec<String> {
-    // The point by which it is judged, else the largest.
+    // The point that judges the claim, else the largest one.
     let at = |ratios: &[RatioAt], none: &str| {
         let judged = ratios.iter().find(|ratio| Some(&ratio.at) == claim.judged_at.as_ref());
         let size = if part.small { " (small)" } else { "" };

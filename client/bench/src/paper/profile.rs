@@ -1,4 +1,4 @@
-//! Where the time went, beside a ratio that is not found again.
+//! The table that explains a ratio that was not reproduced: how long each part of the work took.
 
 use super::{
     claim::Verdict,
@@ -9,9 +9,9 @@ use crate::{
     report::{LayerSummary, plot::short},
 };
 
-/// Where the time of an operation or transaction went, as a table in Markdown with a row a layer. The point is the one by which
-/// the first ratio was judged that is not found again; each quantity of such a ratio has a column. `None` if every ratio that could
-/// be judged is found again, or nothing was timed at that point.
+/// A table in Markdown with a row for each layer and a column for each quantity of a ratio that was not reproduced:
+/// how long each part of an operation or transaction took. The point is the one that judges the first such ratio.
+/// `None` if every judged ratio was reproduced, or nothing was timed at that point.
 pub(super) fn profile(part: &PartResult) -> Option<String> {
     let failed = || {
         part.claims
@@ -20,7 +20,7 @@ pub(super) fn profile(part: &PartResult) -> Option<String> {
     };
     let at = failed().next()?.judged_at.clone()?;
     let report = &part.reports.iter().find(|report| report.at == at)?.report;
-    // Throughput has its column already.
+    // Throughput has a column already.
     let is_there = |quantity: &str| failed().any(|claim| claim.quantity == quantity);
     let tables: Vec<_> = part
         .tables
@@ -66,7 +66,7 @@ pub(super) fn profile(part: &PartResult) -> Option<String> {
     ))
 }
 
-/// The row of a layer on its engine, which is in the row's name where there are several.
+/// The row of a layer on its engine. Its name contains the engine if several were measured.
 fn row_of<'g>(grid: &'g Grid, subject: &Subject) -> Option<&'g Row> {
     let (label, kv) = (subject.label(), &subject.kv);
     grid.rows.iter().find(|row| row.name == label || row.name == format!("{label}/{kv}"))

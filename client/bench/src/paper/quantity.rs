@@ -1,16 +1,16 @@
-//! What experiments tell of a measurement.
+//! Quantities that experiments take from a measurement.
 
 use crate::report::LayerSummary;
 use std::fmt;
 
-/// A figure of a layer's summary.
+/// A quantity of a layer's summary.
 #[derive(Clone, Copy)]
 pub struct Quantity {
-    /// Its name.
+    /// Name in tables.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// Finds it.
+    /// Reads the value from a summary; NaN if the layer does not have it.
     pub of: fn(&LayerSummary) -> f64,
 }
 
@@ -28,7 +28,7 @@ const fn quantity(
     Quantity { name, unit, of }
 }
 
-/// Mean of a sum over a count; 0 where there is nothing to divide by.
+/// The mean, a sum over a count; a count of 0 counts as 1.
 fn mean(sum: u64, count: u64) -> f64 {
     sum as f64 / count.max(1) as f64
 }
@@ -54,7 +54,7 @@ pub(super) const WRITE_SIZE: Quantity = quantity("size of a write", "bytes, key 
 });
 pub(super) const READ_BYTES: Quantity =
     quantity("read from the engine", "bytes each", |l| l.each(l.amplification.engine_read_bytes));
-/// Of layers that count it.
+/// Part of the trie nodes that were found in the cache; NaN for layers that do not count it.
 pub(super) const HIT_RATE: Quantity = quantity("hit rate", "of 1", |l| {
     let counted = |name: &str| l.layer.get(name).copied();
     match (counted("node_cache_hits"), counted("nodes_read")) {
@@ -68,21 +68,22 @@ pub(super) const DISK: Quantity =
     quantity("disk", "MiB", |l| l.disk_bytes as f64 / f64::from(1 << 20));
 pub(super) const SLOAD: Quantity = quantity("SLOAD", "s", |l| l.time.sload);
 pub(super) const SSTORE: Quantity = quantity("SSTORE", "s", |l| l.time.sstore);
-/// Together, as what an SSTORE reads is told apart from it.
+/// Time of SLOAD and SSTORE together. SSTORE is the time to apply writes; the slot that it reads first is
+/// timed as SLOAD.
 pub(super) const ACCESS: Quantity =
     quantity("SLOAD and SSTORE", "s", |l| l.time.sload + l.time.sstore);
 pub(super) const COMMIT: Quantity = quantity("commit", "s", |l| l.time.commit);
 pub(super) const FLUSH: Quantity = quantity("flush", "s", |l| l.time.flush);
 pub(super) const GET: Quantity = quantity("engine get", "s", |l| l.time.get);
-/// The four together, as the paper sums them.
+/// Sum of the four times, as the paper adds them.
 pub(super) const STATE: Quantity =
     quantity("state in all", "s", |l| l.time.sload + l.time.sstore + l.time.commit + l.time.flush);
 
-/// Of the curve; not of a layer.
+/// Time of a curve operation; measured without a layer.
 pub(super) const ADDITION: Quantity = quantity("addition", "µs", |_| f64::NAN);
 pub(super) const MULTIPLICATION: Quantity = quantity("multiplication", "µs", |_| f64::NAN);
 
-/// What is counted of a paper's roles; none of it is of a layer.
+/// A quantity that is counted of a paper's roles, not of a layer.
 const fn counted(name: &'static str, unit: &'static str) -> Quantity {
     quantity(name, unit, |_| f64::NAN)
 }

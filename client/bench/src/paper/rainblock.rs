@@ -1,4 +1,4 @@
-//! RainBlock and its DSM-Tree.
+//! Experiments of the paper on RainBlock and its DSM-Tree.
 
 mod roles;
 
@@ -29,7 +29,7 @@ pub(super) const PAPER: Paper = Paper {
 const NODE: &str =
     "node.js 11 on nodes like an m4.2xlarge (32 GB); mainnet's accounts, up to 1.19 million.";
 
-/// Operations on states of different sizes.
+/// Points over states of different sizes.
 fn sizes(quick: bool, mode: Mode) -> Vec<Point> {
     let (sizes, blocks): (&[u64], _) = match quick {
         true => (&[20_000, 100_000], 20),
@@ -103,7 +103,7 @@ const SINGLE_NODE: Experiment = Experiment {
 
 const RETAIN: &str = "/layer/rain/retain";
 
-/// How many levels stay in memory.
+/// Points over the number of levels that stay in memory.
 fn retentions(work: PointWork, levels: &[(f64, &'static [Setting])]) -> Vec<Point> {
     let point =
         |(r, set): &(f64, &'static [Setting])| Point { x: *r, name: format!("r={r}"), work, set };
@@ -118,10 +118,10 @@ const LEVELS: &[(f64, &[Setting])] = &[
     (6.0, &[(RETAIN, "6"), CACHE]),
     (7.0, &[(RETAIN, "7"), CACHE]),
 ];
-/// The trie keeps its own, which the levels are not of.
+/// The trie of `mpt` with its own cache of nodes, which the retained levels do not count against.
 const MPT_CACHED: Variant =
     Variant { name: "mpt", state: "mpt", set: &[("/layer/trie_cache", "1073741824")] };
-/// What is below the retained levels is not to be hidden by a cache.
+/// A cache so small that it does not hide reads below the retained levels.
 const CACHE: Setting = ("/layer/trie_cache", "1000000");
 
 const fn mixed(quick: bool) -> PointWork {

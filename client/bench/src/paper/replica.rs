@@ -1,4 +1,4 @@
-//! Storage Replica.
+//! Experiments of the paper on Storage Replica.
 
 use super::{
     BASELINE, Experiment, MPT, MPT_HASH_OVERLAY, Needs, PRINTED, Paper, Part, Point, PointWork,
@@ -17,7 +17,7 @@ pub(super) const PAPER: Paper = Paper {
     experiments: &[TABLES, SIZE],
 };
 
-/// The paper's segments of mainnet.
+/// The paper's segments of mainnet, with these values.
 macro_rules! segments {
     ($($value:expr),*) => {
         segments!(@ [$($value),*])
@@ -41,13 +41,13 @@ const STATE_SAID: &str = "3.63 at block 8M (sum of the four)";
 const PARITY: &str = "Parity (Table 3)";
 const IMPROVED: &str = "Storage Replica (Table 4)";
 
-/// Accounts at the point that stands for the paper's blocks from 5M on.
+/// Number of accounts at the point that stands for the paper's blocks from 5M on.
 const LARGE: f64 = 3e6;
 
-/// Memory of each run: the smallest of the states fits into it, the largest does not.
+/// Bytes of memory of each run: the smallest state fits into it, the largest does not.
 const MEMORY: u64 = 1 << 30;
 
-/// The state grows in place of the chain.
+/// Points over states of growing size, instead of the paper's growing chain.
 fn growing(quick: bool) -> Vec<Point> {
     let (accounts, txs): (&[usize], _) = match quick {
         true => (&[10_000, 100_000], 20_000),
@@ -188,7 +188,8 @@ const SIZE: Experiment = Experiment {
     }],
 };
 
-/// Blocks in millions; the trie, or the trie with the flat state, in MiB of the paper's GB.
+/// Sizes in MiB at each of the paper's block numbers: the trie alone, or the trie with the flat state. The
+/// paper gives GB.
 const fn segments_of_size(column: usize) -> &'static [(f64, &'static str, f64)] {
     const TRIE: &[(f64, &str, f64)] = &[
         (1.0, "1M", 57.0),

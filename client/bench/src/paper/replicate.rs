@@ -1,4 +1,4 @@
-//! Measuring what a paper measured.
+//! The measurement of one part of an experiment, point by point.
 
 use super::{
     Claim, Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
@@ -15,20 +15,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Instant;
 
-/// What everything random follows from.
+/// Seed of everything random.
 const SEED: u64 = 1;
-/// Why caches are not as large as a figure says.
+/// Note for figures whose caches had to be smaller than the figure says.
 const CUT: &str = "caches that are said to be larger than a quarter of the memory of a run have that quarter of it";
 
-/// What was measured at a point of a part.
+/// Results at one point of a part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct MeasuredPoint {
-    /// How long it took, with the chains and stores that were made for it.
+    /// Seconds that the point took, with the chains and stores that were made for it.
     pub(super) seconds: f64,
-    /// What was timed: all variants in turns.
+    /// Report of what was timed: all variants in turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) report: Option<Report>,
-    /// What was counted, or is no layer's.
+    /// Values that are counted, or that belong to no layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) counted: Vec<Counted>,
     pub(super) notes: Vec<String>,
@@ -38,18 +38,19 @@ pub(super) struct MeasuredPoint {
 struct Found {
     series: String,
     variant: &'static str,
-    /// The engine, where there are several.
+    /// The engine, if several were measured.
     engine: Option<String>,
     point: usize,
-    /// Of each quantity.
+    /// One value for each quantity.
     values: Vec<f64>,
-    /// Of each quantity in each turn; empty for what takes no turns.
+    /// For each quantity the values of each turn; empty for work that takes no turns.
     turns: Vec<Vec<f64>>,
 }
 
 impl Part {
-    /// Measures at a point, which is one of the small ones if `quick`. `base` says on which engines, how often and within
-    /// which limits; of its layers, those that the part knows are measured. `given` is a chain of the user's.
+    /// Measures the part at a point, which is one of the small ones if `quick`. `base` gives the engines, the
+    /// number of runs and the limits; the layers that are in both `base` and the part are measured. `given` is
+    /// the user's chain.
     ///
     /// # Errors
     ///
@@ -84,7 +85,7 @@ impl Part {
         Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), report, counted, notes })
     }
 
-    /// What the points came to; of those that were left out there is `None`.
+    /// The result of the part, with `None` in `measured` for points that were left out.
     pub(super) fn result(
         &self,
         base: &Comparison,
@@ -130,7 +131,7 @@ impl Part {
         PartResult { small: quick, ..self.tabulate(&points, &found, notes, reports, judges) }
     }
 
-    /// The layers that are measured here: each variant on each engine.
+    /// The subjects to measure: each variant on each engine.
     fn subjects(
         &self,
         base: &Comparison,
@@ -148,8 +149,8 @@ impl Part {
         subjects
     }
 
-    /// The comparison at a point; `None` if nothing of it can be measured. Variants that need a setting that this build
-    /// does not have are left out.
+    /// The comparison at a point; `None` if no variant can be measured. Variants that need a setting which this build
+    /// does not have are left out, with a note.
     fn prepare(
         &self,
         base: &Comparison,
@@ -157,7 +158,7 @@ impl Part {
         notes: &mut Vec<String>,
     ) -> Result<Option<Comparison>, BenchError> {
         let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
-        // Whatever a figure gives a layer, it has no more than the memory of a run has room for.
+        // A figure may ask for large caches; the limit of memory still holds.
         let set = |settings: &Settings, changes: &[Setting], notes: &mut Vec<String>| {
             let wanted = with(settings, changes)?;
             let bounded = base.bounded(wanted.clone());
@@ -174,7 +175,7 @@ impl Part {
                 return Ok(None);
             }
         }
-        // What one of them is equipped with need not do for the next.
+        // Settings that equip one variant must not reach the next.
         let common = comparison.settings.clone();
         for (variant, subject) in self.subjects(base, notes) {
             let mut own = match set(&common, variant.set, notes) {
@@ -243,7 +244,7 @@ impl Part {
             }
         }
         if engines.is_empty() {
-            // What was not measured is told all the same.
+            // Counted values and notes are shown even if no engine was measured.
             engines.push(None);
         }
         let check = |claim: &Claim| {
@@ -291,7 +292,7 @@ fn push(notes: &mut Vec<String>, note: String) {
     }
 }
 
-/// What operations of the curve cost here.
+/// Measures the time of curve operations.
 #[cfg(feature = "lvmt")]
 fn curve(quick: bool, _: &mut Vec<String>) -> Vec<Counted> {
     let values = super::curve::microseconds(quick).to_vec();
@@ -304,7 +305,7 @@ fn curve(_: bool, notes: &mut Vec<String>) -> Vec<Counted> {
     Vec::new()
 }
 
-/// Settings with some changed.
+/// A copy of the settings with some changed. Fails if a path does not exist in this build.
 fn with(settings: &Settings, changes: &[Setting]) -> Result<Settings, String> {
     let wrong = |path: &str| format!("this build has no setting {path}");
     let mut value = serde_json::json!(settings);
@@ -316,7 +317,7 @@ fn with(settings: &Settings, changes: &[Setting]) -> Result<Settings, String> {
 }
 
 impl PointWork {
-    /// How much there is to do, in units of which only ratios mean something: what is filled, and what is then done.
+    /// Amount of work, filling the store included, in a unit that makes sense only in ratios.
     pub(super) fn size(self) -> f64 {
         match self {
             Self::Chain { accounts, txs, .. } => 2.0 * accounts as f64 + 6.0 * txs as f64,
@@ -325,7 +326,7 @@ impl PointWork {
         }
     }
 
-    /// Whether it is done once, however many runs of however many layers are asked for.
+    /// Whether the work is done once, whatever the number of runs and layers.
     pub(super) const fn is_done_once(self) -> bool {
         matches!(self, Self::Curve | Self::Role(_))
     }
@@ -333,7 +334,7 @@ impl PointWork {
     fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
         match self {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
-                // All who receive are there from the start, as in the papers.
+                // All receivers exist from the start, as in the papers.
                 let new_recipients = 0;
                 let shape = Shape { accounts, txs, block_txs, popularity, senders, new_recipients };
                 let spec = WorkloadSpec { workload, seed: SEED, shape };
@@ -370,7 +371,7 @@ mod tests {
     #[cfg(feature = "lmpt")]
     use polytrie_layers::lmpt::interval_of_run;
 
-    /// The figures of `lmpt` are of intervals of 1,000 blocks.
+    /// The figures of `lmpt` use intervals of 1,000 blocks.
     #[test]
     #[cfg(feature = "lmpt")]
     fn lmpt_merges_as_in_its_paper() {
@@ -402,7 +403,7 @@ mod tests {
         );
     }
 
-    /// A figure gives layers what the paper's had, and a limit of memory still holds.
+    /// A figure gives layers the caches of the paper, and a limit of memory still holds.
     #[test]
     fn a_variant_has_no_more_than_the_limit_leaves() {
         const LIMIT: u64 = 256 << 20;
@@ -436,7 +437,7 @@ mod tests {
                 assert!(!free.contains(&CUT.to_owned()), "{free:?}");
             }
         }
-        // Without a limit it has what the figure says.
+        // Without a limit the caches are as large as the figure says.
         assert_eq!(largest, 1_000_000_000);
     }
 

@@ -1,4 +1,4 @@
-//! The result of an experiment, beside the published figures.
+//! The result of an experiment, beside the published values.
 
 use super::{ClaimResult, Drawing, Experiment, PAPERS, profile::profile};
 use crate::{
@@ -15,50 +15,50 @@ use std::fmt::Write;
 /// A figure or table of a paper, on this machine; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replication {
-    /// Version of this form.
+    /// Version of this JSON format.
     pub format: u32,
-    /// `lmpt-10`.
+    /// Identifier, such as `lmpt-10`.
     pub id: &'static str,
-    /// `Figure 10`.
+    /// Name in the paper, such as `Figure 10`.
     pub place: &'static str,
-    /// The paper.
+    /// Short name of the paper.
     pub paper: &'static str,
-    /// What the figure or table shows.
+    /// Content of the figure or table.
     pub about: &'static str,
-    /// What the authors measured on.
+    /// Workload and machine of the authors.
     pub setting: &'static str,
-    /// What is different here.
+    /// Differences between the paper's setting and ours.
     pub here: &'static str,
-    /// Whether few and small points were taken.
+    /// Whether few and small points were measured.
     pub quick: bool,
     /// Runs of each layer at each point.
     pub runs: usize,
     /// Version of this program.
     pub version: &'static str,
-    /// Where it ran.
+    /// The machine on which it ran.
     pub machine: Machine,
-    /// The engines.
+    /// Names of the engines.
     pub engines: Vec<String>,
-    /// Whether runs had to read from the disk.
+    /// Whether runs had to be cold, so that they read from the disk.
     pub cold: bool,
-    /// What bounded the memory of each run.
+    /// Limit of memory of each run.
     pub memory_limit: Option<MemoryLimit>,
-    /// What was measured.
+    /// Results of the experiment's series.
     pub parts: Vec<PartResult>,
 }
 
 /// The result of one part of an experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartResult {
-    /// Its title.
+    /// Title of the part.
     pub title: String,
-    /// What varies.
+    /// Name of the quantity that varies from point to point.
     pub x: String,
-    /// Whether these are the small points: no large one fitted into the time.
+    /// Whether the points are the small ones, because no large point fitted into the time.
     pub small: bool,
-    /// One table a quantity.
+    /// One table for each quantity.
     pub tables: Vec<Table>,
-    /// Ratios.
+    /// Ratios that the paper states, with ours.
     pub claims: Vec<ClaimResult>,
     /// Notes: points that were left out, and conditions of the measurement.
     pub notes: Vec<String>,
@@ -66,12 +66,12 @@ pub struct PartResult {
     pub reports: Vec<ReportAt>,
 }
 
-/// The report of a point.
+/// The report of one point.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportAt {
-    /// The point.
+    /// Name of the point.
     pub at: String,
-    /// What was measured there.
+    /// The report of its runs.
     #[serde(flatten)]
     pub report: Report,
 }
@@ -81,43 +81,43 @@ pub struct ReportAt {
 pub struct Table {
     /// The name of the quantity.
     pub quantity: String,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: String,
-    /// The paper's.
+    /// The paper's values.
     pub published: Grid,
-    /// Ours.
+    /// Our values.
     pub measured: Grid,
 }
 
-/// Rows over points.
+/// Values of systems at points.
 #[derive(Debug, Clone, Serialize)]
 pub struct Grid {
     /// Number and name of each point.
     pub columns: Vec<(f64, String)>,
-    /// The systems.
+    /// One row for each system.
     pub rows: Vec<Row>,
 }
 
-/// One system.
+/// The values of one system.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the system.
     pub name: String,
-    /// The variant that it is, or that stands for it here.
+    /// Name of the variant: the system itself, or the one that stands for it here.
     pub like: String,
-    /// Its values; `None` where there is none.
+    /// A value for each point; `None` if there is none.
     pub values: Vec<Option<f64>>,
 }
 
 impl PartResult {
-    /// Whether nothing of it was measured.
+    /// Whether no value was measured.
     pub fn is_empty(&self) -> bool {
         let values = self.tables.iter().flat_map(|table| &table.measured.rows);
         !values.flat_map(|row| &row.values).any(Option::is_some)
     }
 }
 
-/// A table in Markdown, the first row of which are the heads.
+/// A table in Markdown. The first row holds the heads.
 pub(super) fn markdown_table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
@@ -171,10 +171,10 @@ impl Replication {
         }
     }
 
-    /// For the terminal.
+    /// The result as text for the terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{} ({}): {}\n", self.id, self.place, self.about);
-        // A String takes whatever is written to it.
+        // Writing to a String does not fail.
         let _ = writeln!(text, "paper: {}", self.setting);
         let machine = &self.machine;
         let size = if self.quick { "; small sizes, for the shape only" } else { "" };
@@ -199,10 +199,10 @@ impl Replication {
         text
     }
 
-    /// A section of Markdown; its plots are files in the folder `plots`.
+    /// The result as a section of Markdown. Its plots are files in the folder `plots`.
     pub fn markdown(&self, plots: &str) -> String {
         let mut text = format!("### {}: {}\n\n", self.place, self.about);
-        // A String takes whatever is written to it.
+        // Writing to a String does not fail.
         let _ = writeln!(
             text,
             "`polytrie bench paper {}`. The paper: {} Here: {}",
@@ -241,7 +241,7 @@ impl Replication {
         text
     }
 
-    /// The plots: a name for each, and a function that draws it for a width.
+    /// The plots of all tables: a name for each, and the drawing.
     pub fn plots(&self) -> Vec<(String, Drawing)> {
         let mut plots = Vec::new();
         for (part, number) in self.parts.iter().zip(1..).filter(|(part, _)| !part.is_empty()) {
@@ -259,7 +259,7 @@ impl Replication {
         (name.to_lowercase(), Drawing::of(part, table))
     }
 
-    /// A page of its own.
+    /// The result as an HTML page.
     pub fn html(&self) -> String {
         let mut text = html::head(&format!("{}, {}", self.id, self.place));
         let _ = write!(

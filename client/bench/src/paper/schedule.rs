@@ -1,10 +1,12 @@
-//! Which points are measured, and in what order.
+//! The order in which points are measured.
 //!
-//! Without `--hours` every point is measured, figure by figure. Within `--hours` the parts come first that show what a paper is
-//! known for, and of these the shorter points before the longer ones. Unless there is time for one large point of every
-//! figure, the points of `--quick` come before all of these. A point that does not fit into what is left of the time, or that cannot be
-//! measured here, is left out, and the result says so. Of a part with a large point the small ones are not shown. What two
-//! figures have in common is measured once. A figure is shown when no point of it, nor of those before it, is left.
+//! Without `--hours` every point is measured, figure by figure. Within `--hours` the parts with headline claims come
+//! first, and of these the shorter points before the longer ones. The points of `--quick` come before all of these,
+//! unless there is time for one large point of every figure.
+//!
+//! A point that does not fit into the time left, or that cannot be measured here, is left out, and the result says
+//! so. If a part has a large point, its small ones are not shown. A point that two figures share is measured once. A
+//! figure is shown when neither it nor any figure before it has points left.
 
 use super::{
     Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
@@ -16,40 +18,40 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Layers that [`Needs`](super::Needs) counts with.
+/// Number of layers for which [`Needs`](super::Needs) holds.
 const LAYERS: f64 = 3.0;
-/// Runs of each that it counts with, but for small points, which run once.
+/// Runs of each layer for which it holds; small points run once.
 const RUNS: f64 = 3.0;
 
-/// How long experiments may take, where their points are kept, and what else they may be measured on.
+/// Limits and inputs of experiments: their time, the directory of kept points, and the user's chain.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
-    /// About how long; as long as it takes if `None`.
+    /// Time that may be used, roughly; `None` for no limit.
     pub time: Option<Duration>,
-    /// Each point is kept here when it is measured; those that are here are not measured again.
+    /// Directory that keeps each point when it is measured. Points in it are not measured again.
     pub kept: Option<PathBuf>,
-    /// A chain of the user's, for experiments that count on any.
+    /// The user's chain, for experiments that can count on any chain.
     pub given: Option<Arc<GivenChain>>,
 }
 
-/// A point of an experiment's part, by numbers.
+/// Indices of a point: experiment, part, and point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     experiment: usize,
     part: usize,
     point: usize,
-    /// Whether it is a point of `--quick`.
+    /// Whether the point is one of `--quick`.
     small: bool,
 }
 
-/// Measures experiments within a budget. `base` says on which engines, how often and within which limits; of its layers,
-/// those that an experiment knows are measured. Each experiment is handed to `show` as soon as it and those before it have
-/// nothing left to be measured. After an interrupt, and after an error that is not of one point alone, there is what was
-/// measured before, and the error.
+/// Measures experiments within a budget. `base` gives the engines, the number of runs and the limits; the layers that
+/// are in both `base` and an experiment are measured. `show` gets each experiment as soon as neither it nor one
+/// before it has points left. After an interrupt, or an error that is not of one point alone, the results so far are
+/// returned with the error.
 ///
 /// # Errors
 ///
-/// If there is no result. What was measured before is in the directory of the budget.
+/// If there is no result at all. Points that were measured are in the directory of the budget.
 pub fn replicate(
     experiments: &[&'static Experiment],
     base: &Comparison,
@@ -75,7 +77,7 @@ pub fn replicate(
     for (number, place) in places.iter().enumerate() {
         let found = run.find(*place, &bases[place.experiment], given, kept.as_ref())?;
         run.found.push((*place, found));
-        // Whether there will be a result at all is known with the first point that was measured.
+        // With the first measured point it is certain that there will be a result.
         if run.has_result() {
             while run.is_decided(results.len(), &places[number + 1..]) {
                 let result = run.result(results.len(), &bases[results.len()]);
@@ -97,10 +99,10 @@ pub fn replicate(
     Ok((results, run.ended))
 }
 
-/// Why a point is left out after what ended the measuring.
+/// The reason why a point is left out after the measurement ended early.
 const NOT_REACHED: &str = "left out: the measuring ended before";
 
-/// Whether an error says something of one point alone: neither of the command, nor that an answer is wrong.
+/// Whether an error concerns one point alone: it is not about the command, and no layer answered wrongly.
 fn is_of_one(error: &BenchError, base: &Comparison) -> bool {
     let stops = matches!(
         error,
@@ -112,22 +114,22 @@ fn is_of_one(error: &BenchError, base: &Comparison) -> bool {
     !stops && !base.interrupt.load(Ordering::Relaxed)
 }
 
-/// What was measured at a point, or why it was not.
+/// The measurement of a point, or the reason why there is none.
 type Found = Result<MeasuredPoint, String>;
 
-/// Experiments under way.
+/// Experiments in progress.
 struct Run<'a> {
     experiments: &'a [&'static Experiment],
     quick: bool,
     began: Instant,
-    /// How long points took that were measured before.
+    /// Time that the points took which an earlier run measured.
     before: Duration,
     time: Option<Duration>,
-    /// The points that were looked at, in that order.
+    /// Points that were handled, in that order.
     found: Vec<(Place, Found)>,
-    /// The last error that was of one point alone.
+    /// The last error that concerned one point alone.
     failed: Option<BenchError>,
-    /// What ended the measuring.
+    /// The error that ended the measurement.
     ended: Option<BenchError>,
 }
 
@@ -156,11 +158,11 @@ impl Run<'_> {
         ordered
     }
 
-    /// What there is of a point: from before, or of another figure, or measured now.
+    /// Gets the measurement of a point: kept from an earlier run, shared with another figure, or measured now.
     ///
     /// # Errors
     ///
-    /// If what is kept cannot be read or written. Errors of measuring are kept here.
+    /// If a kept point cannot be read or written. Errors of the measurement itself are stored in this value.
     fn find(
         &mut self,
         place: Place,
@@ -175,7 +177,7 @@ impl Run<'_> {
         let (file, of) = (self.file(place), self.description(place, base));
         if let Some(measured) = kept.map(|kept| kept.read(&file, &of)).transpose()?.flatten() {
             tracing::info!("{name}: measured before");
-            // What figures have in common took its time once.
+            // The time of a shared point counts once.
             if self.measured_elsewhere(place).is_none() {
                 self.before += Duration::from_secs_f64(measured.seconds);
             }
@@ -195,7 +197,8 @@ impl Run<'_> {
             tracing::info!("{name}");
             match part.measure(base, point, place.small, given) {
                 Ok(measured) => measured,
-                // What one figure lacks, such as contracts or a disk that is large enough, does not end hours of others.
+                // A figure that lacks something, such as contracts or enough disk, must not end hours
+                // of other measurements.
                 Err(error) if is_of_one(&error, base) => {
                     let reason = format!("left out: {error}");
                     tracing::warn!("{name}: {reason}");
@@ -214,18 +217,18 @@ impl Run<'_> {
         Ok(Ok(measured))
     }
 
-    /// Whether anything was measured.
+    /// Whether any point was measured.
     fn has_result(&self) -> bool {
         self.found.iter().any(|(_, found)| found.is_ok())
     }
 
-    /// Whether there is such an experiment, and none of its points among those that are left.
+    /// Whether the experiment exists and none of its points is left.
     fn is_decided(&self, experiment: usize, left: &[Place]) -> bool {
         experiment < self.experiments.len()
             && left.iter().all(|place| place.experiment != experiment)
     }
 
-    /// What was measured for another figure, where all of this one's variants were.
+    /// The measurement of the same work for another figure, if that measured all variants of this one.
     fn measured_elsewhere(&self, place: Place) -> Option<MeasuredPoint> {
         let (experiment, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
@@ -260,7 +263,7 @@ impl Run<'_> {
         (experiment, &experiment.parts[place.part])
     }
 
-    /// A description of the work at a point: two points with the same work have the same description.
+    /// A description of the work at a point: points with the same work have the same description.
     fn description(&self, place: Place, base: &Comparison) -> String {
         let (_, part) = self.part(place);
         let point = &(part.points)(place.small)[place.point];
@@ -268,10 +271,10 @@ impl Run<'_> {
         format!("{:?} with {:?} of {:?} within {memory:?}", point.work, point.set, part.variants)
     }
 
-    /// The name under which it is kept.
+    /// Name of the file that keeps the point.
     fn file(&self, place: Place) -> String {
         let id = self.part(place).0.id;
-        // A directory is of `--quick` or not; in the latter small points stand beside large ones.
+        // A directory belongs to `--quick` or not. In the latter case small points are beside large ones.
         let small = if place.small && !self.quick { "small-" } else { "" };
         format!("{id}-{small}{}-{}", place.part + 1, place.point + 1)
     }
@@ -280,7 +283,7 @@ impl Run<'_> {
         (self.part(place).1.points)(place.small)[place.point].work
     }
 
-    /// Why a point does not fit; `None` if it does.
+    /// The reason why a point does not fit into the time left; `None` if it fits.
     fn reason_to_leave_out(&self, place: Place, base: &Comparison) -> Option<String> {
         let left = self.time?.saturating_sub(self.began.elapsed() + self.before);
         let takes = self.estimate(place, base);
@@ -294,8 +297,8 @@ impl Run<'_> {
         })
     }
 
-    /// How long a point takes: as the one of its part that was measured last, in proportion to what there is to do; the
-    /// first as the experiment says, in proportion to how long others took that were measured.
+    /// Estimates the time of a point. The last measured point of the same part is scaled by the amount of work. The
+    /// first point of a part takes its expected time, scaled by the pace of the points so far.
     fn estimate(&self, place: Place, base: &Comparison) -> Duration {
         let size = self.work(place).size();
         let measured = self.found.iter().rev().find_map(|(of, found)| {
@@ -308,7 +311,7 @@ impl Run<'_> {
         )
     }
 
-    /// What part of the expected time points took that were measured, small ones or large ones; 1 if there are none.
+    /// Ratio of measured to expected time of the small or large points so far; 1 if there are none.
     fn pace(&self, small: bool, base: &Comparison) -> f64 {
         let (mut took, mut expected) = (0.0, 0.0);
         for (place, found) in &self.found {
@@ -323,7 +326,7 @@ impl Run<'_> {
         if took > 0.0 && expected > 0.0 { took / expected } else { 1.0 }
     }
 
-    /// How long a point takes by what the experiment says, for the layers and runs of this comparison.
+    /// Expected time of a point by the needs of its experiment, for the layers and runs of this comparison.
     fn expected(&self, place: Place, base: &Comparison) -> Duration {
         let (experiment, part) = self.part(place);
         let work = self.work(place);
@@ -354,7 +357,7 @@ impl Run<'_> {
         Replication::new(experiment, base, self.quick, parts.collect())
     }
 
-    /// What there is of a part: whether these are the small points, each in its place, and what was left out.
+    /// The points of a part: whether they are the small ones, the measurement of each, and notes on points left out.
     fn of_part(
         &self,
         experiment: usize,
@@ -374,7 +377,7 @@ impl Run<'_> {
         for (shown, found) in [(shows_small, small), (!shows_small, large)] {
             for (place, one) in found {
                 let points = (part.points)(place.small);
-                // Points that only stood in for others are not missed.
+                // Small points that only stood in for large ones are not reported as missing.
                 if let Err(reason) = &one
                     && (shown || !place.small)
                 {
@@ -433,10 +436,10 @@ mod tests {
         let all = order(None);
         assert!(all.is_sorted_by_key(|place| (place.experiment, place.point)));
         assert!(all.iter().all(|place| !place.small));
-        // A long time has room for large points of every figure; in a short one each has small ones before.
+        // A long time has room for large points of every figure; in a short time the small points of each come first.
         let (long, short) = (order(Some(1000)), order(Some(0)));
         assert_eq!(long.len(), all.len());
-        // Three figures have a headline, each with its largest point last; the table of caches has none.
+        // Three figures have a headline claim, each with its largest point last; the table of caches has none.
         let (headlines, others) = long.split_at(9);
         assert!(others.iter().all(|place| place.experiment == 3));
         for experiment in 0..3 {
@@ -450,7 +453,7 @@ mod tests {
         }
     }
 
-    /// Figures 4, 5 and 6 of LVMT's paper look at the same runs.
+    /// Figures 4, 5 and 6 of LVMT's paper use the same runs.
     #[test]
     fn what_figures_have_in_common_is_measured_once() {
         let experiments = find("lvmt");
@@ -466,7 +469,7 @@ mod tests {
         assert!(run.measured_elsewhere(place("lvmt-8", 1)).is_none());
     }
 
-    /// What was measured within so much memory is nothing for a figure without a bound, or with another one.
+    /// A point measured within a limit of memory does not serve a figure with no limit or another one.
     #[test]
     fn points_belong_to_a_bound_of_memory() {
         let (experiments, (_dir, base)) = (find("replica-tables-3-5"), comparison(1));
@@ -475,13 +478,13 @@ mod tests {
         let run = run(None, &experiments);
         let place = run.points(false)[0];
         assert_ne!(run.description(place, &bounded), run.description(place, &base));
-        // What the user says counts.
+        // The user's limit takes precedence.
         let (of_user, cold) = (base.clone().within(3 << 30), Comparison { cold: true, ..base });
         assert_eq!(experiments[0].bounded(&of_user).memory_limit, of_user.memory_limit);
         assert_eq!(experiments[0].bounded(&cold).memory_limit, None);
     }
 
-    /// A figure is shown as soon as its points are measured, not at the end of all, and in the order of the request.
+    /// A figure is shown as soon as its points are measured, not at the end, and in the order of the request.
     #[test]
     fn a_figure_is_shown_when_its_points_are_measured() {
         let (dir, base) = comparison(1);
@@ -499,7 +502,8 @@ mod tests {
         assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), ["lmpt-11", "lmpt-10"]);
     }
 
-    /// Within a time small points come before large ones of every figure, and no figure before its last.
+    /// Within a time, small points come before large ones of every figure, and no figure is shown before
+    /// its last point.
     #[test]
     fn a_figure_with_points_left_is_not_shown() {
         let experiments = find("lmpt");
@@ -510,7 +514,7 @@ mod tests {
         assert!(!run.is_decided(experiments.len(), &[]));
     }
 
-    /// Small points are shown where there is nothing else.
+    /// Small points are shown if there are no others.
     #[test]
     fn large_points_take_the_place_of_small_ones() {
         let experiments = find("lmpt-10");
@@ -530,7 +534,7 @@ mod tests {
         assert_eq!(notes, ["3M: left out"]);
     }
 
-    /// A point takes as long as the one before it, for each account and transaction.
+    /// The estimate scales with accounts and transactions from the point before.
     #[test]
     fn a_point_is_estimated_by_the_one_before() {
         let (experiments, (_dir, base)) = (find("lmpt-10"), comparison(3));
@@ -545,7 +549,7 @@ mod tests {
         assert_eq!(run.reason_to_leave_out(second, &base), None);
     }
 
-    /// The first point of a part takes as much longer than expected as others did.
+    /// The first point of a part is expected to take longer in the same proportion as others did.
     #[test]
     fn a_machine_that_is_slow_is_noticed() {
         let (experiments, (_dir, base)) = (find("lmpt"), of_mpt());
@@ -558,7 +562,7 @@ mod tests {
         let twice = 2.0 * expected(&run, points[0]);
         run.found.push((points[0], Ok(measured(twice))));
         assert!((estimate(&run, other) - 2.0 * expected(&run, other)).abs() < 1e-6);
-        // Small points have a pace of their own.
+        // Small points have their own pace.
         let small = Place { small: true, ..other };
         assert!((estimate(&run, small) - expected(&run, small)).abs() < 1e-6);
     }

@@ -1,10 +1,10 @@
-//! What tests have in common.
+//! Helpers that tests of this module share.
 
 use crate::{Cache, Comparison, Settings};
 use std::{collections::BTreeMap, sync::Arc};
 use tempfile::TempDir;
 
-/// A comparison of nothing, with the directory of its cache, which goes with the value.
+/// A comparison without subjects, and the directory of its cache, which is removed when the value is dropped.
 #[expect(clippy::unwrap_used, reason = "tests")]
 pub(super) fn comparison(runs: usize) -> (TempDir, Comparison) {
     let dir = tempfile::tempdir().unwrap();

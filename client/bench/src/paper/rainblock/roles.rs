@@ -1,4 +1,5 @@
-//! Figures of RainBlock that are counted: what its clients foresee, what its storage nodes send, what its miners can use.
+//! Figures of RainBlock that are counted: the share that clients foresee, the bytes that storage nodes send, the
+//! witnesses that miners can use.
 
 use super::super::{
     Experiment, Needs, Part, Point, PointWork, Role, Variant, headline,
@@ -6,7 +7,7 @@ use super::super::{
     roles::{ACCOUNTS, BAGGED, COMPACTED, GIVEN, LAYER, SEPARATE},
 };
 
-/// A series of what is counted.
+/// A series of counted values.
 const fn series(name: &'static str) -> Variant {
     Variant { name, state: LAYER, set: &[] }
 }

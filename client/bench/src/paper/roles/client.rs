@@ -1,4 +1,4 @@
-//! A client that runs transactions ahead, and what of its guesses holds when their turn comes.
+//! Counts of the guesses of a client that runs transactions ahead on an older state.
 
 use super::{
     Counted, Course,
@@ -9,11 +9,11 @@ use crate::{BenchError, Comparison, workload::BLOCK_TIME};
 use alloy_consensus::Header;
 use polytrie_chain::executor::sandbox::run_ahead;
 
-/// The first block that counts, so that the same blocks count however far a client is behind.
+/// Number of the first block that counts. It is the same however many blocks a client is behind.
 const FIRST: u64 = 21;
 
-/// Runs each transaction on the state that the block so many before its parent left, by itself, in the block that would
-/// follow there.
+/// Runs each transaction by itself on an older state, `behind` blocks before that of its parent, and compares what it
+/// loads with what the transaction loads in its block.
 pub(super) fn count(
     base: &Comparison,
     course: &Course,
@@ -76,9 +76,9 @@ impl Tally {
         self.stale += u64::from(loaded.iter().any(is_stale));
     }
 
-    /// In the order of the part's quantities.
+    /// The shares, in the order of the part's quantities; NaN if there was nothing to count.
     fn shares(&self) -> [f64; 4] {
-        // Of nothing there is no share.
+        // A share of 0 is NaN.
         let of = |count: u64, all: u64| count as f64 / all as f64;
         [
             of(self.foreseen, self.loaded),
@@ -110,9 +110,9 @@ mod tests {
         tally.transaction(&loaded, &loaded);
         // The value has changed, the slots are the same.
         tally.transaction(&loaded, &slots(&[(1, 1), (2, 7)]));
-        // One too many, which costs nothing but the way.
+        // One slot more than needed, which costs only its transfer.
         tally.transaction(&loaded, &slots(&[(1, 1), (2, 2), (3, 3)]));
-        // One too few.
+        // One slot less than needed.
         tally.transaction(&loaded, &slots(&[(1, 1)]));
         assert_eq!(tally.shares(), [7.0 / 8.0, 0.5, 0.25, 0.25]);
         assert!(Tally::default().shares().iter().all(|share| share.is_nan()));

@@ -1,16 +1,16 @@
-//! What a transaction loads of the state.
+//! The accounts and slots that a transaction loads.
 
 use alloy_primitives::{Address, B256, U256, map::HashMap};
 use revm::state::EvmState;
 
-/// Something of the state, by name.
+/// Name of an account or slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Account(Address),
     Slot(Address, U256),
 }
 
-/// The value of an account or slot before the transaction.
+/// Value of an account or slot before the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Was {
     Account { nonce: u64, balance: U256, code_hash: B256 },
@@ -20,8 +20,8 @@ pub(super) enum Was {
 /// The accounts and slots that a transaction loaded, with their values.
 pub(super) type Loads = HashMap<Key, Was>;
 
-/// What is in `state`, but for who is paid the fees: every transaction of a block has that in common, and nobody needs a
-/// client for it.
+/// The accounts and slots in `state`, without the account that receives the fees: all transactions of a block load
+/// it, and a miner needs no client for it.
 pub(super) fn loads(state: &EvmState, beneficiary: Address) -> Loads {
     let mut loads = Loads::default();
     for (address, account) in state {

@@ -1,19 +1,20 @@
-//! A miner that gets witnesses of the state before its own, and whether it can carry them over.
+//! Counts of the witnesses that a miner can still use when they belong to a state before its own.
 
 use super::{Counted, Course, loads::Key, walk::walk};
 use crate::{BenchError, Comparison};
 use alloy_primitives::{B256, map::HashSet};
 use polytrie_state::hash_address;
 
-/// The sizes of the state, with their names.
+/// Sizes of the state: name and number of accounts.
 pub(in crate::paper) const ACCOUNTS: &[(&str, usize)] = &[
     ("10,000 accounts", 10_000),
     ("100,000 accounts", 100_000),
     ("1,000,000 accounts", 1_000_000),
 ];
 
-/// Of so many levels the miner has the nodes of its own state. A witness that is a block old can be put below them if all it
-/// holds below is still part of the state: if nothing has changed under the same node of the last of these levels' children.
+/// Counts transactions that fail because a witness is out of date. The miner holds this many levels of its own state.
+/// It can attach a witness of the state one block before if all nodes below these levels are still part of the state,
+/// so if nothing changed under the same node of the first level below them.
 pub(super) fn count(
     base: &Comparison,
     course: &Course,
@@ -21,13 +22,13 @@ pub(super) fn count(
 ) -> Result<Counted, BenchError> {
     let (mut transactions, mut aborted) = (0_u64, 0_u64);
     walk(base, course, (1, 2), &mut |turn| {
-        // The last block is what the client did not see.
+        // The client did not see the changes of the last block.
         let changed: HashSet<u64> =
             turn.heads[0].changed.iter().map(|hash| path(hash, levels)).collect();
         for loads in turn.loads {
             let is_below_a_change = |key: &Key| match key {
                 Key::Account(address) => changed.contains(&path(&hash_address(address), levels)),
-                // Under its account.
+                // A slot is judged with its account.
                 Key::Slot(..) => false,
             };
             transactions += 1;
@@ -39,7 +40,7 @@ pub(super) fn count(
     Ok(Counted { variant: course.name.to_owned(), values })
 }
 
-/// The first nibbles of a hash: the way from the root through so many levels.
+/// The first nibbles of a hash: the path from the root through this many levels.
 fn path(hash: &B256, levels: usize) -> u64 {
     let first = u64::from_be_bytes(*hash.first_chunk().unwrap_or(&[0; 8]));
     first.checked_shr(64 - 4 * levels.min(16) as u32).unwrap_or(0)

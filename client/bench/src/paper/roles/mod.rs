@@ -1,9 +1,9 @@
-//! RainBlock's roles, as far as one machine has them: a client that runs transactions ahead on a state that is behind, a
-//! storage node that sends witnesses, a miner that carries them over to its own state. Nothing is timed here, all is
-//! counted: every machine comes to the same.
+//! RainBlock's roles, as far as one machine can have them: a client that runs transactions ahead on an older state, a
+//! storage node that sends witnesses, and a miner that applies them to its own state. Nothing is timed here; the
+//! counts are the same on every machine.
 //!
-//! A chain goes on block by block under `rain`, and its last states stay readable beside the newest, as the versions of
-//! RainBlock's storage nodes do.
+//! A chain is executed block by block under `rain`. Its last states stay readable beside the newest, as the versions
+//! of RainBlock's storage nodes do.
 
 mod client;
 mod loads;
@@ -18,51 +18,51 @@ use crate::{
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
-/// The layer whose versions stay alive.
+/// The layer that keeps several states readable.
 pub(super) const LAYER: &str = "rain";
-/// The series of a chain that the user gives.
+/// The series of the user's chain.
 pub(super) const GIVEN: &str = "the given chain";
-/// What everything random follows from.
+/// Seed of everything random.
 const SEED: u64 = 1;
 
-/// The role whose work is counted.
+/// A role whose work is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A client: it runs each transaction on the state that so many blocks before its own block left.
+    /// A client, which runs each transaction on an older state.
     Client {
-        /// How many.
+        /// Number of blocks by which that state is older than the state of the parent.
         behind: usize,
     },
-    /// A storage node: it sends witnesses.
+    /// A storage node, which sends witnesses.
     StorageNode {
-        /// Levels of the account trie that it leaves out, as their receiver holds them.
+        /// Levels of the account trie that it leaves out, since the receiver holds them.
         levels: usize,
     },
-    /// A miner: it gets witnesses of the state one block before its own.
+    /// A miner, which gets witnesses of the state one block before its own.
     Miner {
         /// Levels of the account trie that it holds.
         levels: usize,
     },
 }
 
-/// What was counted of a variant: its name, and a value for each quantity of the part.
+/// Counts of a variant: its name, and a value for each quantity of the part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Counted {
     pub(super) variant: String,
-    /// NaN where there was nothing to count.
+    /// One value for each quantity; NaN if there was nothing to count.
     #[serde(deserialize_with = "values")]
     pub(super) values: Vec<f64>,
 }
 
-/// JSON has no NaN: it is written as `null`.
+/// Reads values that may be NaN, which JSON writes as `null`.
 fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
     let values = Vec::<Option<f64>>::deserialize(deserializer)?;
     Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
 
 impl Role {
-    /// Counts, on small chains if `quick`; of a client also on the chain that was given. What is left out is added to
-    /// `notes`.
+    /// Counts on the chains of workloads, small ones if `quick`, and for a client also on the given chain. Chains
+    /// that are left out are added to `notes`.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Role {
         for planned in self.courses(quick) {
             let course = match planned.course(base) {
                 Ok(course) => course,
-                // A workload whose contracts are not here.
+                // The contracts of the workload are not on this machine.
                 Err(
                     BenchError::Generate(GenerateError::Disk(error @ CacheError::Needs(_)))
                     | BenchError::Disk(error @ CacheError::Needs(_))
@@ -149,7 +149,7 @@ impl Role {
 pub(super) use miner::ACCOUNTS;
 pub(super) use storage_node::{BAGGED, COMPACTED, SEPARATE};
 
-/// A chain of a workload that is to be counted on.
+/// A chain of a workload, still to be made.
 struct Planned {
     name: &'static str,
     spec: WorkloadSpec,
@@ -163,7 +163,7 @@ impl Planned {
     }
 }
 
-/// A chain to count on.
+/// A chain that is ready to be counted on.
 struct Course {
     name: &'static str,
     base: Base,
@@ -185,7 +185,8 @@ mod tests {
         let course = Planned { name: "ERC-20", spec }.course(&base).unwrap();
         let count = |role: Role| role.count_on(&base, &course).unwrap();
 
-        // Whom a call pays is in the call, so a client foresees it however far it is behind; what it sees there is old.
+        // A call contains the address that it pays, so a client foresees it however many blocks it is behind. The
+        // value that it sees is old.
         let client = |behind| count(Role::Client { behind })[0].values.clone();
         let (now, later) = (client(0), client(3));
         for shares in [&now, &later] {

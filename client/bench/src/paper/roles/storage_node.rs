@@ -1,4 +1,4 @@
-//! What a storage node sends of the state: a witness for each key, or one bag for a block.
+//! Counts of the bytes that a storage node sends: a witness for each key, or one bag for a block.
 
 use super::{Counted, Course, loads::Key, walk::walk};
 use crate::{BenchError, Comparison};
@@ -9,11 +9,11 @@ use alloy_primitives::{
 use polytrie_state::Prove;
 use serde_json::Value;
 
-/// Each account and slot with its own path.
+/// Series: each account and slot with its own path.
 pub(in crate::paper) const SEPARATE: &str = "each by itself";
-/// Each node of a block once.
+/// Series: each node of a block once.
 pub(in crate::paper) const BAGGED: &str = "bagged";
-/// A bag without the levels that the receiver holds.
+/// Series: a bag without the levels that the receiver holds.
 pub(in crate::paper) const COMPACTED: &str = "bagged and compacted";
 
 pub(super) fn count(
@@ -52,7 +52,7 @@ pub(super) fn count(
     ])
 }
 
-/// Bytes.
+/// Bytes of each series.
 #[derive(Debug, Default)]
 struct Sizes {
     separate: u64,
@@ -61,7 +61,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Adds what an account and its slots take. `bag` holds the nodes that are in the block's bag.
+    /// Adds the proof of an account and its slots. `bag` holds the nodes that are in the block's bag already.
     fn add(
         &mut self,
         proofs: &dyn Prove,
@@ -72,7 +72,7 @@ impl Sizes {
     ) -> Result<(), BenchError> {
         let proof = proofs.prove(address, slots)?.proof;
         let mut add = |level: usize, node: &str| {
-            // Two digits a byte, after 0x.
+            // A node is hexadecimal: two digits a byte, after 0x.
             let bytes = (node.len() / 2).saturating_sub(1) as u64;
             self.separate += bytes;
             if bag.insert(node.to_owned()) {

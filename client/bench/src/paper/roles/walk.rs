@@ -1,4 +1,4 @@
-//! A chain, block by block, with its last states beside it.
+//! The walk over a chain, block by block, with its last states beside each block.
 
 use super::{
     Course, LAYER,
@@ -24,33 +24,33 @@ use polytrie_kv::StoreOptions;
 use polytrie_state::{StateLayer, StateReader};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-/// The engine; what is counted does not depend on it.
+/// The engine. Counts do not depend on it.
 const ENGINE: &str = "mdbx";
 
-/// A state of the chain that is still alive.
+/// A state of the chain that is still readable.
 pub(super) struct Head {
-    /// The block that left it.
+    /// Header of the block after which the state is.
     pub(super) header: Sealed<Header>,
     pub(super) reader: Arc<dyn StateReader>,
-    /// The accounts that the block changed, or slots of which it changed, by hash.
+    /// Hashes of the accounts that the block changed, or of which it changed slots.
     pub(super) changed: Vec<B256>,
 }
 
-/// A block whose turn has come.
+/// The block that the walk has reached.
 pub(super) struct Turn<'a> {
     pub(super) spec: &'a ChainSpec,
     pub(super) candidate: &'a Candidate,
-    /// The states before it: the first that of its parent, each other a block older.
+    /// The states before the block: first that of its parent, each further one a block older.
     pub(super) heads: &'a VecDeque<Head>,
-    /// The layer at its parent.
+    /// The layer at the state of the parent.
     pub(super) layer: &'a dyn StateLayer,
-    /// What its transactions load, in their order.
+    /// The loads of its transactions, in their order.
     pub(super) loads: &'a [Loads],
     hashes: &'a Hashes,
 }
 
 impl Turn<'_> {
-    /// A state to try things out on.
+    /// A sandbox that runs transactions on a state and leaves it unchanged.
     pub(super) fn sandbox(&self, head: &Head) -> Sandbox {
         Sandbox::new(Arc::clone(&head.reader), Arc::new(self.hashes.clone()))
     }
@@ -60,22 +60,22 @@ impl Turn<'_> {
     }
 }
 
-/// The rules for a block, as far as they follow from its header.
+/// The rules of a block, as far as they follow from its header.
 pub(super) fn rules<'a>(spec: &'a ChainSpec, header: &Header) -> Rules<'a> {
     spec.rules(header.number, header.timestamp, header.difficulty.is_zero())
 }
 
-/// An error that names the block.
+/// Makes an error that names the block.
 pub(super) fn wrong(number: u64) -> impl Fn(&dyn fmt::Display) -> BenchError {
     move |error| BenchError::Wrong(format!("block {number}: {error}"))
 }
 
-/// Visits the blocks of a chain, with the states of the last `behind` blocks and of their parent alive, from block
-/// `first` on. The blocks before are executed, too.
+/// Visits the blocks of a chain from block `first` on. The states of its parent and of `behind` blocks before that
+/// are readable. Blocks before `first` are executed only.
 ///
 /// # Errors
 ///
-/// If the chain or the store fails, or as `visit`.
+/// If the chain or the store fails, or `visit` returns an error.
 pub(super) fn walk(
     base: &Comparison,
     course: &Course,
@@ -122,7 +122,7 @@ fn head(chain: &mut Chain, hashes: &Hashes) -> Result<Head, BenchError> {
     Ok(Head { header, reader: chain.layer().reader()?, changed })
 }
 
-/// What the transactions of a block load when their turn comes.
+/// The loads of the transactions of a block, executed on the state of its parent.
 fn executed(
     spec: &ChainSpec,
     parent: &Head,
@@ -149,7 +149,7 @@ fn senders(candidate: &Candidate) -> Result<&[Address], BenchError> {
     senders.map_err(|error| wrong(candidate.header.number)(error))
 }
 
-/// The hashes of the blocks so far, for BLOCKHASH.
+/// Hashes of the blocks so far, for BLOCKHASH.
 #[derive(Debug, Default, Clone)]
 struct Hashes(Arc<Mutex<HashMap<u64, B256>>>);
 
