@@ -1,47 +1,47 @@
-//! EVM code, written down by its instructions.
+//! EVM code, written instruction by instruction.
 
 use alloy_primitives::{Bytes, U256};
 use revm::bytecode::opcode;
 
-/// Code under construction. Jumps go to labels and reach 255 bytes far, which is enough here.
+/// EVM code under construction. Labels and jumps reach 255 bytes far, which is enough here.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<u8>,
     labels: Vec<(&'static str, u8)>,
-    /// Where the address of a label belongs.
+    /// Jumps: the label's name, and the offset in the code of the byte that takes its address.
     jumps: Vec<(&'static str, usize)>,
 }
 
 impl Assembler {
-    /// Nothing yet.
+    /// Code without instructions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Instructions without operand.
+    /// Appends instructions that have no operand.
     #[must_use]
     pub fn ops(mut self, ops: &[u8]) -> Self {
         self.code.extend_from_slice(ops);
         self
     }
 
-    /// Pushes a number with the shortest instruction that every fork knows.
+    /// Pushes a number with the shortest instruction that every fork knows: zero takes PUSH1.
     #[must_use]
     pub fn push(self, number: u64) -> Self {
         self.push_bytes(&U256::from(number).to_be_bytes_trimmed_vec())
     }
 
-    /// Pushes up to 32 bytes.
+    /// Pushes up to 32 bytes as one number.
     #[must_use]
     pub fn push_bytes(mut self, bytes: &[u8]) -> Self {
-        // PUSH0 came with Shanghai only.
+        // PUSH0 exists from Shanghai on only.
         let bytes = if bytes.is_empty() { &[0] } else { bytes };
         self.code.push(opcode::PUSH1 - 1 + bytes.len() as u8);
         self.code.extend_from_slice(bytes);
         self
     }
 
-    /// A place to jump to.
+    /// Defines a label at this place, with a JUMPDEST.
     #[must_use]
     pub fn label(mut self, name: &'static str) -> Self {
         self.labels.push((name, self.code.len() as u8));
@@ -49,13 +49,13 @@ impl Assembler {
         self
     }
 
-    /// Jumps.
+    /// Jumps to the label.
     #[must_use]
     pub fn jump(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMP])
     }
 
-    /// Jumps if the top of the stack is not zero.
+    /// Jumps to the label if the top of the stack is not zero.
     #[must_use]
     pub fn jump_if(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMPI])
@@ -67,8 +67,8 @@ impl Assembler {
         self
     }
 
-    /// The code. A jump to a label that is not there goes to byte 0, where no contract of ours has a JUMPDEST that it
-    /// does not mean.
+    /// The finished code. A jump to an unknown label goes to byte 0, where the contracts here have a JUMPDEST only if
+    /// they jump there.
     pub fn finish(mut self) -> Bytes {
         for (label, place) in self.jumps {
             let target = self.labels.iter().find(|(name, _)| *name == label);
@@ -77,7 +77,7 @@ impl Assembler {
         self.code.into()
     }
 
-    /// Init code that runs this and then deploys `runtime`.
+    /// Init code that runs these instructions and then deploys `runtime`.
     pub fn deploy(self, runtime: &Bytes) -> Bytes {
         let mut code = self.finish().to_vec();
         // PUSH2 length, DUP1, PUSH2 offset, PUSH1 0, CODECOPY, PUSH1 0, RETURN

@@ -1,4 +1,4 @@
-//! A state of mainnet's shape: what is published of mainnet's state, at any size.
+//! A state of mainnet's shape, at any size, after published figures of mainnet's state.
 //!
 //! | | |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | lengths of code | a power law too, from 1,500 bytes on |
 //! | values | a third counters and flags of a byte, the others amounts, addresses and hashes |
 //!
-//! Everything follows from the seed and the number of an account, in whole numbers: the same on every machine, and none of
-//! it is held in memory.
+//! Each account follows from the seed and its number, in integer arithmetic: the same on every machine, and without a
+//! table of accounts in memory.
 
 use crate::{
     Random, SlotKeys,
@@ -21,45 +21,45 @@ use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use polytrie_state::{ACCOUNT_BYTES, SLOT_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// What stands before and behind the address in a proxy's code (EIP-1167).
+/// Bytes before and after the address in the code of a proxy (EIP-1167).
 const PROXY: ([u8; 10], [u8; 15]) =
     (hex!("363d3d373d3d3d363d73"), hex!("5af43d82803e903d91602b57fd5bf3"));
-/// Contracts that proxies point to.
+/// Number of contracts that proxies point to.
 const PROXIED: u64 = 100;
-/// One of so many contracts has code of its own.
+/// Number of contracts for each one that has code of its own, which no other contract has.
 const OWN_CODE: u64 = 10;
-/// The shortest code of its own.
+/// Length in bytes of the shortest such code.
 const SHORTEST: u64 = 1_500;
-/// The longest code that a contract can have (EIP-170).
+/// Length in bytes of the longest code that a contract can have (EIP-170).
 pub const LONGEST_CODE: u64 = 24_576;
-/// Mean length of code of its own: that of the power law between the two.
+/// Mean length in bytes of such code: that of the power law between [`SHORTEST`] and [`LONGEST_CODE`].
 const MEAN_OWN: u64 = 5_694;
-/// Bytes of code a contract: that of proxies is there once for all that point to the same one.
+/// Mean bytes of code for a contract. All proxies to one contract share their code, so it hardly counts.
 const MEAN: u64 = MEAN_OWN / OWN_CODE;
-/// Gas limit of its chain.
+/// Gas limit of the generated chain.
 const GAS_LIMIT: u64 = 60_000_000;
-/// Shares are in units of 1 / 2^40.
+/// Fixed-point unit of shares: 2^40 is 1.
 const UNIT: u128 = 1 << 40;
 
-/// How large the state is, and what it follows from.
+/// Parameters of the state: its size and its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MainnetShape {
-    /// Bytes of accounts, slots and code together.
+    /// Bytes of accounts, slots and code together; the generated state comes near to it.
     pub bytes: u64,
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
-/// How much a state holds of each kind.
+/// Counts of what a state holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
-    /// Accounts, contracts included.
+    /// Accounts, with the contracts among them.
     pub accounts: u64,
-    /// Slots.
+    /// Slots of all contracts.
     pub slots: u64,
-    /// Contracts.
+    /// Accounts with code.
     pub contracts: u64,
-    /// Bytes of their code, each code once but for those of proxies, which are few.
+    /// Bytes of the code that is no proxy's; the few codes of proxies are not counted.
     pub code_bytes: u64,
     /// Slots of the largest contract.
     pub largest: u64,
@@ -73,7 +73,7 @@ impl Parts {
 }
 
 impl MainnetShape {
-    /// The genesis of a chain that begins with it.
+    /// The genesis of a chain that begins with this state.
     pub fn genesis(self) -> GenesisPlan {
         GenesisPlan {
             chain_id: CHAIN_ID,
@@ -94,7 +94,7 @@ impl MainnetShape {
         self.bytes / 10 / MEAN
     }
 
-    /// The accounts, in no order of their hashes.
+    /// All accounts, not sorted by hash: first contracts, then accounts without code.
     pub fn accounts(self) -> impl Iterator<Item = InitialAccount<'static>> {
         let contracts = self.contracts_count();
         let zipf = Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, contracts);
@@ -103,7 +103,7 @@ impl MainnetShape {
         contracts.chain(users.map(move |number| self.user(number)))
     }
 
-    /// How much the state holds, counted without making it.
+    /// Counts of the state, computed without making its accounts.
     pub fn parts(self) -> Parts {
         let contracts = self.contracts_count();
         let zipf = Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, contracts);
@@ -116,19 +116,19 @@ impl MainnetShape {
         }
     }
 
-    /// A word of an account.
+    /// A pseudo-random word of an account; `part` numbers its words.
     const fn word(self, number: u64, part: u64) -> u64 {
         mix(self.seed ^ mix(number.wrapping_mul(8).wrapping_add(part)))
     }
 
-    /// The address of an account by its number.
+    /// Address of the account with this number.
     pub fn address(self, number: u64) -> Address {
         let words = [1, 2, 3].map(|part| self.word(number, part).to_be_bytes()).concat();
         Address::from_slice(&words[..20])
     }
 
     fn user(self, number: u64) -> InitialAccount<'static> {
-        // Most have sent a few transactions, a few very many.
+        // Most accounts have sent a few transactions, a few accounts very many.
         let nonce = 65_536 / (1 + self.word(number, 4) % 65_536) - 1;
         let balance = U256::from(self.word(number, 5)) << (self.word(number, 6) % 16) as usize;
         InitialAccount { nonce, ..InitialAccount::funded(self.address(number), balance) }
@@ -143,13 +143,14 @@ impl MainnetShape {
         }
     }
 
-    /// Bytes of code that no other contract has.
+    /// Bytes of code that only this contract has; 0 for a proxy.
     const fn code_length(self, number: u64) -> u64 {
         if !number.is_multiple_of(OWN_CODE) {
             return 0;
         }
         let (rank, count) = (number / OWN_CODE, self.contracts_count().div_ceil(OWN_CODE));
-        // Ranks in another order than the shares of slots.
+        // The ranks run against the order of the shares of slots, so that contracts with many slots do not have
+        // the longest code.
         let rank = count - 1 - rank;
         let length = SHORTEST * 2 * count / (2 * rank + 1);
         if length < LONGEST_CODE { length } else { LONGEST_CODE }
@@ -157,11 +158,11 @@ impl MainnetShape {
 
     fn code(self, number: u64) -> Bytes {
         if !number.is_multiple_of(OWN_CODE) {
-            // EIP-1167: most point to few.
+            // A proxy (EIP-1167). Few contracts have most of the proxies.
             let target = self.address(number % (PROXIED * OWN_CODE) / OWN_CODE * OWN_CODE);
             return [&PROXY.0[..], target.as_slice(), &PROXY.1].concat().into();
         }
-        // As compilers begin.
+        // The first bytes that compilers emit.
         let mut code = vec![0x60, 0x80, 0x60, 0x40, 0x52];
         let length = self.code_length(number) as usize;
         let mut random = Random::new(self.seed, number);
@@ -173,7 +174,7 @@ impl MainnetShape {
     }
 }
 
-/// A value of the sizes that real ones have; never zero.
+/// A non-zero value. The lengths of values are distributed as on mainnet.
 fn value(random: U256) -> U256 {
     let bits: usize = match random.as_limbs()[0] % 12 {
         0..4 => 248,
@@ -188,7 +189,7 @@ fn value(random: U256) -> U256 {
 #[derive(Debug, Clone, Copy)]
 struct Zipf {
     whole: u128,
-    /// Of 1 + 1/2 + 1/3 … in [`UNIT`]s.
+    /// The sum 1 + 1/2 + 1/3 + … up to the number of shares, in [`UNIT`]s.
     sum: u128,
 }
 
@@ -198,7 +199,7 @@ impl Zipf {
         Self { whole: whole.into(), sum: sum.max(1) }
     }
 
-    /// The share of a number from 0 on, rounded.
+    /// The share of the contract with this number (from 0), rounded to a whole number.
     const fn share(self, number: u64) -> u64 {
         let part = self.sum * (number as u128 + 1);
         ((self.whole * UNIT + part / 2) / part) as u64
@@ -234,7 +235,7 @@ mod tests {
         let own = codes.values().filter(|length| **length != 45);
         found.code_bytes = own.sum();
         assert_eq!(found, SHAPE.parts());
-        // With the proxies, each code once.
+        // Codes of proxies included, each distinct code once.
         let code: u64 = codes.values().sum();
         let [accounts, _, slots] = found.bytes();
         for (bytes, percent) in [(accounts, 20), (code, 10), (slots, 70)] {

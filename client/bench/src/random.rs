@@ -13,7 +13,7 @@ use rand_chacha::{
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream of this seed. Streams of the same seed and different purposes have nothing to do with each other.
+    /// The stream of a seed and a purpose. Streams with different purposes are independent of each other.
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_be_bytes());
@@ -21,7 +21,7 @@ impl Random {
         Self(ChaCha8Rng::from_seed(bytes))
     }
 
-    /// Any number of 64 bits.
+    /// The next 64 random bits.
     pub fn word(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -32,7 +32,7 @@ impl Random {
         ((u128::from(self.word()) * u128::from(end)) >> 64) as u64
     }
 
-    /// An index below `length`; 0 if that is 0.
+    /// An index below `length`; 0 if `length` is 0.
     pub fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
@@ -42,7 +42,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// Random bytes.
+    /// `N` random bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.fill_bytes(&mut bytes);

@@ -26,9 +26,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes of trie nodes kept in memory while blocks are made.
+/// Bytes of trie nodes that are kept in memory while blocks are made.
 const TRIE_CACHE: usize = 512 << 20;
-/// Progress is reported after so much time.
+/// Time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(8);
 
 /// Size and head of a generated chain.
@@ -40,13 +40,13 @@ pub struct ChainFigures {
     pub genesis_hash: B256,
     /// Bytes of `chain.rlp`.
     pub chain_bytes: u64,
-    /// Blocks beside the genesis block.
+    /// Blocks without the genesis block.
     pub blocks: u64,
-    /// Transactions.
+    /// Transactions in all blocks.
     pub transactions: u64,
     /// Transactions that did not succeed.
     pub failed_transactions: u64,
-    /// Gas used by all of them.
+    /// Gas that all blocks use.
     pub gas: u64,
     /// The last block.
     pub head: GeneratedHead,
@@ -55,11 +55,11 @@ pub struct ChainFigures {
 /// The last block of a generated chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratedHead {
-    /// Number.
+    /// Number of the block.
     pub number: u64,
-    /// Hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// State root.
+    /// State root after the block.
     pub state_root: B256,
 }
 
@@ -68,7 +68,7 @@ impl PreparedChain {
     ///
     /// # Errors
     ///
-    /// If it cannot be made, or `interrupt` was set.
+    /// If the chain cannot be made, or `interrupt` is set.
     pub fn of(
         spec: &WorkloadSpec,
         cache: &Arc<Cache>,

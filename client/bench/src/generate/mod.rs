@@ -1,7 +1,8 @@
-//! A workload becomes `genesis.json` and `chain.rlp`.
+//! Generation of a workload's chain: `genesis.json` and `chain.rlp`.
 //!
-//! [`GenesisPlan`](polytrie_chainspec::GenesisPlan) and [`BlockPlan`] are what a workload says before anything is executed; [`Producer`] executes plans
-//! and fills in what follows; [`PreparedChain`] keeps a whole chain; [`generate`] writes it where others find it.
+//! A workload gives a [`GenesisPlan`](polytrie_chainspec::GenesisPlan) and [`BlockPlan`]s, before anything is
+//! executed. [`Producer`] executes the plans and fills in the results; [`PreparedChain`] keeps a whole chain;
+//! [`generate`] writes it to a directory that the user names.
 
 mod chain;
 mod plan;
@@ -34,17 +35,17 @@ use thiserror::Error;
 /// Name of the genesis file.
 pub const GENESIS_FILE: &str = "genesis.json";
 
-/// What was generated.
+/// Figures of a generated chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Generated {
     /// Bytes of `genesis.json`.
     pub genesis_bytes: u64,
-    /// The chain.
+    /// Figures of the blocks.
     #[serde(flatten)]
     pub chain: ChainFigures,
 }
 
-/// A chain could not be generated. Nothing is left behind that looks like one.
+/// The reason why a chain could not be generated. No unfinished file is left behind.
 #[derive(Debug, Error)]
 pub enum GenerateError {
     /// A file or directory cannot be written.
@@ -65,21 +66,21 @@ pub enum GenerateError {
     /// The user asked to stop.
     #[error("interrupted after block {blocks}; nothing was written")]
     Interrupted {
-        /// Blocks made by then.
+        /// Number of blocks that were made.
         blocks: u64,
     },
 }
 
-/// Writes the chain of a workload to `dir`, which is made if it is not there; files of an earlier chain are replaced when
-/// the new one is complete.
+/// Writes the chain of a workload to `dir`, which is created if it does not exist. Files of an earlier chain are
+/// replaced when the new one is complete.
 ///
-/// The genesis state is built in one pass over the accounts sorted by hash and lives on the disk, as does the state in
-/// which the blocks are executed; memory is needed for the addresses (24 bytes an account), and for the slots of one
-/// contract (64 bytes each). What took long stays in `cache`.
+/// The genesis state is built in one pass over the accounts sorted by hash. It is on disk, as is the state in which
+/// the blocks are executed; memory is needed for the addresses (24 bytes an account), and for the slots of one
+/// contract (64 bytes each). Results that took long stay in `cache`.
 ///
 /// # Errors
 ///
-/// If the disk or the state fails, `interrupt` was set, or the workload plans a block that is not valid.
+/// If the disk or the state fails, `interrupt` is set, or the workload plans an invalid block.
 pub fn generate(
     spec: &WorkloadSpec,
     dir: &Path,
@@ -97,7 +98,7 @@ pub fn generate(
     fs::copy(&blocks, &chain).map_err(CacheError::at("write", &chain))?;
     let genesis_bytes = fs::metadata(&genesis).map_or(0, |data| data.len());
 
-    // The old blocks go first: whatever happens in between, the two files never belong to different chains.
+    // The old blocks are removed first: after a crash, the two files never belong to different chains.
     let (old, new) = (dir.join(CHAIN_FILE), dir.join(GENESIS_FILE));
     if old.exists() {
         fs::remove_file(&old).map_err(CacheError::at("replace", &old))?;
@@ -108,22 +109,22 @@ pub fn generate(
     Ok(Generated { genesis_bytes, chain: prepared.figures()? })
 }
 
-/// What was generated where there is a state alone.
+/// Figures of a generated state without blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GeneratedState {
     /// Bytes of `genesis.json`.
     pub genesis_bytes: u64,
-    /// What the state amounts to, without the system contracts.
+    /// Counts of the state, without the system contracts.
     #[serde(flatten)]
     pub parts: Parts,
 }
 
-/// Writes a genesis of mainnet's shape to `dir`, which is made if it is not there. Memory does not depend on its size. Blocks of
-/// an earlier chain there are removed.
+/// Writes a genesis of mainnet's shape to `dir`, which is created if it does not exist. Memory does not depend on its
+/// size. Blocks of an earlier chain in `dir` are removed.
 ///
 /// # Errors
 ///
-/// If the disk fails, or `interrupt` was set.
+/// If the disk fails, or `interrupt` is set.
 pub fn generate_state(
     shape: MainnetShape,
     dir: &Path,
@@ -194,7 +195,7 @@ mod tests {
         generate(spec, dir, &cache, &AtomicBool::new(stop))
     }
 
-    /// Every layer imports the chain from the files alone, and every canonical one finds the roots in its headers.
+    /// Imports the chain from its files under every layer; canonical layers find the roots of its headers.
     fn imports(workload: WorkloadKind) -> ChainFigures {
         let dir = tempfile::tempdir().unwrap();
         let generated = make(&spec(workload, 7), dir.path(), false).unwrap().chain;
@@ -235,7 +236,7 @@ mod tests {
         assert!((21_000..30_000).contains(&gas), "{gas}");
     }
 
-    /// If the contracts are there.
+    /// The test is skipped if the contracts are not here.
     #[test]
     fn swaps_import() {
         for workload in [WorkloadKind::Swap, WorkloadKind::SwapEth, WorkloadKind::SwapToken] {
@@ -252,7 +253,7 @@ mod tests {
     fn the_same_parameters_give_the_same_bytes() {
         for workload in [WorkloadKind::Transfer, WorkloadKind::Erc20] {
             let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            // The second time over an older chain.
+            // The second chain is written over an older one.
             make(&spec(workload, 8), other.path(), false).unwrap();
             let first = make(&spec(workload, 7), one.path(), false).unwrap();
             assert_eq!(first, make(&spec(workload, 7), other.path(), false).unwrap());

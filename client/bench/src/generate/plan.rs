@@ -1,4 +1,4 @@
-//! What a workload says about a chain and its blocks before they exist.
+//! The plan of a chain's blocks, before they are executed.
 
 use alloy_consensus::{Header, TypedTransaction};
 use alloy_eips::eip4895::Withdrawal;
@@ -13,29 +13,30 @@ pub struct Planned {
     pub tx: TypedTransaction,
 }
 
-/// A block before it is executed. What is not here (roots, gas, base fee, blob gas) follows.
+/// A block before it is executed. Its other fields (roots, gas, base fee, blob gas) follow from the execution.
 #[derive(Debug, Clone)]
 pub struct BlockPlan {
-    /// Seconds; greater than the parent's.
+    /// Timestamp in seconds; greater than the parent's.
     pub timestamp: u64,
     /// Gas limit; it may differ from the parent's by less than a 1024th.
     pub gas_limit: u64,
-    /// Receives the priority fees.
+    /// Address that receives the priority fees.
     pub beneficiary: Address,
     /// The header's extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// PREVRANDAO.
+    /// Value that PREVRANDAO returns.
     pub prev_randao: B256,
     /// Root of the parent beacon block; used from Cancun on.
     pub parent_beacon_block_root: B256,
     /// Withdrawals; used from Shanghai on.
     pub withdrawals: Vec<Withdrawal>,
-    /// Transactions in their order; each must be valid at its place.
+    /// Transactions in their order; each must be valid after those before it.
     pub transactions: Vec<Planned>,
 }
 
 impl BlockPlan {
-    /// An empty block `seconds` after its parent; everything else is like the parent's or follows from its hash.
+    /// An empty block `seconds` after its parent. Its other fields are those of the parent or follow from
+    /// the parent's hash.
     pub fn after(parent: &Header, parent_hash: B256, seconds: u64) -> Self {
         Self {
             timestamp: parent.timestamp + seconds,

@@ -1,4 +1,4 @@
-//! Plans become blocks.
+//! The producer that makes blocks of plans.
 
 use super::BlockPlan;
 use crate::Wallet;
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Makes blocks on top of each other: signs what was planned, and has the chain execute and seal it.
+/// Makes blocks on top of each other: signs the planned transactions, and has the chain execute and seal the block.
 #[derive(Debug)]
 pub struct Producer {
     chain: Chain,
@@ -22,25 +22,25 @@ pub struct Producer {
 /// A finished block.
 #[derive(Debug)]
 pub struct Produced {
-    /// Header and hash.
+    /// Header, with its hash.
     pub header: Sealed<Header>,
-    /// The block as block files hold it.
+    /// RLP of the block, as in block files.
     pub rlp: Bytes,
-    /// Who sent its transactions.
+    /// Senders of its transactions, in their order.
     pub senders: Vec<Address>,
     /// Receipts and gas of its transactions.
     pub executed: Executed,
 }
 
-/// A block could not be made.
+/// The reason why a block could not be made.
 #[derive(Debug, Error)]
 pub enum ProduceError {
     /// The workload planned something that is not valid: a mistake in this program.
     #[error("the workload's block {number} is not valid: {reason}")]
     Plan {
-        /// The block.
+        /// Number of the block.
         number: u64,
-        /// Why.
+        /// The rule that the plan breaks.
         reason: String,
     },
     /// The block would be longer than the rules allow.
@@ -48,11 +48,11 @@ pub enum ProduceError {
         "block {number} of the workload would have {found} bytes, and no block may have more than {max} (EIP-7934); choose fewer transactions a block (--block-txs, or a smaller --gas or --merge)"
     )]
     TooLarge {
-        /// The block.
+        /// Number of the block.
         number: u64,
         /// Bytes of its encoding.
         found: usize,
-        /// The most that there may be.
+        /// Most bytes that a block may have.
         max: usize,
     },
     /// The chain failed for a reason that no plan can cause.
@@ -61,36 +61,36 @@ pub enum ProduceError {
 }
 
 impl Producer {
-    /// Continues this chain. Its layer has to be one whose commitment is the state root.
+    /// A producer that continues this chain. The commitment of the chain's layer must be the state root.
     pub const fn new(chain: Chain) -> Self {
         Self { chain }
     }
 
-    /// The chain so far.
+    /// The chain with all blocks so far.
     pub const fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// The last block.
+    /// Header of the last block.
     pub fn parent(&self) -> &Sealed<Header> {
         &self.chain.head().header
     }
 
-    /// Takes all blocks back.
+    /// Undoes all blocks down to the genesis block.
     ///
     /// # Errors
     ///
-    /// If one cannot be taken back any more, or the store fails.
+    /// If the undo record of a block is gone, or the store fails.
     pub fn begin_again(&mut self) -> Result<(), ProduceError> {
         self.chain.unwind_to(self.chain.spec().genesis_header().number)?;
         Ok(())
     }
 
-    /// Makes the next block.
+    /// Makes the next block of a plan, with the keys of `wallet`, and adds it to the chain.
     ///
     /// # Errors
     ///
-    /// If the plan is not valid, or we failed.
+    /// If the plan is not valid, or the store or the layer fails.
     pub fn produce(&mut self, plan: BlockPlan, wallet: &Wallet) -> Result<Produced, ProduceError> {
         let spec = Arc::clone(self.chain.spec());
         let parent = self.parent().clone();
@@ -131,7 +131,7 @@ impl Producer {
     }
 }
 
-/// A plan that breaks a rule is found here, and not when the chain is imported.
+/// Checks the rules, so that a bad plan fails here and not when the chain is imported.
 fn check(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
@@ -141,7 +141,7 @@ fn check(
     check_body(rules, &built.block)
 }
 
-/// Why a plan makes no block.
+/// The error for a plan that breaks a rule.
 fn refused(number: u64, error: &ConsensusError) -> ProduceError {
     match *error {
         ConsensusError::BlockTooLarge { found, max } => {
