@@ -1,6 +1,6 @@
-//! Files of a state as anvil keeps them: any bytes, or good ones with changes that bytes decide about, packed or not.
+//! Target for state files of anvil: any bytes, or valid files with changes by the fuzzer's bytes, compressed or not.
 //!
-//! What is taken in and written out again gives the same accounts when it is taken in once more.
+//! A state that is loaded and written again must give the same accounts when it is loaded once more.
 
 #![no_main]
 
@@ -65,7 +65,7 @@ fn load(devnet: &Devnet, text: &[u8]) {
     assert_eq!(written["accounts"], again["accounts"]);
 }
 
-/// Whether as many empty blocks would be made as take long, as they are meant to.
+/// Whether the file names a block number so large that making the empty blocks up to it takes long.
 fn names_many_blocks(state: &Value) -> bool {
     [&state["best_block_number"], &state["block"]["number"]].into_iter().any(
         |number| match number {

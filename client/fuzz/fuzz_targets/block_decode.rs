@@ -1,4 +1,4 @@
-//! Any bytes as the RLP of one block, and as that of its receipts.
+//! Target for the decoders of a block and its receipts: any bytes as RLP.
 
 #![no_main]
 

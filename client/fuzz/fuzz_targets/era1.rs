@@ -1,7 +1,7 @@
-//! Any bytes as an era1 file, as they are and as the content of records.
+//! Target for era1 files: any bytes, as they are and as the content of records.
 //!
-//! Records have checksums that random changes hardly ever hit. So the bytes are also taken as a list of
-//! records (type, two bytes of length, content), compressed and framed as they should be.
+//! Random changes hardly ever hit the checksums of records. So the bytes are also read as a list of records (type,
+//! two bytes of length, content), which are compressed and framed correctly.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Any bytes as an ere file, as they are and as the content of records.
+//! Target for ere files: any bytes, as they are and as the content of records.
 //!
-//! Records have checksums that random changes hardly ever hit. So the bytes are also taken as a list of records (type, two
-//! bytes of length, content), compressed and framed as they should be, with an index of them at the end.
+//! Random changes hardly ever hit the checksums of records. So the bytes are also read as a list of records (type,
+//! two bytes of length, content), which are compressed and framed correctly, with an index at the end.
 
 #![no_main]
 
@@ -9,9 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use polytrie::blocks::Format;
 use polytrie_fuzz::e2store::{file, put};
 
-/// The types of ere that a block has a record of, in the order that their places have in the index.
+/// Types of which each block has a record, in the order of their offsets in the index.
 const OF_BLOCKS: [u16; 5] = [0x03, 0x04, 0x0a, 0x06, 0x0b];
-/// All types of ere but the index, one that no format has, and one of the consensus layer.
+/// All types of ere except the index, one that no format has, and one of the consensus layer.
 const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x0a, 0x06, 0x0b, 0x07, 0x4242, 0x01];
 
 fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Any bytes as a genesis.json.
+//! Target for genesis.json: any bytes.
 
 #![no_main]
 
@@ -8,14 +8,14 @@ use polytrie_chainspec::{ChainSpec, ChainSpecError};
 
 fuzz_target!(|data: &[u8]| {
     if let Some(spec) = check(ChainSpec::parse("fuzz", data)) {
-        // What a data directory keeps of the file is the same chain.
+        // The outline that a data directory keeps of the file must give the same chain.
         let outline = spec.outline().expect("it was read from a file");
         let slim = ChainSpec::from_outline("fuzz", outline.as_bytes()).expect("it is an outline");
         assert_eq!(slim.genesis_header(), spec.genesis_header());
         assert_eq!(slim.forks(), spec.forks());
         assert_eq!(slim.outline(), Some(outline));
     }
-    // By the types that other programs read it with.
+    // The file is also read with the types that other programs use.
     if let Ok(genesis) = serde_json::from_slice::<Genesis>(data) {
         check(ChainSpec::from_genesis("fuzz", genesis));
     }

@@ -1,4 +1,4 @@
-//! Any bytes as text with one block in hex per line.
+//! Target for hex files: any bytes as text with one block in hex per line.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! The files of a journal: any bytes behind a good head, records of any content with the right checksum, or a good journal
-//! with changes that bytes decide about.
+//! Target for the files of a journal: any bytes behind a valid head, records of any content with the right checksum,
+//! or a valid journal with changes by the fuzzer's bytes.
 //!
-//! A journal is refused, or read: of a changed one nothing that was confirmed is missing then, and what is read is one of
-//! the states that were written. What was read goes into the engine and is the same when the store is opened once more.
+//! A journal is either refused or read. If a changed one is read, it has all confirmed writes, and its content is one
+//! of the written states. The content goes into the engine and is the same when the store is opened again.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-/// The first file of a journal.
+/// Name of the first file of a journal.
 const FIRST: &str = "journal.0000000000000001";
 
 fuzz_target!(|data: &[u8]| {
@@ -48,7 +48,7 @@ fn open(
     )
 }
 
-/// Opens what is in a directory; what is there, if it is not refused.
+/// Opens the journal in a directory and returns the content of the store; `None` if the journal is refused.
 fn read(engine: &Arc<MemoryEngine>, dir: &Path) -> Option<Model> {
     let store = match open(engine, dir, 1_000) {
         Ok(store) => store,
@@ -69,7 +69,7 @@ fn read(engine: &Arc<MemoryEngine>, dir: &Path) -> Option<Model> {
     Some(found)
 }
 
-/// What a file begins with, in the place where the journal has the first one.
+/// The head of a journal's file, which contains its number.
 fn head(number: u64) -> Vec<u8> {
     let mut head = b"polytrie journal 4\n".to_vec();
     head.extend(number.to_be_bytes());
@@ -89,7 +89,7 @@ fn raw(bytes: &[u8]) {
     }
 }
 
-/// Bytes as two bytes of length and the changes of a record, again and again.
+/// Reads the bytes as a list of two bytes of length and a record's changes, and opens a journal of these records.
 fn records(mut bytes: &[u8]) {
     let mut file = head(1);
     let mut number = 0u64;

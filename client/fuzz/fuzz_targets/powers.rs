@@ -1,6 +1,7 @@
-//! Powers of tau, as a `.ptau` file and as gnark files: any bytes, or good files with changes that bytes decide about.
+//! Target for powers of tau, as a `.ptau` file and as gnark files: any bytes, or valid files with changes
+//! by the fuzzer.
 //!
-//! No change of what is read passes for other powers.
+//! A file whose powers differ from the valid ones must not be accepted.
 
 #![no_main]
 
@@ -15,14 +16,14 @@ use polytrie_amt::{PowersError, PowersOfTau, VerifyingKey, compress, encode_raw}
 use polytrie_fuzz::files;
 use std::sync::LazyLock;
 
-/// Of the good files: `2^POWER` powers.
+/// Exponent of the valid files: they hold `2^POWER` powers.
 const POWER: u32 = 3;
 
 struct Good {
     ptau: Vec<u8>,
     g1: Vec<u8>,
     g2: Vec<u8>,
-    /// The names of the keys, by height.
+    /// Ids of the verifying keys, by height.
     keys: Vec<B256>,
 }
 
@@ -125,7 +126,7 @@ fn from_gnark(height: u8, g1: &[u8], g2: &[u8]) -> std::result::Result<B256, Pow
 
 /// The modulus of the field, little-endian.
 fn modulus() -> [u8; 32] {
-    // The y of the generator is 2, so that of its negative is the modulus less 2.
+    // The generator has y = 2, so its negative has y = modulus − 2.
     let negative = (-G1Affine::generator()).y;
     let mut bytes = le_bytes(&negative);
     bytes[0] += 2;

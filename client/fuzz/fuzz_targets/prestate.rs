@@ -1,5 +1,5 @@
-//! Directories of blocks with what they touch: one file of any bytes, or good ones with changes that bytes decide about.
-//! What is read is executed.
+//! Target for directories of blocks with what they touch: one file of any bytes, or valid files with changes by the
+//! fuzzer's bytes. Blocks that are read are executed.
 
 #![no_main]
 
@@ -26,10 +26,10 @@ use std::{
 };
 
 const BLOCKS: usize = 12;
-/// Files of one directory.
+/// Number of files in a directory.
 const FILES: usize = 3;
 
-/// Files of each block, in three forms: a witness, accounts with all that is touched, what a tracer answers.
+/// Files of each block, in three forms: a witness, accounts with all that is touched, and the answer of a tracer.
 static BLOCK_FILES: LazyLock<Mutex<Vec<[Value; 3]>>> = LazyLock::new(|| {
     let layer = layers::stateless().expect("the layer is in the build").name;
     let witnessed = ChainOptions { witness_levels: Some(0), ..ChainOptions::default() };

@@ -1,7 +1,8 @@
-//! Proofs of every layer that makes some: JSON as it is, or good ones with changes that bytes decide about.
+//! Target for proofs of every layer that makes some: arbitrary JSON, or valid proofs with changes by
+//! the fuzzer's bytes.
 //!
-//! Whatever holds against the commitment of the chain must be true of it. Proofs of canonical layers are also checked
-//! against the root that their changed nodes have, so that what is behind the first hash is read, too.
+//! A proof that is verified against the commitment of the chain must be true of the chain. Proofs of canonical layers
+//! are also verified against the root of their changed nodes, so that nodes below the first hash are read as well.
 
 #![no_main]
 
@@ -23,15 +24,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::{LazyLock, Mutex};
 
-/// Blocks of the chain.
+/// Number of blocks in the chain.
 const BLOCKS: usize = 24;
-/// Slots of one proof.
+/// Number of slots in a proof.
 const SLOTS: usize = 3;
 
 struct World {
     sample: Sample,
     commitment: Commitment,
-    /// Good ones, as JSON.
+    /// Valid proofs, as JSON.
     proofs: Vec<Value>,
 }
 
@@ -77,7 +78,8 @@ impl World {
         verify(&needs, commitment, proof)
     }
 
-    /// What is proven of the chain must be what is proven of the same account and slots without any change.
+    /// Verifies a proof against the chain. If it holds, the chain's own proof must give the same values for the
+    /// account and slots.
     fn check(&self, proof: &Proof) {
         #[derive(Deserialize)]
         struct Asked {

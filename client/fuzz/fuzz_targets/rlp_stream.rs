@@ -1,4 +1,4 @@
-//! Any bytes as a stream of block RLP; also gzip and whatever else detection makes of them.
+//! Target for streams of block RLP: any bytes, also as gzip or another format that is detected.
 
 #![no_main]
 

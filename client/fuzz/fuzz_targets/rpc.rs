@@ -1,4 +1,4 @@
-//! Calls of a devnet's methods: JSON as it is, or requests that bytes decide about.
+//! Target for the methods of a devnet: arbitrary JSON, or requests made of the fuzzer's bytes.
 
 #![no_main]
 
@@ -6,7 +6,7 @@ use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
 use polytrie_fuzz::{devnet::Devnet, requests::request};
 use std::sync::{LazyLock, Mutex};
 
-/// Requests of one run.
+/// Most requests of one run.
 const MOST: usize = 4;
 
 static DEVNET: LazyLock<Mutex<Devnet>> = LazyLock::new(Mutex::default);
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
                 .and_then(|request| Some((request["method"].as_str()?, &request["params"])))
             {
                 Some((method, params)) => devnet.ask(method, params),
-                // What is no request has no method.
+                // A text that is no request has no method, but must be answered without failure.
                 None => drop(devnet.answer_text(text)),
             }
         }

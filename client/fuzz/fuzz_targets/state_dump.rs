@@ -1,7 +1,8 @@
-//! Dumps of a state, to begin a chain with: any bytes, or good dumps of each form with changes that bytes decide about.
+//! Target for dumps from which a chain begins: any bytes, or valid dumps of each form with changes by
+//! the fuzzer's bytes.
 //!
-//! The header is made to fit: what a dump says becomes the state of its block, which is written out and taken in again,
-//! with the same root.
+//! The header is made to fit, so that the dump becomes the state of its block. That state is written as a dump and
+//! read again, and must have the same root.
 
 #![no_main]
 
@@ -29,10 +30,10 @@ use std::{
     sync::{LazyLock, Mutex, atomic::AtomicBool},
 };
 
-/// No dump says that it has this root.
+/// A root that no dump has.
 const NO_ROOT: B256 = B256::repeat_byte(0xee);
 
-/// Dumps line by line: the accounts of the sample's genesis in each form.
+/// Dumps as lists of lines: the accounts of the sample's genesis in each form.
 static DUMPS: LazyLock<Mutex<Vec<Value>>> = LazyLock::new(|| {
     let mut genesis: Value = serde_json::from_slice(GENESIS).expect("the sample is JSON");
     let Value::Object(alloc) = genesis["alloc"].take() else { panic!("a genesis has accounts") };
@@ -64,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
 
 fn run(dumps: &[Value], bytes: &mut Unstructured<'_>) -> Result<()> {
     let mut value = bytes.choose(dumps)?.clone();
-    // A part of it, to be quick.
+    // Only some of the lines are used, so that a run is quick.
     if let Value::Array(lines) = &mut value {
         let from = bytes.choose_index(lines.len())?;
         lines.drain(1..from.max(1));
@@ -72,7 +73,7 @@ fn run(dumps: &[Value], bytes: &mut Unstructured<'_>) -> Result<()> {
     }
     change(&mut value, dumps, bytes)?;
     let Value::Array(mut lines) = value else { return Ok(()) };
-    // What the dump says of its root is right mostly, or it would not be read further.
+    // The root in the dump is mostly right, as the dump would not be read further otherwise.
     if lines.first().is_some_and(|line| line.get("root").is_some()) && bytes.ratio(7, 8)? {
         let root = root_of(&text_of(&lines[1..])).unwrap_or_default();
         lines[0] = json!({ "root": root });
@@ -94,7 +95,7 @@ fn text_of(lines: &[Value]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-/// The root that the accounts of a dump have, if it is read to its end without one.
+/// The root of the accounts in a dump; `None` if the dump cannot be read to its end.
 fn root_of(dump: &[u8]) -> Option<B256> {
     match begin_with(dump, NO_ROOT) {
         Err(StateDumpError::Root { found, .. }) => Some(found),
@@ -106,7 +107,7 @@ fn root_of(dump: &[u8]) -> Option<B256> {
     }
 }
 
-/// The root that a dump says it has.
+/// The root that a dump states, if it states one.
 fn said(dump: &[u8]) -> Option<B256> {
     let first = serde_json::Deserializer::from_slice(dump).into_iter::<Value>().next()?.ok()?;
     first["root"].as_str()?.parse().ok()
@@ -128,7 +129,7 @@ fn take_in(dump: &[u8]) {
     }
 }
 
-/// Begins a chain; what the state is then.
+/// Begins a chain from a dump and returns its state, as a dump.
 fn begin_with(dump: &[u8], root: B256) -> std::result::Result<Vec<u8>, StateDumpError> {
     begin_at(dump, root).map(|new| written(&new, DumpForm::Polytrie))
 }

@@ -1,8 +1,9 @@
-//! A store with overlay and journal against a sorted map: bytes choose what is done, and which call fails.
+//! Target that compares a store with overlay and journal with a sorted map. The bytes choose the actions, and the
+//! call that fails.
 //!
-//! Two kinds of calls fail: a write of the engine, with nothing of it done or all of it; and a write of a file, the rest of
-//! which is missing then (a limit of the process). After a crash there are whole batches, in order, and nothing that was
-//! durable is lost.
+//! Two kinds of calls fail: a write of the engine, which then has done nothing or all of it; and a write of a file,
+//! which is then cut off by a limit of the process. After a crash the store must hold whole batches, in order, and
+//! everything that was durable.
 
 #![no_main]
 
@@ -24,7 +25,7 @@ use std::{
     sync::{Arc, Once},
 };
 
-/// Actions of one run.
+/// Most actions of one run.
 const MOST: usize = 60;
 
 fuzz_target!(|data: &[u8]| {
@@ -32,12 +33,12 @@ fuzz_target!(|data: &[u8]| {
 });
 
 struct Run {
-    /// What is left when a store is gone.
+    /// The engine, whose content outlives the store.
     engine: Arc<MemoryEngine>,
     dir: Option<PathBuf>,
     options: StoreOptions,
     store: Store,
-    /// What the store held after each write since the last one known to be durable, that one first.
+    /// Content of the store after each write since the last one known to be durable. That one comes first.
     history: Vec<Model>,
     snapshots: Vec<(Snapshot, Model)>,
     /// Whether a call has failed.
@@ -94,7 +95,8 @@ fn open(
 }
 
 impl Run {
-    /// What the store holds: after a failed write with the batch or without it.
+    /// Reads the content of the store, and checks that it is the newest of the history. After a failed write it may
+    /// also be the one before.
     fn seen(&self) -> Model {
         let seen = Model::read(&self.store);
         let newest = self.history.len() - 1;
@@ -103,7 +105,7 @@ impl Run {
         seen
     }
 
-    /// Tells the model of a batch that is in the store, or may be.
+    /// Adds to the history a batch that is in the store, or may be.
     fn apply(&mut self, batch: &Batch) {
         // A write that is refused changes nothing.
         if self.store.poisoned().is_none() {
@@ -136,7 +138,7 @@ impl Run {
         Ok(())
     }
 
-    /// Does something that may fail if a call did, and then stays failed.
+    /// Does an action that may fail if a call failed. After a failure all later actions must fail.
     fn step(&mut self, action: impl FnOnce(&Store) -> std::result::Result<(), KvError>) {
         let was_poisoned = self.store.poisoned().is_some();
         match action(&self.store) {
@@ -150,7 +152,7 @@ impl Run {
         }
     }
 
-    /// As [`Self::step`]; if nothing failed, everything is durable.
+    /// Does an action as [`Self::step`] does. If nothing failed, everything is durable afterwards.
     fn durably(&mut self, action: impl FnOnce(&Store) -> std::result::Result<(), KvError>) {
         self.step(action);
         if !self.failed {
@@ -158,14 +160,14 @@ impl Run {
         }
     }
 
-    /// Closes the store without a flush and opens it again, to fail at some write of the engine.
+    /// Drops the store without a flush and opens it again, with a fault at a random write of the engine.
     fn crash(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.check_snapshots();
         self.snapshots.clear();
         self.seen();
         let (fault, at) =
             (*bytes.choose(&[Fault::Before, Fault::After])?, bytes.int_in_range(0..=6)?);
-        // The store and the engine that fails are gone before they are opened anew.
+        // The old store and its failing engine must be dropped before the new ones are opened.
         let nothing = Store::memory(&TABLES).expect("memory does not fail");
         drop(std::mem::replace(&mut self.store, nothing));
         self.store = open(&self.engine, &self.dir, &self.options, fault, at);
@@ -196,11 +198,11 @@ impl Run {
     }
 }
 
-/// Does something while no file of this process may become longer than `limit`.
+/// Does an action while no file of this process may grow beyond `limit` bytes.
 fn limited<T>(limit: u64, action: impl FnOnce() -> T) -> T {
     static IGNORED: Once = Once::new();
     IGNORED.call_once(|| {
-        // SAFETY: no handler is installed; what comes with the signal is an error of the write as well.
+        // SAFETY: no handler is installed; the write that causes the signal returns an error as well.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     });
     let before = getrlimit(Resource::Fsize);

@@ -1,4 +1,4 @@
-//! Any bytes as a trace of state writes, and as the columns of one.
+//! Target for traces of state writes: any bytes as a trace, or as columns of one.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use polytrie::bench::workload::Trace;
 use polytrie_fuzz::files;
 use std::fmt::Write;
 
-/// What stands in a column.
+/// Values of columns.
 const WORDS: [&str; 14] = [
     "",
     "0",
@@ -43,7 +43,7 @@ fn columns(bytes: &mut Unstructured<'_>) -> Result<String> {
         );
         let address = bytes.choose(&WORDS[10..12])?;
         let [key, old, new] = [bytes.choose(&WORDS)?, bytes.choose(&WORDS)?, bytes.choose(&WORDS)?];
-        // Mostly in the order that is asked for.
+        // Blocks are mostly in ascending order, as the format demands.
         let block = if bytes.ratio(7, 8)? { text.lines().count() / 3 } else { block.into() };
         _ = writeln!(text, "{kind},{block},{transaction},0,{address},{key},{old},{new}");
     }

@@ -1,7 +1,8 @@
-//! Witness files: JSON as it is, or good ones with changes that bytes decide about.
+//! Target for witness files: arbitrary JSON, or valid files with changes by the fuzzer's bytes.
 //!
-//! Hashes are made anew behind each change, up to that of the block, so that the block is executed on what was changed.
-//! No witness may make the machine fail: it is bad, it is not enough, or it leads to the state root of its block.
+//! After each change the hashes are recomputed up to that of the block, so that the block is executed with the
+//! changed data. A witness may be invalid, insufficient, or lead to the state root of its block. It must never cause
+//! a failure of the machine.
 
 #![no_main]
 
@@ -25,14 +26,14 @@ use serde_json::Value;
 use std::sync::{LazyLock, Mutex};
 
 const BLOCKS: usize = 24;
-/// Levels that are left out where a holder has them.
+/// Levels that partial witnesses leave out, since the holder has them.
 const LEVELS: u8 = 2;
 
 struct World {
-    /// Holds the state after all blocks.
+    /// The sample chain after all blocks, which holds the left-out levels.
     holder: Sample,
     whole: Vec<Value>,
-    /// Without the levels that the holder has.
+    /// Witnesses without the levels that the holder has.
     partial: Vec<Value>,
 }
 

@@ -1,15 +1,15 @@
-//! Changes of JSON that bytes decide about, so that most of a good file stays good.
+//! Changes of JSON by the fuzzer's bytes. They are few, so that most of a valid file stays valid.
 
 use alloy_primitives::{B256, hex, keccak256};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use std::mem;
 
-/// Changes of one run at most.
+/// Most changes of one run.
 const MOST: u8 = 4;
-/// Hashes that one change gives anew at most.
+/// Most hashes that one change recomputes.
 const MOST_HASHES: usize = 256;
-/// Texts that are where other ones are expected.
+/// Texts that replace others at places where they are not expected.
 const TEXTS: [&str; 8] = [
     "",
     "0x",
@@ -21,9 +21,9 @@ const TEXTS: [&str; 8] = [
     "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",
 ];
 
-/// Changes a value in up to four places; `others` lend it their parts. Where bytes in hex are changed, their hash is
-/// replaced by the new one wherever it stands, and the hash of what it stands in, and so on: the change is not found by the
-/// first comparison of a hash. Returns which hashes were replaced by which.
+/// Changes a value in up to four places, with parts of `others`. Where the change hits bytes in hex, their hash is
+/// replaced by the new one wherever it stands, then the hash of each text that contains it, and so on, so that the
+/// first comparison of a hash does not reveal the change. Returns the replaced hashes with their replacements.
 pub fn change(
     value: &mut Value,
     others: &[Value],
@@ -93,7 +93,8 @@ fn change_list(items: &mut Vec<Value>, bytes: &mut Unstructured<'_>) -> Result<(
     Ok(())
 }
 
-/// Changes digits, in twos so that bytes stay bytes, or puts another text there.
+/// Changes hex digits of a text in pairs, so that it still holds whole bytes, or replaces the text by
+/// one of [`TEXTS`].
 fn change_text(text: &mut String, bytes: &mut Unstructured<'_>) -> Result<()> {
     if !text.is_ascii() || text.len() < 2 || bytes.ratio(1, 16)? {
         *text = (*bytes.choose(&TEXTS)?).to_owned();
@@ -116,7 +117,7 @@ fn change_text(text: &mut String, bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the hash of `old` by that of `new`, and so on with every text in which it stood.
+/// Replaces the hash of `old` by the hash of `new`, and does the same for every text that contained it.
 fn give_hashes_anew(value: &mut Value, old: String, new: String, replaced: &mut Vec<(B256, B256)>) {
     let mut changed = vec![(old, new)];
     while let Some((old, new)) = changed.pop() {
@@ -145,7 +146,7 @@ fn each_text(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// The value and all that is in it.
+/// The number of values: this one, and all values inside it.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -154,7 +155,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The value with this number, counted as [`count`] does.
+/// The value with this number, in the order in which [`count`] counts.
 fn nth<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut Value> {
     if *left == 0 {
         return Some(value);

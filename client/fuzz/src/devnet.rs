@@ -1,4 +1,4 @@
-//! A devnet in memory that begins every run with the same chain.
+//! A devnet in memory. Each run begins with the same chain.
 
 use alloy_primitives::U256;
 use polytrie::{
@@ -11,22 +11,22 @@ use polytrie::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// Stores what it is called with, and logs it; reverts with a reason where that is all ones.
+/// Code of a contract that stores and logs its calldata, or reverts with a reason if the calldata is all ones.
 const CODE: &str = "0x608180600b6000396000f33615601d5760003580191560295780600055600052600160206000a1005b60005460005260206000f35b7f08c379a000000000000000000000000000000000000000000000000000000000600052602060045260026024527f6e6f00000000000000000000000000000000000000000000000000000000000060445260646000fd";
 
-/// Runs after which the node is made anew: filters and what is impersonated outlive going back.
+/// Runs after which the node is replaced by a new one: filters and impersonated accounts outlive `evm_revert`.
 const RUNS: u32 = 5_000;
 
-/// Blocks that one request may ask for here.
+/// Most blocks that a request of the fuzzer may ask for.
 const MOST_BLOCKS: u64 = 64;
 
-/// A node, and the moment to which each run goes back.
+/// A node, and the snapshot to which each run returns.
 #[derive(Debug)]
 pub struct Devnet {
     node: Arc<Node>,
     rpc: LocalRpc,
     methods: Vec<&'static str>,
-    /// What stands for the texts that begin with `$`.
+    /// Values for the texts that begin with `$`.
     names: Vec<(&'static str, Value)>,
     snapshot: Value,
     head: Value,
@@ -34,7 +34,7 @@ pub struct Devnet {
 }
 
 impl Devnet {
-    /// A chain of three blocks.
+    /// Makes a node with a chain of three blocks.
     pub fn new() -> Self {
         let accounts = DevAccounts::new(DEFAULT_MNEMONIC, 3).expect("the words are right");
         let balance = U256::from(10).pow(U256::from(22));
@@ -97,13 +97,13 @@ impl Devnet {
         devnet
     }
 
-    /// The methods that answer without anything else happening.
+    /// Methods that answer without another event.
     pub fn methods(&self) -> &[&'static str] {
         &self.methods
     }
 
-    /// Asks, with the names of the chain's things in their places. The answer must be a result, or an error that does
-    /// not say that the node failed.
+    /// Calls a method, with values of the chain in place of the names. The answer must be a result, or an error that
+    /// does not say that the node failed.
     pub fn ask(&self, method: &str, params: &Value) {
         let mut params = params.clone();
         self.put(&mut params);
@@ -116,11 +116,11 @@ impl Devnet {
         assert!(error["code"] != -32603, "{method} {params}: {answer}");
     }
 
-    /// Back to the beginning, which must be as it was.
+    /// Returns to the snapshot, and checks that the chain is as it was there.
     pub fn go_back(&mut self) {
         let reverted = self.answer("evm_revert", &json!([self.snapshot]));
         self.runs += 1;
-        // A run may have forgotten the snapshot.
+        // A run may have removed the snapshot.
         if reverted["result"] != true || self.runs == RUNS {
             *self = Self::new();
             return;
@@ -130,14 +130,14 @@ impl Devnet {
         assert_eq!(head, self.head);
     }
 
-    /// Its state, as a file of anvil has it.
+    /// State of the node, in the form of anvil's files.
     pub fn state(&self) -> Value {
         let mut text = Vec::new();
         write_state(&self.node, &mut text).expect("every account is known by its address");
         serde_json::from_slice(&text).expect("a state is JSON")
     }
 
-    /// Takes in a file of a state; whether it is one. An error must not say that the node failed.
+    /// Loads a state file; returns whether it was valid. An error must not say that the node failed.
     pub fn load(&self, file: &[u8]) -> bool {
         let loaded = read_state(&self.node, file);
         if let Err(error) = &loaded {
@@ -147,7 +147,7 @@ impl Devnet {
         loaded.is_ok()
     }
 
-    /// The answer to a request as text.
+    /// Answers a request in JSON; `None` if it gets no answer.
     pub fn answer_text(&self, request: &str) -> Option<String> {
         self.rpc.answer(request)
     }
@@ -197,12 +197,12 @@ impl Default for Devnet {
     }
 }
 
-/// Whether a method waits for a block, which does not come by itself here.
+/// Whether a method waits for a block, which never comes here.
 fn waits(method: &str) -> bool {
     method.ends_with("Sync")
 }
 
-/// Whether it would take long, as it is meant to.
+/// Whether the request takes long because it asks for many blocks.
 fn asks_for_many_blocks(method: &str, params: &Value) -> bool {
     let is_many = |value: &Value| match value {
         Value::Number(number) => number.as_u64().is_some_and(|number| number > MOST_BLOCKS),

@@ -1,11 +1,12 @@
-//! e2store files of which the fuzzer decides what is in the records, and not their form.
+//! Files in e2store format, with valid framing, whose records the fuzzer chooses.
 
 use std::io::Write;
 
 use snap::write::FrameEncoder;
 
-/// A version record and behind it records as `data` says: type (one of `types`), two bytes of length, content. What has
-/// receipts, headers and the like is compressed. With the file come type and place of each record.
+/// Makes a file of a version record and the records in `data`, each of a type (an index into `types`), two bytes of
+/// length and content. Contents that the format compresses, such as headers and receipts, are compressed. Returns the
+/// file, and the type and offset of each record.
 pub fn file(mut data: &[u8], types: &[u16]) -> (Vec<u8>, Vec<(u16, u64)>) {
     let (mut file, mut places) = (Vec::new(), Vec::new());
     put(&mut file, 0x3265, &[]);
@@ -26,7 +27,7 @@ pub fn file(mut data: &[u8], types: &[u16]) -> (Vec<u8>, Vec<(u16, u64)>) {
     (file, places)
 }
 
-/// Appends a record.
+/// Appends a record of this type.
 pub fn put(file: &mut Vec<u8>, kind: u16, content: &[u8]) {
     file.extend(kind.to_le_bytes());
     file.extend((content.len() as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Stores whose journal is in a directory, and batches that bytes decide about.
+//! Stores with a journal in a directory, and batches made of the fuzzer's bytes.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use polytrie_kv::{Batch, Engine, Table};
@@ -8,9 +8,9 @@ use std::{path::PathBuf, sync::Arc};
 /// An engine with a journal.
 #[derive(Debug)]
 pub struct Journaled {
-    /// What has the tables.
+    /// The engine that holds the tables.
     pub engine: Arc<dyn Engine>,
-    /// Where the journal is; without one there is none.
+    /// Directory of the journal; `None` for a store without one.
     pub dir: Option<PathBuf>,
 }
 
@@ -26,18 +26,18 @@ impl Wrapped for Journaled {
     }
 }
 
-/// A table.
+/// Chooses one of the tables.
 pub fn table(bytes: &mut Unstructured<'_>) -> Result<Table> {
     bytes.choose(&TABLES).copied()
 }
 
-/// A key out of few, with shared prefixes and extreme bytes.
+/// Makes a key out of few bytes, so that keys share prefixes and have extreme bytes.
 pub fn key(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let length = bytes.int_in_range(0..=3)?;
     (0..length).map(|_| bytes.choose(&[0, 1, 0x80, 0xff]).copied()).collect()
 }
 
-/// Some changes.
+/// Makes a batch of at most six changes.
 pub fn batch(bytes: &mut Unstructured<'_>) -> Result<Batch> {
     let mut batch = Batch::new();
     for _ in 0..bytes.int_in_range(0..=6)? {

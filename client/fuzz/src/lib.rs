@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! Helpers that fuzz targets share.
 
 pub mod change;
 pub mod devnet;
@@ -15,8 +15,8 @@ use polytrie::consensus::decode::{
     EncodedReceipts, decode_block, decode_header, decode_receipts, decode_slim_receipts,
 };
 
-/// How many blocks of one file are looked at: enough for every path through the readers, and a file of
-/// thousands of one-byte lists does not slow the search down.
+/// Most blocks of a file that are read: enough for every path through the readers, and few enough that a file of
+/// thousands of one-byte lists does not slow the search.
 const MAX_BLOCKS: usize = 64;
 
 /// Reads a file to its end or first error, with its format given and with it detected, and decodes
@@ -52,8 +52,8 @@ fn drain(reader: BlockReader) {
     }
 }
 
-/// Decodes a block; what is accepted must encode to the same bytes (less an access list, which is left
-/// out) and have a header that agrees with that of the header-only path.
+/// Decodes a block. One that is accepted must encode to the same bytes, except an access list, which is left out, and
+/// its header must agree with the one that [`decode_header`] reads.
 pub fn check_block(rlp: &[u8]) {
     let header = decode_header(rlp);
     if let Ok(block) = decode_block(rlp) {
@@ -66,14 +66,14 @@ pub fn check_block(rlp: &[u8]) {
     }
 }
 
-/// Decodes receipts; what is accepted must encode to the same bytes.
+/// Decodes receipts. Those that are accepted must encode to the same bytes.
 pub fn check_receipts(rlp: &[u8]) {
     if let Ok(receipts) = decode_receipts(rlp) {
         assert_eq!(alloy_rlp::encode(&receipts), rlp);
     }
 }
 
-/// Decodes receipts without blooms; what is accepted must encode to the same bytes.
+/// Decodes receipts without blooms. Those that are accepted must encode to the same bytes.
 pub fn check_slim_receipts(rlp: &[u8]) {
     if let Ok(receipts) = decode_slim_receipts(rlp) {
         assert_eq!(alloy_rlp::encode(&receipts), rlp);

@@ -1,9 +1,9 @@
-//! Requests that are almost right: a good one for each kind of parameter, and random values in places of it.
+//! Requests that are almost valid: a valid one for each kind of parameter, with random values put into it.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Map, Number, Value, json};
 
-/// Parameters that a method takes. A text that begins with `$` stands for what the chain has.
+/// Valid parameters of methods. A text that begins with `$` stands for something of the chain.
 const GOOD: &[(&str, &str)] = &[
     (
         "eth_call",
@@ -216,11 +216,11 @@ const WORDS: &[&str] = &[
     "0xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
 ];
 
-/// A request, from bytes that decide everything about it.
+/// Makes a request, in which the bytes decide everything.
 ///
 /// # Errors
 ///
-/// If there are too few of them.
+/// If there are too few bytes.
 pub fn request(bytes: &mut Unstructured<'_>, methods: &[&'static str]) -> Result<(String, Value)> {
     if bytes.ratio(1, 8)? {
         let method = *bytes.choose(methods)?;
@@ -237,7 +237,7 @@ pub fn request(bytes: &mut Unstructured<'_>, methods: &[&'static str]) -> Result
     Ok((method.to_owned(), params))
 }
 
-/// Any value within another one.
+/// Chooses a value inside another one.
 fn place<'a>(bytes: &mut Unstructured<'_>, mut at: &'a mut Value) -> Result<&'a mut Value> {
     loop {
         let below = match at {
@@ -296,7 +296,7 @@ fn change(bytes: &mut Unstructured<'_>, at: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// Any value.
+/// Makes a JSON value, at most four levels deep.
 fn value(bytes: &mut Unstructured<'_>, depth: usize) -> Result<Value> {
     let kinds = if depth < 4 { 8 } else { 6 };
     Ok(match bytes.int_in_range(0..=kinds)? {

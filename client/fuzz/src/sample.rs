@@ -1,4 +1,4 @@
-//! The chain that the repository has as a sample, on layers in memory.
+//! The sample chain of the repository, on layers in memory.
 
 use alloy_primitives::{Address, Bytes, U256};
 use polytrie::{
@@ -9,29 +9,29 @@ use polytrie::{
 };
 use std::{collections::BTreeMap, io::Cursor};
 
-/// Its genesis.json.
+/// Content of the sample's genesis.json.
 pub const GENESIS: &[u8] = include_bytes!("../../tests/data/sample/genesis.json");
 const CHAIN: &[u8] = include_bytes!("../../tests/data/sample/chain.rlp.gz");
 
-/// The chain up to some block.
+/// The first blocks of the sample chain, stored on one layer.
 #[derive(Debug)]
 pub struct Sample {
     /// The chain.
     pub chain: Chain,
-    /// Its directory, which is in memory.
+    /// Data directory in memory.
     pub dir: DataDir,
-    /// Accounts that the blocks changed, with the slots of them that they changed.
+    /// Accounts that the blocks changed, each with the slots that they changed.
     pub written: BTreeMap<Address, Vec<U256>>,
 }
 
-/// RLP of its first blocks after the genesis block.
+/// RLP of the sample's first `count` blocks after the genesis block.
 pub fn blocks(count: usize) -> Vec<Bytes> {
     let reader = BlockReader::from_reader("the sample", Cursor::new(CHAIN))
         .expect("the sample is a block file");
     reader.take(count).map(|block| block.expect("the sample is whole").rlp.into()).collect()
 }
 
-/// What a directory in memory is opened with.
+/// Options that open a data directory in memory, for a layer that makes proofs.
 pub fn options(state: &str) -> OpenOptions {
     let mut layer = LayerOptions { trie_cache: 1 << 24, ..LayerOptions::default() }.proving();
     layer.lvmt.needs.setup = Some(testsetup::dir());
@@ -39,7 +39,7 @@ pub fn options(state: &str) -> OpenOptions {
     OpenOptions { state, kv, layer, ..OpenOptions::default() }
 }
 
-/// The first blocks, on a layer; those after the genesis block go through `each` when they are in.
+/// Imports the first `count` blocks on a layer, and calls `each` after each of them.
 pub fn sample(
     state: &str,
     chain: ChainOptions,
