@@ -128,8 +128,8 @@ fn read(error: BlockFileError) -> BenchError {
 }
 
 impl ChainBench {
-    /// Default number of warm-up blocks for a chain of `blocks` blocks: a tenth, or [`ENOUGH_WARMUP`] if the chain
-    /// has three times as many.
+    /// Default number of warm-up blocks for a chain of `blocks` blocks: a tenth of them, or 1,000 if there are at least
+    /// 3,000. A chain of one block has none.
     pub const fn default_warmup(blocks: u64) -> u64 {
         if blocks >= 3 * ENOUGH_WARMUP {
             ENOUGH_WARMUP

@@ -1,4 +1,4 @@
-//! What can happen in a block.
+//! Transactions that can happen in a block.
 
 use crate::{
     block::{Call, Draft, Form},
@@ -20,15 +20,15 @@ use polytrie_bench::workload::{CHAIN_ID, GWEI};
 
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
-/// Enough for a few slots.
+/// Gas for a call that writes a few slots.
 const CALL_GAS: u64 = 150_000;
-/// Enough for an observer, whose first call writes some twenty new slots.
+/// Gas for a call of an observer, whose first call writes some twenty new slots.
 const OBSERVER_GAS: u64 = 550_000;
-/// Enough to deploy any of the contracts.
+/// Gas to deploy any of the contracts.
 const CREATE_GAS: u64 = 250_000;
 
 impl Sample {
-    /// Something.
+    /// Adds a random transaction to the block, if it has room.
     pub(crate) fn act(&mut self, block: &mut Draft) {
         if !block.has_room(CREATE_GAS) {
             return;
@@ -51,12 +51,12 @@ impl Sample {
         }
     }
 
-    /// One of the accounts.
+    /// Number of a random account.
     pub(crate) fn anyone(&mut self) -> usize {
         self.random.index(ACCOUNTS)
     }
 
-    /// Sends a call in one of the forms that any call can have.
+    /// Sends a call with a random transaction type.
     pub(crate) fn send(&mut self, block: &mut Draft, from: usize, call: Call) {
         let form = match self.random.below(12) {
             0 => Form::Unprotected,
@@ -77,7 +77,7 @@ impl Sample {
         }
     }
 
-    /// Some of what will be touched, and something that will not.
+    /// An access list with some of what the call touches, and something that it does not.
     fn access_list(&mut self, call: &Call) -> AccessList {
         let mut items =
             vec![AccessListItem { address: self.contracts.token, storage_keys: vec![] }];
@@ -89,7 +89,7 @@ impl Sample {
         items.into()
     }
 
-    /// The contracts that everything else uses.
+    /// Deploys the contracts that the other transactions use.
     pub(crate) fn deploy_contracts(&mut self, block: &mut Draft) {
         self.contracts.table = self.deploy(block, deploy(&contracts::table()));
         self.contracts.token = self.deploy(block, contracts::token_init(SUPPLY));
@@ -99,13 +99,13 @@ impl Sample {
         self.contracts.burner = self.deploy(block, deploy(&contracts::burner()));
     }
 
-    /// A contract that uses what the current fork has brought.
+    /// Deploys a contract that uses the opcodes of the current fork.
     pub(crate) fn deploy_observer(&mut self, block: &mut Draft) {
         let observer = self.deploy(block, deploy(&contracts::observer(self.fork)));
         self.contracts.observers.push(observer);
     }
 
-    /// By account 0.
+    /// Deploys a contract from account 0.
     fn deploy(&mut self, block: &mut Draft, init: Bytes) -> Address {
         let address = self.wallet.address(0).create(self.wallet.nonce(0));
         let gas = 100_000 + 300 * init.len() as u64;
@@ -124,12 +124,12 @@ impl Sample {
     fn pay_someone_new(&mut self, block: &mut Draft) {
         let from = self.anyone();
         match self.random.below(4) {
-            // Touches an account that does not exist, which must not bring it into being (EIP-161).
+            // Touches an account that does not exist; that must not create it (EIP-161).
             0 => {
                 let to = Address::from(self.random.bytes());
                 self.send(block, from, Call::pay(to, 0, TRANSFER_GAS));
             }
-            // The identity precompile.
+            // Calls the identity precompile.
             1 => self.send(block, from, Call::pay(Address::with_last_byte(4), 1, CALL_GAS)),
             _ => {
                 let (to, value) = (Address::from(self.random.bytes()), 1 + self.random.below(1000));
@@ -142,9 +142,9 @@ impl Sample {
         let (from, to) = (self.anyone(), self.anyone());
         let balance = self.tokens[from];
         let amount = match self.random.below(10) {
-            // More than there is: reverts.
+            // An amount beyond the balance makes the transfer revert.
             0 => balance + 1,
-            // All of it: clears the slot.
+            // The whole balance clears the slot.
             1..4 => balance,
             _ => self.random.below(balance + 1),
         };
@@ -180,7 +180,7 @@ impl Sample {
         self.put(block, &pairs);
     }
 
-    /// Into one of the tables, or into the storage of an account that has the code of one.
+    /// Writes pairs into one of the tables, or into an account with a table's code.
     fn put(&mut self, block: &mut Draft, pairs: &[U256]) {
         let from = self.anyone();
         let delegated = self.delegated.iter().position(|delegated| *delegated);
@@ -192,7 +192,7 @@ impl Sample {
         self.send(block, from, Call::to(to, words(pairs), CALL_GAS));
     }
 
-    /// A contract that is never called.
+    /// Creates a contract that is never called.
     fn create(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let init = if self.random.percent(50) {
@@ -210,7 +210,7 @@ impl Sample {
             0 => (contracts::stillborn_init(), CREATE_GAS),
             1 => (contracts::reverting_init(), CREATE_GAS),
             2 => (contracts::reserved_init(), 70_000),
-            // Not enough gas to keep the code.
+            // The gas is too little to keep the code.
             _ => (deploy(&contracts::table()), 60_000),
         };
         self.send(block, from, Call::create(init, gas).with_value(1));
@@ -232,7 +232,7 @@ impl Sample {
             (Address::with_last_byte(4), words(&[number; 3])),
             (Address::with_last_byte(6), words(&[U256::from(1), U256::from(2)])),
             (self.contracts.table, words(&[number % U256::from(40), number])),
-            // Fails inside: the relay has no tokens.
+            // The inner call fails: the relay has no tokens.
             (self.contracts.token, words(&[U256::ZERO, number])),
         ];
         if self.fork >= EthereumHardfork::Cancun {
@@ -253,7 +253,7 @@ impl Sample {
         self.send(block, from, Call::to(self.contracts.relay, input.into(), CALL_GAS));
     }
 
-    /// Uses up most of the gas that is left.
+    /// Uses up most of the gas that is left in the block.
     pub(crate) fn burn(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let gas = block.gas_left - self.random.below(block.gas_left / 4);
@@ -286,8 +286,8 @@ impl Sample {
         );
     }
 
-    /// Gives accounts the code of a contract, or takes it away (EIP-7702). Some authorizations are not valid and have no
-    /// effect.
+    /// Delegates accounts to a contract, or clears their delegation (EIP-7702). Some authorizations are not valid and
+    /// have no effect.
     fn set_code(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let gas = CALL_GAS + 100_000;
@@ -325,7 +325,7 @@ impl Sample {
         block.push(from, nonce, call, Form::SetCode(list));
     }
 
-    /// A request to the consensus layer (EIP-6110, 7002, 7251).
+    /// Sends a request to the consensus layer (EIP-6110, 7002, 7251).
     fn request(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let call = match self.random.below(3) {
@@ -345,8 +345,8 @@ impl Sample {
         self.send(block, from, call);
     }
 
-    /// The data of a deposit's log: public key, withdrawal credentials, amount, signature, index, each of a length of
-    /// its own, in the encoding of contract calls.
+    /// Data of a deposit's log: public key, withdrawal credentials, amount, signature and index, as byte strings in
+    /// the encoding of contract calls.
     fn deposit(&mut self) -> Bytes {
         let (key, credentials) = (self.random.bytes::<48>(), self.random.bytes::<32>());
         let (amount, index) =

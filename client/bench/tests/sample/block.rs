@@ -11,7 +11,7 @@ use polytrie_bench::{
     workload::{CHAIN_ID, GWEI},
 };
 
-/// What is to be called or created.
+/// The recipient, value, input and gas of a transaction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub(crate) to: TxKind,
@@ -39,23 +39,23 @@ impl Call {
     }
 }
 
-/// The form a call is sent in.
+/// The transaction type of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
-    /// As before EIP-155: valid on every chain.
+    /// A legacy transaction from before EIP-155, valid on every chain.
     Unprotected,
     Legacy,
-    /// EIP-2930.
+    /// A transaction of EIP-2930.
     AccessList(AccessList),
-    /// EIP-1559, with this priority fee in wei.
+    /// A transaction of EIP-1559, with this priority fee in wei.
     DynamicFee(u64),
-    /// EIP-4844, with the hashes of its blobs.
+    /// A transaction of EIP-4844, with the hashes of its blobs.
     Blobs(Vec<B256>),
-    /// EIP-7702.
+    /// A transaction of EIP-7702.
     SetCode(Vec<SignedAuthorization>),
 }
 
-/// A block that takes transactions as long as their gas limits fit.
+/// A block that takes transactions while their gas limits fit into its own.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) plan: BlockPlan,
@@ -71,26 +71,26 @@ impl Draft {
         Self { number, gas_left: plan.gas_limit, blobs_left, plan }
     }
 
-    /// Whether transactions of so much gas still fit.
+    /// Whether a transaction of this much gas still fits.
     pub(crate) const fn has_room(&self, gas: u64) -> bool {
         self.gas_left >= gas
     }
 
-    /// Adds a transaction. There must be room for it.
+    /// Adds a transaction, for which there must be room.
     pub(crate) fn push(&mut self, from: usize, nonce: u64, call: Call, form: Form) {
         self.gas_left = self.gas_left.saturating_sub(call.gas);
         self.plan.transactions.push(Planned { from, tx: transaction(nonce, call, form) });
     }
 }
 
-/// More than any base fee of the chain.
+/// Gas price that exceeds every base fee of the chain.
 const MAX_FEE: u128 = 100 * GWEI;
 
 fn transaction(nonce: u64, call: Call, form: Form) -> TypedTransaction {
     let Call { to, value, input, gas: gas_limit } = call;
     let chain_id = CHAIN_ID;
     let max_priority_fee_per_gas = GWEI;
-    // Blob and set-code transactions cannot create.
+    // Blob and set-code transactions cannot create contracts.
     let recipient = to.to().copied().unwrap_or_default();
     match form {
         Form::Unprotected | Form::Legacy => {

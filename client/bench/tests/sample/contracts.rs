@@ -11,7 +11,7 @@ use revm::bytecode::opcode::{
     SELFBALANCE, SELFDESTRUCT, SLOAD, SSTORE, STOP, SUB, SWAP1, TIMESTAMP, TLOAD, TSTORE,
 };
 
-/// Calldata is pairs of slot and value; each is stored.
+/// Code that stores pairs of slot and value from its calldata.
 pub(crate) fn table() -> Bytes {
     Assembler::new()
         .push(0)
@@ -29,8 +29,8 @@ pub(crate) fn table() -> Bytes {
         .finish()
 }
 
-/// Calldata is recipient and amount. The balance of an account is in the slot keccak256(account); too small a balance
-/// reverts.
+/// Code of a token. Calldata is recipient and amount. The balance of an account is in the slot keccak256(account); a
+/// transfer of more than that reverts.
 pub(crate) fn token() -> Bytes {
     let transferred = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
     Assembler::new()
@@ -83,8 +83,8 @@ pub(crate) fn token_init(supply: u64) -> Bytes {
         .deploy(&token())
 }
 
-/// Calldata is a salt and init code: creates a contract (EIP-1014) with the value of the call. Keeps the address, or zero
-/// where the creation failed, in slot 0.
+/// Code that creates a contract (EIP-1014) with the value of the call. Calldata is a salt and init code. Slot 0 keeps
+/// the new address, or zero if the creation failed.
 pub(crate) fn factory() -> Bytes {
     Assembler::new()
         .push(32)
@@ -101,8 +101,8 @@ pub(crate) fn factory() -> Bytes {
         .finish()
 }
 
-/// Without calldata: takes ether. One word: destroys itself in favour of that address. Two words: stores the second in
-/// the slot that the first names.
+/// Code of a contract that can be destroyed. Without calldata it takes ether. With one word it destroys itself in
+/// favour of that address. With two words it stores the second in the slot of the first.
 fn mortal() -> Bytes {
     Assembler::new()
         .ops(&[CALLDATASIZE, ISZERO])
@@ -122,7 +122,7 @@ fn mortal() -> Bytes {
         .finish()
 }
 
-/// Init code of the contract that destroys itself on demand. Its storage differs from one life to the next.
+/// Init code of that contract. It stores the block's number, so that storage differs from one creation to the next.
 pub(crate) fn mortal_init() -> Bytes {
     Assembler::new()
         .ops(&[NUMBER])
@@ -133,7 +133,7 @@ pub(crate) fn mortal_init() -> Bytes {
         .deploy(&mortal())
 }
 
-/// Init code that destroys the contract before it exists.
+/// Init code that destroys the contract during its creation.
 pub(crate) fn stillborn_init() -> Bytes {
     Assembler::new().push(7).push(7).ops(&[SSTORE, CALLER, SELFDESTRUCT]).finish()
 }
@@ -143,12 +143,12 @@ pub(crate) fn reverting_init() -> Bytes {
     Assembler::new().push(1).push(1).ops(&[SSTORE]).push(0).push(0).ops(&[REVERT]).finish()
 }
 
-/// Init code of a contract that may not exist: its code would begin with 0xef (EIP-3541).
+/// Init code that fails, since the code would begin with 0xef (EIP-3541).
 pub(crate) fn reserved_init() -> Bytes {
     polytrie_bench::assembler::deploy(&Bytes::from_static(&[0xef]))
 }
 
-/// Calldata is an address and what to call it with, value included. Logs what comes back.
+/// Code that passes a call on, with its value, and logs the result. Calldata is an address and the input of the call.
 pub(crate) fn relay() -> Bytes {
     Assembler::new()
         .push(32)
@@ -171,12 +171,12 @@ pub(crate) fn relay() -> Bytes {
         .finish()
 }
 
-/// Takes all gas it is given.
+/// Code that uses up all its gas.
 pub(crate) fn burner() -> Bytes {
     Assembler::new().label("again").jump("again").finish()
 }
 
-/// Stores what a contract can find out about its surroundings under the rules of `fork`, one slot for each.
+/// Code that stores the values of context opcodes under the rules of `fork`, one slot for each.
 pub(crate) fn observer(fork: EthereumHardfork) -> Bytes {
     let plain = [
         ADDRESS,
@@ -220,7 +220,7 @@ pub(crate) fn observer(fork: EthereumHardfork) -> Bytes {
     code.ops(&[STOP]).finish()
 }
 
-/// Logs its calldata as a deposit (EIP-6110).
+/// Code that logs its calldata as a deposit (EIP-6110).
 pub(crate) fn deposit() -> Bytes {
     let deposited = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
     Assembler::new()
@@ -235,7 +235,7 @@ pub(crate) fn deposit() -> Bytes {
         .finish()
 }
 
-/// Words one after the other, as calldata.
+/// Calldata of these words, one after the other.
 pub(crate) fn words(words: &[U256]) -> Bytes {
     words.iter().flat_map(U256::to_be_bytes::<32>).collect::<Vec<u8>>().into()
 }

@@ -1,4 +1,5 @@
-//! A contract that dies and comes back at the same address (EIP-1014), until Cancun makes it immortal (EIP-6780).
+//! A contract that destroys itself and is created again at the same address (EIP-1014), until Cancun makes
+//! it stay (EIP-6780).
 
 use crate::{
     block::{Call, Draft},
@@ -8,46 +9,46 @@ use crate::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, U256, keccak256};
 
-/// Blocks from one life of the contract of one salt to the next.
+/// Blocks in one cycle, after which the next salt is used.
 const CYCLE: u64 = 12;
-/// Salts in use.
+/// Number of salts in use.
 const SALTS: u64 = 6;
-/// Gas of every call here; creating costs the most.
+/// Gas of every call in this file; creation costs the most.
 const GAS: u64 = 200_000;
 
 impl Sample {
-    /// What the contract does in this block. Comes first in the block, so there is always room.
+    /// Adds the calls of the contract in this block. They come first in the block, so that there is always room.
     pub(crate) fn live(&mut self, block: &mut Draft) {
         let salt = block.number / CYCLE % SALTS;
-        // A salt of its own, used in one block only.
+        // A salt that only this block uses.
         let once = 1000 + block.number;
         match block.number % CYCLE {
             2 => self.create_again(block, salt),
             3 => self.write_slot(block, salt, 5),
-            // From one block to the next, and with a write in between.
+            // Destroyed in one block and created in the next, after a write.
             4 => self.destroy(block, salt),
             5 => self.create_again(block, salt),
-            // Within a block: what was written before the end must not be there afterwards.
+            // Destroyed and created again within a block: slots written before must be gone afterwards.
             7 => {
                 self.write_slot(block, salt, 6);
                 self.destroy(block, salt);
                 self.create_again(block, salt);
                 self.write_slot(block, salt, 7);
             }
-            // Within a block, with ether sent to where it was.
+            // Destroyed and created again within a block, and the address is paid in between.
             9 => {
                 self.destroy(block, salt);
                 let (from, to) = (self.anyone(), self.mortal(salt));
                 self.send(block, from, Call::pay(to, 12_345, GAS));
                 self.create_again(block, salt);
             }
-            // Never seen outside of the block.
+            // Created and destroyed within the block, so that it never appears outside of it.
             10 => {
                 self.create_again(block, once);
                 self.write_slot(block, once, 8);
                 self.destroy(block, once);
             }
-            // One address again and again, gone before its creation ends.
+            // Always the same address; the contract destroys itself before its creation ends.
             11 => {
                 let init = contracts::stillborn_init();
                 self.create2(block, 0, &init, GAS);
@@ -57,14 +58,14 @@ impl Sample {
         }
     }
 
-    /// The address of the contract with this salt.
+    /// Address of the contract with this salt.
     fn mortal(&self, salt: u64) -> Address {
         self.contracts
             .factory
             .create2(U256::from(salt).to_be_bytes::<32>(), keccak256(contracts::mortal_init()))
     }
 
-    /// Creates it; where it is alive, that fails and takes all gas.
+    /// Creates the contract. If it exists, the creation fails and takes all gas.
     fn create_again(&mut self, block: &mut Draft, salt: u64) {
         self.create2(block, salt, &contracts::mortal_init(), GAS);
         self.alive.insert(salt, true);
@@ -84,7 +85,7 @@ impl Sample {
         self.send(block, from, call);
     }
 
-    /// SELFDESTRUCT in favour of an account that exists, of one that does not yet, or of itself.
+    /// Calls SELFDESTRUCT. The beneficiary is an account that exists, one that does not yet, or the contract itself.
     fn destroy(&mut self, block: &mut Draft, salt: u64) {
         if self.alive.get(&salt) != Some(&true) {
             return;

@@ -1,6 +1,6 @@
-//! The sample chain in the repository: what makes it, and that it is what would be made today.
+//! The sample chain of the repository: its generator, and tests that its files are what the generator makes.
 //!
-//! `scripts/make-sample` has the ignored test write it anew.
+//! `scripts/make-sample` runs the ignored test, which writes the files.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -26,12 +26,12 @@ use std::{
     path::Path,
 };
 
-/// Where it is.
+/// Directory of the files.
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/sample");
 const CHAIN_FILE: &str = "chain.rlp.gz";
 const SEED: u64 = 1;
 
-/// The genesis file, and the sample that makes blocks on top of it.
+/// The content of the genesis file, and the generator of the blocks on top of it.
 fn genesis() -> (Vec<u8>, Sample) {
     let sample = Sample::new(Wallet::new(SEED, ACCOUNTS));
     let mut json = Vec::new();
@@ -39,7 +39,7 @@ fn genesis() -> (Vec<u8>, Sample) {
     (json, sample)
 }
 
-/// The chain of a genesis file, with nothing but its first block, in memory.
+/// A chain in memory with the genesis block only.
 fn begin(genesis: &[u8]) -> Producer {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GENESIS_FILE);
@@ -53,7 +53,7 @@ fn begin(genesis: &[u8]) -> Producer {
     Producer::new(chain)
 }
 
-/// The bytes of both files, the blocks not compressed, and the hash of the last block.
+/// The bytes of the genesis file and of the uncompressed blocks, and the hash of the last block.
 fn made() -> (Vec<u8>, Vec<u8>, B256) {
     let (genesis, mut sample) = genesis();
     let mut producer = begin(&genesis);
@@ -74,7 +74,7 @@ fn stored_blocks() -> Vec<u8> {
 #[test]
 fn the_sample_in_the_repository_is_generated_byte_for_byte() {
     let (genesis, blocks, head) = made();
-    // geth 1.17.8 imports it to the same hash.
+    // geth 1.17.8 imports the chain to the same hash.
     assert_eq!(head, b256!("87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e"));
     assert!(fs::read(Path::new(STORED).join(GENESIS_FILE)).unwrap() == genesis, "genesis.json");
     assert!(stored_blocks() == blocks, "{CHAIN_FILE} differs");
@@ -86,7 +86,7 @@ fn write() {
     let (genesis, blocks, _) = made();
     fs::write(Path::new(STORED).join(GENESIS_FILE), genesis).unwrap();
     let file = fs::File::create(Path::new(STORED).join(CHAIN_FILE)).unwrap();
-    // Neither name nor time, so that the same chain gives the same file.
+    // The gzip header has neither name nor time, so that the same chain gives the same file.
     let mut out = GzBuilder::new().write(file, Compression::best());
     out.write_all(&blocks).unwrap();
     out.finish().unwrap();
@@ -119,7 +119,7 @@ fn there_is_something_of_everything() {
     assert!(counts.iter().all(|count| *count >= 20), "{counts:?}");
 }
 
-/// What the blocks of one cycle leave of the contract that dies and comes back.
+/// State of the contract after each block of one cycle.
 #[test]
 fn the_contract_dies_and_comes_back() {
     let (genesis, mut sample) = genesis();
@@ -150,7 +150,7 @@ fn the_contract_dies_and_comes_back() {
             3 => assert!(alive && slot(5) == U256::from(number), "block {number}"),
             7 => {
                 assert!(alive && slot(1) == U256::from(number), "block {number}");
-                // Written in this block before the end, and in this block after it.
+                // Slot 6 was written in this block before the destruction, slot 7 after the new creation.
                 assert_eq!((slot(6), slot(7)), (U256::ZERO, U256::from(number)), "block {number}");
                 assert_eq!(slot(5), U256::ZERO, "block {number}");
             }

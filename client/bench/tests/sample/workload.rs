@@ -1,13 +1,13 @@
-//! The sample chain: a thousand small blocks with a little of everything.
+//! The sample chain: a thousand small blocks that exercise a little of everything.
 //!
-//! It starts past the merge, because no client in use today imports proof of work, and goes through Paris, Shanghai,
-//! Cancun, Prague, Osaka and two forks of blob parameters. What it holds beside transfers: contracts created, called,
-//! destroyed and created again at the same address (in the same block and later), storage written, overwritten and
-//! cleared, failing transactions of several kinds, every transaction type, delegated accounts, withdrawals, requests to
-//! the consensus layer, and blocks that are empty.
+//! The chain starts past the merge, because no client in use today imports proof of work, and goes through Paris,
+//! Shanghai, Cancun, Prague, Osaka and two forks of blob parameters. Beside transfers its blocks hold: contracts that
+//! are created, called, destroyed and created again at the same address (in the same block and later); storage that
+//! is written, overwritten and cleared; failing transactions of several kinds; every transaction type; delegated
+//! accounts; withdrawals; and requests to the consensus layer. Some blocks are empty.
 //!
-//! `block.rs` is a block under construction, `actions.rs` what can happen in one, `lives.rs` the contract that dies and
-//! comes back, `contracts.rs` the code of all contracts.
+//! `block.rs` builds a block, `actions.rs` adds transactions, `lives.rs` has the contract that is destroyed and
+//! created again, and `contracts.rs` the code of all contracts.
 
 use crate::{block::Draft, contracts};
 use alloy_consensus::{Header, Sealed};
@@ -21,23 +21,23 @@ use polytrie_bench::{
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use std::collections::BTreeMap;
 
-/// Blocks beside the genesis block.
+/// Number of blocks after the genesis block.
 pub(crate) const BLOCKS: u64 = 1000;
-/// Accounts that send transactions.
+/// Number of accounts that send transactions.
 pub(crate) const ACCOUNTS: usize = 24;
-/// A million ether.
+/// Balance of each account at genesis: a million ether.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 const GAS_LIMIT: u64 = 1_000_000;
-/// About two hundred blocks, with the slots that are left out now and then.
+/// Seconds between two forks: about two hundred blocks, as some slots have no block.
 pub(crate) const ERA: u64 = 220 * BLOCK_TIME;
-/// Units of the token.
+/// Supply of the token.
 pub(crate) const SUPPLY: u64 = 1_000_000;
-/// Contract whose logs are deposits.
+/// Address of the contract whose logs are deposits.
 pub(crate) const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xde);
-/// A contract that is there from genesis on, with storage.
+/// Address of a contract that exists from genesis on, with storage.
 pub(crate) const GENESIS_TABLE: Address = Address::repeat_byte(0x7a);
 
-/// The forks of the chain and their times. The genesis block is of Paris.
+/// Forks of the chain and their times. The genesis block is of Paris.
 const FORKS: [(EthereumHardfork, u64); 6] = [
     (EthereumHardfork::Shanghai, GENESIS_TIME + ERA),
     (EthereumHardfork::Cancun, GENESIS_TIME + 2 * ERA),
@@ -47,23 +47,23 @@ const FORKS: [(EthereumHardfork, u64); 6] = [
     (EthereumHardfork::Bpo2, GENESIS_TIME + 4 * ERA + ERA * 3 / 4),
 ];
 
-/// The sample chain.
+/// State of the generator: accounts, contracts, and what the contracts hold.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) wallet: Wallet,
     pub(crate) random: Random,
     pub(crate) fork: EthereumHardfork,
     pub(crate) contracts: Contracts,
-    /// Units of the token by account.
+    /// Units of the token that each account has.
     pub(crate) tokens: Vec<u64>,
-    /// Accounts that have code by delegation.
+    /// Whether each account has code by delegation.
     pub(crate) delegated: Vec<bool>,
-    /// Whether the contract of each salt is alive.
+    /// Whether the contract of each salt exists.
     pub(crate) alive: BTreeMap<u64, bool>,
     pub(crate) withdrawals: u64,
 }
 
-/// Where the contracts are; [`Address::ZERO`] before they are deployed.
+/// Addresses of the contracts; [`Address::ZERO`] before they are deployed.
 #[derive(Debug, Default)]
 pub(crate) struct Contracts {
     pub(crate) table: Address,
@@ -75,7 +75,7 @@ pub(crate) struct Contracts {
 }
 
 impl Sample {
-    /// The sample chain of a wallet's seed; the wallet has 24 accounts.
+    /// The generator for a wallet of 24 accounts; everything random follows from the wallet's seed.
     pub(crate) fn new(wallet: Wallet) -> Self {
         Self {
             random: Random::new(wallet.seed(), 2),
@@ -89,10 +89,10 @@ impl Sample {
         }
     }
 
-    /// Everything of the next block but what happens in it.
+    /// The plan of the next block, without transactions.
     fn frame(&mut self, parent: &Sealed<Header>) -> BlockPlan {
         let random = &mut self.random;
-        // Now and then a slot has no block.
+        // Some slots have no block.
         let seconds = if random.percent(10) { 2 * BLOCK_TIME } else { BLOCK_TIME };
         let bound = parent.gas_limit / 1024 - 1;
         BlockPlan {
@@ -103,7 +103,7 @@ impl Sample {
         }
     }
 
-    /// One to four withdrawals in a third of the blocks; some to accounts that do not exist, some of nothing.
+    /// Adds withdrawals to a third of the blocks; some go to accounts that do not exist, some are of nothing.
     fn withdraw(&mut self, block: &mut Draft) {
         if self.fork < EthereumHardfork::Shanghai || !self.random.percent(33) {
             return;
@@ -179,7 +179,7 @@ impl Workload for Sample {
             for _ in 0..self.random.below(5) {
                 self.act(&mut block);
             }
-            // Blocks that are nearly empty would let the base fee fall to nothing.
+            // The base fee would fall to nothing if blocks were nearly empty.
             if base_fee < GWEI / 2 && self.random.percent(75) {
                 self.burn(&mut block);
             }
