@@ -285,7 +285,8 @@ fn not_ours(layer: &str) {
     assert_fails(&run, 3, &["plain", "check the path"]);
 }
 
-/// All that is left of a data directory may be its store: what fills a new directory takes that for nothing of its own.
+/// A data directory that lost its stamp still holds its store. Commands that fill a new directory refuse it, and do
+/// not overwrite the store.
 #[test]
 fn a_store_that_lost_its_stamp_is_not_filled_anew() {
     let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
@@ -326,7 +327,7 @@ fn a_store_that_lost_its_stamp_is_not_filled_anew() {
     fs::write(&outline, kept_outline).unwrap();
     check(&lost);
     assert_eq!(head(&lost).0, 5);
-    // With the mark in the place of the stamp it is what an attempt has left, and goes.
+    // With the mark of an unfinished attempt in place of the stamp, the directory is filled again or dropped.
     for is_filled in [true, false] {
         fs::rename(&stamp, lost.join(UNFINISHED_FILE)).unwrap();
         fs::remove_file(&outline).unwrap();

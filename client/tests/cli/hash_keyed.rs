@@ -42,8 +42,8 @@ fn old_nodes_go_or_stay() {
     assert_eq!(figure(&of_kept, "nodes_added"), added);
     // A node that appears again after it was replaced has one row.
     assert!(nodes(&kept) > nodes(&gone) && nodes(&kept) <= nodes(&gone) + replaced);
-    // Every block was written to the engine by itself, so no put was cancelled by a later delete. The store adds
-    // a row of its own to each write.
+    // Every block was written to the engine by itself, so no put was cancelled by a later delete. The store adds a
+    // further row to each write.
     let counters = &of_gone["counters"];
     let count = |name: &str| counters[name].as_u64().unwrap();
     assert!(count("engine_puts") >= count("puts"), "{counters}");

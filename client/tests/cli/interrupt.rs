@@ -211,7 +211,7 @@ fn what_only_reads_ends_at_once() {
     let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
     polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
     for signal in ["-INT", "-TERM", "-HUP"].into_iter().filter(|signal| is_heard(signal)) {
-        // The export is larger than the buffer of the pipe, which nobody reads.
+        // The export is larger than the buffer of the pipe, and no process reads it.
         let mut export = Command::new(binary())
             .args(["export", "-", "--datadir"].map(OsStr::new))
             .arg(data.path())

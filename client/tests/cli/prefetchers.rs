@@ -1,4 +1,5 @@
-//! `import --prefetchers` and `polytrie prefetch`: processes that read for another one save it time, and change nothing.
+//! Tests of `import --prefetchers` and `polytrie prefetch`. A prefetcher reads in another process what the import
+//! will need; it may save time and must change no result.
 
 use crate::{
     run::{binary, polytrie},
@@ -14,17 +15,17 @@ use std::{
     time::Duration,
 };
 
-/// An import whose blocks come through a pipe.
+/// An import that gets its blocks through a pipe.
 struct Import {
     child: Child,
     blocks: ChildStdin,
     stderr: BufReader<std::process::ChildStderr>,
-    /// Where prefetchers connect.
+    /// Address that prefetchers connect to.
     address: String,
 }
 
 impl Import {
-    /// Begins one into a data directory that is there.
+    /// Starts an import into a data directory that exists.
     fn begin(datadir: &Path) -> Self {
         let mut child = Command::new(binary())
             .env_remove("RUST_LOG")
@@ -44,7 +45,7 @@ impl Import {
         import
     }
 
-    /// Reads what it says until something is said.
+    /// Reads standard error until a line contains `words`, and returns that line.
     fn wait_for(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
@@ -72,10 +73,10 @@ impl Import {
         child
     }
 
-    /// Sends the last blocks, and waits for the end; returns what it reports.
+    /// Sends the last blocks, waits for the end of the import and returns its JSON report.
     fn end(self, blocks: &[u8]) -> Value {
         let Self { mut child, blocks: mut pipe, mut stderr, .. } = self;
-        // What it says must be read, or it waits for that.
+        // Standard error must be read: the import blocks when its pipe is full.
         let said: JoinHandle<String> = thread::spawn(move || {
             let mut said = String::new();
             stderr.read_to_string(&mut said).unwrap();
@@ -92,7 +93,7 @@ impl Import {
     }
 }
 
-/// What a prefetcher reports at its end.
+/// Waits for the end of a prefetcher and returns its JSON report.
 fn ended(child: Child) -> Value {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -109,7 +110,7 @@ fn prefetchers_change_nothing() {
     let path = data.path();
     polytrie!["init", "--datadir", path, "--chain", chain.chain, "--state", "rain"].ok();
     let mut blocks: Vec<_> = chain.blocks();
-    // The genesis block is one of them.
+    // The blocks begin with the genesis block.
     blocks.truncate(TO as usize + 1);
     let halves = blocks.split_at(blocks.len() / 2);
     let [first, second] = [halves.0, halves.1].map(crate::support::stream);
@@ -118,10 +119,10 @@ fn prefetchers_change_nothing() {
     let (stays, mut killed) = (import.prefetcher(&path), import.prefetcher(&path));
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0, 0, 0, 1, 6]] {
         let mut stranger = TcpStream::connect(&import.address).unwrap();
-        // It may be closed before all is sent.
+        // The import may close the connection before all bytes are sent.
         let _ = stranger.write_all(garbage);
     }
-    // Who connects and says nothing.
+    // A client that connects and sends nothing.
     let silent = TcpStream::connect(&import.address).unwrap();
     import.blocks.write_all(&first).unwrap();
     killed.kill().unwrap();
@@ -145,7 +146,7 @@ fn prefetchers_change_nothing() {
     assert!(data.dump() == plain.dump(), "another state");
 }
 
-/// Nobody waits for one that is gone, and it says that the node is gone.
+/// If the node is killed, the prefetcher ends with an error that says so.
 #[test]
 fn a_node_that_is_killed_leaves_prefetchers_with_a_sentence() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -200,7 +201,7 @@ fn what_a_prefetcher_finds_is_told() {
         |address: &str| polytrie!["prefetch", "--connect", address, "--datadir", data.path()];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // Something that is no node.
+    // A server that is no node.
     let other = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

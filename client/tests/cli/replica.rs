@@ -173,7 +173,7 @@ fn a_flat_state_belongs_to_one_data_directory() {
         assert_fails(&run, 2, &[place, word, "--replica.path"]);
     }
     assert_eq!(fs::read_dir(&letters).unwrap().count(), 1);
-    // An empty disk of its own has this directory.
+    // The file system of a separate disk has this directory when it is empty.
     fs::create_dir_all(disk.join("lost+found")).unwrap();
     let args = ["--state", "replica", "--replica.path", disk.to_str().unwrap()];
     import(&other, &file, &args).ok();

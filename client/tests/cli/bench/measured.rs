@@ -228,7 +228,7 @@ fn papers_are_listed() {
     ] {
         assert!(list.text().contains(name), "{name} is missing in {}", list.text());
     }
-    // What cannot be measured without them says so.
+    // Figures that need these contracts name the script.
     let with_contracts =
         list.text().lines().filter(|line| line.contains("`scripts/setup-uniswap`"));
     let names: Vec<_> = with_contracts.filter_map(|line| line.split_whitespace().next()).collect();

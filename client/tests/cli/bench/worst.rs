@@ -28,17 +28,17 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
     let cases: BTreeSet<_> = list(&report["cases"]).map(|case| case["name"].to_string()).collect();
     assert!(cases.len() > 12, "{cases:?}");
     let tests = list(&report["tests"]);
-    // Cold and warm.
+    // Each case has a cold and a warm test.
     assert_eq!(tests.len(), 2 * cases.len());
     for test in tests.clone() {
         let layers: BTreeSet<_> =
             list(&test["layers"]).map(|layer| layer["state"].as_str().unwrap()).collect();
         assert!(LAYERS.iter().all(|kind| layers.contains(kind.name)), "{test}");
     }
-    // The blocks use what they are to use, and the same on every layer.
+    // The blocks use the intended amount of gas, which is the same under every layer.
     for result in list(&report["results"]) {
         for (test, first) in list(&result["tests"]).zip(list(&report["results"][0]["tests"])) {
-            // What a first block read is told of cold tests, for --cold to judge by.
+            // Cold tests report the reads of their first block, by which --cold judges them.
             assert_eq!(test["first_block"].is_object(), test["warm"] == false, "{test}");
             assert_eq!((&test["case"], &test["gas"]), (&first["case"], &first["gas"]));
             let gas = number(&test["gas"]);
@@ -72,7 +72,7 @@ fn blocks_are_merged_and_cases_chosen() {
         "worst {SMALL} --states raw --kv memory --merge 3 --filter ^same --memory-limit 1G --json -"
     );
     let report = bench(&cache, &args).ok().json();
-    // What is in memory only is never cold.
+    // A test on the engine in memory is never cold, so only the warm one is left.
     let tests = report["results"][0]["tests"].as_array().unwrap();
     assert_eq!(tests.len(), 1);
     assert_eq!((&tests[0]["case"], &tests[0]["warm"]), (&"same-slot".into(), &true.into()));
@@ -97,7 +97,7 @@ fn blocks_are_merged_and_cases_chosen() {
     ] {
         assert_fails(&bench(&cache, args), 2, &[word]);
     }
-    // A slot and some senders are not enough to tell where they came from.
+    // The reads of one slot and some senders are too few to prove that a test was cold.
     let cold = bench(&cache, &format!("worst {SMALL} --filter ^same --states raw --cold"));
     let words = ["run 1 of raw on mdbx cannot be called cold", "no test has read", "--filter"];
     assert_fails(&cold, 1, &words);
