@@ -26,7 +26,7 @@ const PROXY: ([u8; 10], [u8; 15]) =
     (hex!("363d3d373d3d3d363d73"), hex!("5af43d82803e903d91602b57fd5bf3"));
 /// Number of contracts that proxies point to.
 const PROXIED: u64 = 100;
-/// Number of contracts for each one that has code of its own, which no other contract has.
+/// One of this many contracts has unique code; the others are proxies.
 const OWN_CODE: u64 = 10;
 /// Length in bytes of the shortest such code.
 const SHORTEST: u64 = 1_500;

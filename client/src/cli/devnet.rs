@@ -1,4 +1,4 @@
-//! `polytrie devnet`: a node with a chain of its own.
+//! `polytrie devnet`: runs a node with a private chain.
 
 use super::{
     args::{ChainArg, DataArgs, SlowBlockArg},

@@ -79,7 +79,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
             "the state is that of no block before the way back has ended, and is not looked at"
         );
     }
-    // Until the genesis block is stored, the state is an unfinished load that will start anew, so it is not checked.
+    // Until the genesis block is stored, the state is an unfinished load that starts again, so it is not checked.
     if chain.head.is_some() && !is_half_back {
         state = dir.layer.check(&mut |accounts| {
             if ticker.is_due() {

@@ -86,7 +86,7 @@ fn whose(dir: &Path) -> Result<Whose, Failure> {
         Ok(None) if datadir::is_unfinished(dir) => {
             let flat = datadir::begun(dir).as_ref().and_then(layers::replica_path);
             let content = "a data directory that was not finished".to_owned();
-            // A data directory is begun only in a directory without foreign files, so all files are ours.
+            // A data directory is created only in a directory without foreign files, so all files are ours.
             Ok(Whose { content, flat, keeps_genesis: true })
         }
         Ok(None) => Err(Failure::Usage(format!(
