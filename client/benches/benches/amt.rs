@@ -1,15 +1,15 @@
-//! The vector commitment of `lvmt`: counting versions up, and opening an entry.
+//! Benchmarks of the vector commitment of `lvmt`: an update of versions, the opening of an entry and its verification.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use polytrie_amt::{Claim, Counting, Entry, PowersOfTau, Setup, commit, open, verify};
 use std::hint::black_box;
 
-/// Height of the vectors: 4,096 entries. Those of a chain have height 16, whose tables take longer to derive than all that
-/// is measured here.
+/// Height of the vectors: 4,096 entries. The vectors of a chain have height 16; deriving their tables takes longer than
+/// all measurements here.
 const HEIGHT: u8 = 12;
-/// Versions that one block counts up.
+/// Number of versions that one block increments.
 const UPDATES: u32 = 1_000;
-/// Entries of the vector that is opened.
+/// Number of entries in the vector that is opened.
 const ENTRIES: u32 = 153;
 
 fn benchmark(criterion: &mut Criterion) {

@@ -1,4 +1,4 @@
-//! Blocks on their way in: decoding, and the senders of the transactions.
+//! Benchmarks of incoming blocks: decoding, and recovery of the senders of the transactions.
 
 use alloy_primitives::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -7,7 +7,7 @@ use polytrie_consensus::decode::decode_block;
 use polytrie_files::BlockReader;
 use std::{hint::black_box, path::Path};
 
-/// The largest block of the sample chain.
+/// Returns the RLP of the largest block of the sample chain.
 fn block() -> Bytes {
     let chain =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/tests/data/sample/chain.rlp.gz");

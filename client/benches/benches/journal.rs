@@ -1,17 +1,17 @@
-//! The journal: a block's batch made durable, and what the engine itself takes for it without a sync.
+//! Benchmarks of the journal: a block's batch made durable, and the same batch written to the engine without a sync.
 
 use alloy_primitives::keccak256;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use polytrie_kv::{Batch, Durability, MdbxEngine, MdbxOptions, Store, StoreOptions, Table};
 use std::sync::Arc;
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const ROWS: u64 = 1_000;
-/// Bytes of a value.
+/// Size of a value in bytes.
 const VALUE: usize = 100;
 const TABLE: Table = Table::new(0, "rows", 32);
 
-/// Rows that come again and again, so that the overlay stays small.
+/// Returns a batch that writes the same keys every time, so that the overlay stays small.
 fn batch() -> Batch {
     let mut batch = Batch::new();
     for n in 0..ROWS {
@@ -23,7 +23,7 @@ fn batch() -> Batch {
 fn benchmark(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("journal");
     group.throughput(Throughput::Bytes(ROWS * (32 + VALUE as u64)));
-    // An engine that is not durable has no journal: what it is given, it writes.
+    // An engine that is not durable has no journal: it writes each batch directly.
     for (durable, name) in [
         (true, "append of 1,000 rows to MDBX's journal, synced"),
         (false, "write of 1,000 rows to MDBX, not synced"),

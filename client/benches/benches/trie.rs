@@ -1,4 +1,4 @@
-//! The Merkle Patricia trie: a block's commit, and reading one path.
+//! Benchmarks of the Merkle Patricia trie: the commit of a block, and a read along one path.
 
 use alloy_primitives::{B256, U256, keccak256};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -6,15 +6,15 @@ use polytrie_kv::{Batch, Read, Store, Table};
 use polytrie_trie::{Rows, SlotValue, SortedBuilder, Trie};
 use std::hint::black_box;
 
-/// Slots of the trie.
+/// Number of slots in the trie.
 const SLOTS: u64 = 100_000;
-/// Slots that one block changes.
+/// Number of slots that one block changes.
 const CHANGED: u64 = 1_000;
 const ROWS: Table = Table::new(0, "rows", 96);
 
 type Change = (B256, Option<SlotValue>);
 
-/// A trie of [`SLOTS`] in a store in memory.
+/// Returns the root of a trie of [`SLOTS`] slots, and the memory store with its rows.
 fn stored() -> (B256, Store) {
     let mut slots: Vec<(B256, U256)> =
         (0..SLOTS).map(|n| (keccak256(n.to_be_bytes()), U256::from(n + 1))).collect();
@@ -30,7 +30,7 @@ fn stored() -> (B256, Store) {
     (root, store)
 }
 
-/// What block `number` changes.
+/// Returns the changes of block `number`, sorted by key.
 fn changes(number: u64) -> Vec<Change> {
     let slot = |n: u64| (number * CHANGED + n * 97) % SLOTS;
     let mut changes: Vec<Change> = (0..CHANGED)

@@ -1,1 +1,1 @@
-//! Small benchmarks of the functions that everything else stands on: `benches/` has them, a file a crate.
+//! Small benchmarks of the functions on which everything else is built. `benches/` has one file for each crate.

@@ -1,21 +1,21 @@
-//! The accounts that the node itself can sign for.
+//! The development accounts: accounts for which the node itself can sign.
 
 use alloy_primitives::{Address, B256, Signature, map::AddressMap};
 use alloy_signer::SignerSync;
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner, coins_bip39::English};
 use thiserror::Error;
 
-/// The mnemonic that every development tool knows.
+/// The mnemonic that all development tools use by default.
 pub const DEFAULT_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
-/// Accounts that follow from a mnemonic, at m/44'/60'/0'/0/0 and so on.
+/// Accounts derived from a mnemonic, at the paths m/44'/60'/0'/0/0, m/44'/60'/0'/0/1 and so on.
 #[derive(Debug, Clone)]
 pub struct DevAccounts {
     addresses: Vec<Address>,
     signers: AddressMap<PrivateKeySigner>,
 }
 
-/// The accounts cannot be made.
+/// The error of a mnemonic from which no accounts can be derived.
 #[derive(Debug, Error)]
 #[error(
     "the mnemonic is not valid ({0}); it must be 12, 15, 18, 21 or 24 English words of BIP-39 with the right checksum"
@@ -23,11 +23,11 @@ pub struct DevAccounts {
 pub struct MnemonicError(String);
 
 impl DevAccounts {
-    /// The first `count` accounts of a mnemonic.
+    /// Derives the first `count` accounts of a mnemonic.
     ///
     /// # Errors
     ///
-    /// If it is no mnemonic.
+    /// If `mnemonic` is not a valid BIP-39 mnemonic.
     pub fn new(mnemonic: &str, count: u32) -> Result<Self, MnemonicError> {
         let mut accounts = Self { addresses: Vec::new(), signers: AddressMap::default() };
         for index in 0..count {
@@ -42,17 +42,17 @@ impl DevAccounts {
         Ok(accounts)
     }
 
-    /// Their addresses, in order.
+    /// Returns the addresses, in the order of their derivation paths.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// The private key of an account, to be shown to its owner.
+    /// Returns the private key of an account, or `None` if `address` is no development account.
     pub fn private_key(&self, address: &Address) -> Option<B256> {
         self.signers.get(address).map(PrivateKeySigner::to_bytes)
     }
 
-    /// Signs a hash with the key of an account; `None` if it is none of these.
+    /// Signs a hash with the key of an account; `None` if `address` is no development account.
     pub fn sign(&self, address: &Address, hash: &B256) -> Option<Signature> {
         self.signers.get(address)?.sign_hash_sync(hash).ok()
     }

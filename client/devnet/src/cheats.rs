@@ -1,8 +1,8 @@
-//! Changes of the state that no transaction made.
+//! State changes that a user sets by hand, without a transaction.
 //!
-//! What a user sets by hand is seen at once, and becomes part of the state with the next block, ahead of its
-//! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
-//! back too. No other node can import such a block.
+//! The pending state shows such a change at once. The next block applies it ahead of its transactions, so that the
+//! state of every block matches its header, and a revert of the block reverts the change too. No other node can import
+//! such a block.
 
 use super::WholeAccount;
 use alloy_primitives::{
@@ -13,7 +13,7 @@ use polytrie_chain::Overlay;
 use polytrie_state::{Account, AccountChange, StateReader, TxWrites};
 use std::sync::Arc;
 
-/// Changes that wait for the next block.
+/// The changes that the next block applies ahead of its transactions.
 #[derive(Debug, Clone, Default)]
 pub struct Cheats {
     accounts: AddressMap<Changed>,
@@ -23,23 +23,23 @@ pub struct Cheats {
 struct Changed {
     account: Account,
     code: Option<(B256, Bytes)>,
-    /// Whether the slots it had are gone.
+    /// Whether the former slots of the account are deleted.
     wiped: bool,
     slots: HashMap<U256, U256>,
 }
 
 impl Cheats {
-    /// Whether there are none.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
 
-    /// Changes an account, which is as `now` says.
+    /// Sets nonce, balance and code hash of an account to those of `now`.
     pub fn set_account(&mut self, address: Address, now: Account) {
         self.accounts.entry(address).or_default().account = now;
     }
 
-    /// Gives an account, which is as `now` says, other code.
+    /// Sets the code of an account; its nonce and balance become those of `now`.
     pub fn set_code(&mut self, address: Address, now: Account, code: Bytes) {
         let hash = keccak256(&code);
         let changed = self.accounts.entry(address).or_default();
@@ -47,14 +47,14 @@ impl Cheats {
         changed.code = Some((hash, code));
     }
 
-    /// Sets a slot of an account, which is as `now` says.
+    /// Sets a slot of an account; its nonce, balance and code hash become those of `now`.
     pub fn set_slot(&mut self, address: Address, now: Account, slot: U256, value: U256) {
         let changed = self.accounts.entry(address).or_default();
         changed.account = now;
         changed.slots.insert(slot, value);
     }
 
-    /// Makes an account all of this and nothing else.
+    /// Replaces an account with `whole`: former slots and earlier changes are dropped.
     pub fn replace(&mut self, address: Address, whole: WholeAccount) {
         let code = (!whole.code.is_empty()).then(|| (keccak256(&whole.code), whole.code));
         let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
@@ -63,7 +63,7 @@ impl Cheats {
         self.accounts.insert(address, Changed { account, code, wiped: true, slots });
     }
 
-    /// The changes as a block applies them, in order of the addresses.
+    /// Returns the changes as a block applies them, sorted by address.
     pub fn writes(&self) -> TxWrites {
         let mut accounts: Vec<_> =
             self.accounts.iter().map(|(a, changed)| changed.change(*a)).collect();
@@ -71,7 +71,7 @@ impl Cheats {
         TxWrites { accounts }
     }
 
-    /// Reads a state with the changes on top.
+    /// Returns a reader of the state `base` with the changes on top.
     pub(super) fn on(&self, base: Arc<dyn StateReader>) -> Overlay {
         let mut overlay = Overlay::new(base);
         for (address, changed) in &self.accounts {
@@ -84,7 +84,7 @@ impl Cheats {
 impl Changed {
     fn change(&self, address: Address) -> AccountChange {
         let has_slots = self.slots.values().any(|value| !value.is_zero());
-        // An account that is empty is none (EIP-161), but where it was given storage.
+        // An empty account does not exist (EIP-161), unless it has storage.
         let gone = self.account.is_empty() && !has_slots;
         AccountChange {
             address,

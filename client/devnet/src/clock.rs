@@ -1,25 +1,26 @@
-//! The time of the next block.
+//! The clock from which the next block takes its time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The wall clock, as users of a development node like to have it: shifted, or set for the next block. In seconds.
+/// The wall clock in seconds, as users of a development node adjust it: shifted, set for the next block, or replaced
+/// with a fixed interval between blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// Seconds ahead of the wall clock.
+    /// Seconds by which this clock is ahead of the wall clock.
     offset: i64,
-    /// The time of the next block.
+    /// Time that was set for the next block, in seconds since 1970.
     next: Option<u64>,
-    /// Seconds between a block and the next, whatever the clock says.
+    /// Fixed number of seconds between blocks, which overrides the clock.
     interval: Option<u64>,
 }
 
 impl Clock {
-    /// Seconds since 1970, as this clock has it.
+    /// Returns the time of this clock in seconds since 1970.
     pub fn now(&self) -> u64 {
         wall().saturating_add_signed(self.offset)
     }
 
-    /// The time of a block on top of one of the time `parent`.
+    /// Returns the time of a block whose parent has the time `parent`. It is always later than `parent`.
     pub fn next(&self, parent: u64) -> u64 {
         let time = match (self.next, self.interval) {
             (Some(next), _) => next,
@@ -29,30 +30,31 @@ impl Clock {
         time.max(parent.saturating_add(1))
     }
 
-    /// A block with this time was made: what was asked for the next block is done.
+    /// Notes that a block with this time was made. If the time was set with [`Self::set_next`], the clock
+    /// continues from it.
     pub fn made(&mut self, time: u64) {
         if self.next.take().is_some() {
             self.set(time);
         }
     }
 
-    /// Moves the clock by some seconds; returns how far ahead it is then.
+    /// Moves the clock by some seconds; returns how many seconds it is then ahead of the wall clock.
     pub fn shift(&mut self, seconds: i64) -> i64 {
         self.offset = self.offset.saturating_add(seconds);
         self.offset
     }
 
-    /// Sets the clock; it goes on from there.
+    /// Sets the clock to `time`, from which it continues.
     pub fn set(&mut self, time: u64) {
         self.offset = i64::try_from(i128::from(time) - i128::from(wall())).unwrap_or(i64::MAX);
     }
 
-    /// Sets the time of the next block.
+    /// Sets the time of the next block only.
     pub const fn set_next(&mut self, time: u64) {
         self.next = Some(time);
     }
 
-    /// Sets the seconds between blocks, or leaves them to the clock again.
+    /// Sets the seconds between blocks; `None` returns to the clock.
     pub const fn set_interval(&mut self, seconds: Option<u64>) {
         self.interval = seconds;
     }

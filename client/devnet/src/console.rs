@@ -1,10 +1,11 @@
-//! `console.log` of Solidity, put into words.
+//! Decoding of Solidity's `console.log` messages into text.
 
 use alloy_dyn_abi::{DynSolType, DynSolValue};
 use alloy_primitives::{Bytes, I256, U256, keccak256};
 use std::{collections::HashMap, fmt::Write, sync::LazyLock};
 
-/// The lines of a message. What is none of the forms that Solidity's libraries have is shown as it is.
+/// Returns the lines of a message. Data in none of the forms of Solidity's libraries is shown as UTF-8 text,
+/// else in hex.
 pub(crate) fn lines(data: &[u8]) -> Vec<String> {
     let text = match decode(data) {
         Some(values) => join(&values),
@@ -16,7 +17,7 @@ pub(crate) fn lines(data: &[u8]) -> Vec<String> {
     text.split('\n').map(printable).collect()
 }
 
-/// A text that does nothing to a terminal.
+/// Returns a text in which characters that control a terminal or the text direction are escaped.
 pub(crate) fn printable(text: &str) -> String {
     let escape = |c: char| {
         c.is_control()
@@ -32,8 +33,8 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// The types of a message by its selector: up to four values of four types each, and some forms with one value. Older
-/// libraries wrote `uint` and `int` where the ABI has `uint256` and `int256`.
+/// The parameter types of a message by its selector: up to four values of four types each, and some forms with one
+/// value. Older libraries hashed `uint` and `int` where the ABI has `uint256` and `int256`.
 static FORMS: LazyLock<HashMap<[u8; 4], DynSolType>> = LazyLock::new(|| {
     let types = [
         ("uint256", DynSolType::Uint(256)),
@@ -81,7 +82,8 @@ fn decode(data: &[u8]) -> Option<Vec<DynSolValue>> {
     }
 }
 
-/// The values in one text: put where a first text has `%s` and the like, and the others behind it.
+/// Joins the values into one text. A first text with placeholders like `%s` takes the values in their places; the
+/// remaining values follow it.
 fn join(values: &[DynSolValue]) -> String {
     let mut values = values.iter();
     let mut text = String::new();
@@ -104,7 +106,7 @@ fn join(values: &[DynSolValue]) -> String {
                 };
                 match (value, kind) {
                     (Some(DynSolValue::Uint(number, _)), Some('x')) => {
-                        // A `String` takes everything.
+                        // Writing to a `String` cannot fail.
                         let _ = write!(text, "{number:#x}");
                     }
                     (Some(value), _) => text.push_str(&shown(value)),

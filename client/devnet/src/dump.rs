@@ -1,4 +1,4 @@
-//! The whole state by address, to be kept in a file and loaded into another node.
+//! Dump and load of the whole state by address, for files that another node can load.
 
 use super::{BlockTime, MineOptions, Node, NodeError, View, producer::check_time};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -6,52 +6,52 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateReader};
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
-/// Empty blocks that are made at most to reach the number of a state that is loaded.
+/// Maximum number of empty blocks that are made to reach the block number of a loaded state.
 const MOST_BLOCKS: u64 = 100_000;
 
-/// An account with everything that belongs to it.
+/// An account with its code and all its slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WholeAccount {
     /// Nonce.
     pub nonce: u64,
     /// Balance in wei.
     pub balance: U256,
-    /// Code; empty if it has none.
+    /// Code; empty for an account without code.
     pub code: Bytes,
-    /// Its slots that are not zero.
+    /// Slots with values other than zero.
     pub slots: BTreeMap<U256, U256>,
 }
 
-/// The state of a node, and where it stands.
+/// The state of a node at one view of its chain.
 #[derive(Debug, Clone)]
 pub struct Dump {
-    /// The chain at that moment.
+    /// The view of the chain to which the state belongs.
     pub view: Arc<View>,
-    /// All accounts.
+    /// All accounts by address.
     pub accounts: BTreeMap<Address, WholeAccount>,
 }
 
-/// Where a state that is loaded comes from.
+/// The block from which a loaded state comes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Number of the block it belongs to.
+    /// Number of the block.
     pub number: u64,
-    /// Time of that block, in seconds.
+    /// Time of the block, in seconds.
     pub timestamp: u64,
 }
 
 impl Node {
-    /// All accounts as they are now, changes that wait for the next block included. Takes time and memory in proportion
-    /// to the state, and holds up blocks as long as it lasts.
+    /// Returns all accounts, with the changes that wait for the next block. This takes time and memory in proportion to
+    /// the state, and blocks the chain meanwhile.
     ///
     /// # Errors
     ///
-    /// If an account is known by its hash only (it came with an import), or the store fails.
+    /// If an account or a slot is known by its hash only (it came with an import), or the store fails.
     pub fn dump(&self) -> Result<Dump, NodeError> {
         let _chain = self.chain();
         let view = self.view();
         let state = view.state();
-        // A state that came with an import may be larger than memory: it ends with the first unknown name.
+        // A state that came with an import may be larger than memory, so the walk stops at the first unknown preimage.
         let genesis = self.genesis_names();
         let mut found = Ok(Vec::new());
         self.layer().accounts(B256::ZERO, &mut |hash, account| {
@@ -81,13 +81,13 @@ impl Node {
         Ok(Dump { view, accounts })
     }
 
-    /// Makes these accounts what they are said to be; others stay as they are. A nonce never goes down, so that no
-    /// transaction comes twice. If the chain is shorter than the one that the state comes from, empty blocks make up for
-    /// it, and the state is that of the last of them. What waits in the pool is forgotten.
+    /// Replaces each of these accounts; other accounts keep their values. A nonce never decreases, so that no
+    /// transaction can be replayed. If the chain is shorter than that of `origin`, empty blocks are made up to its
+    /// number, and the last of them has the loaded state. The pool is emptied.
     ///
     /// # Errors
     ///
-    /// If nothing may be changed, no block could follow one of the time that the state is of, or the store fails.
+    /// If the node is read only or has failed, no block can have the time of `origin`, or the store fails.
     pub fn load(
         &self,
         accounts: BTreeMap<Address, WholeAccount>,
@@ -172,7 +172,7 @@ impl Node {
     }
 }
 
-/// Addresses and slots by their hashes.
+/// The addresses and slots of the genesis by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     addresses: BTreeMap<B256, Address>,
@@ -193,7 +193,7 @@ impl Names {
     }
 }
 
-/// Adds an item to what was found, up to the first one that failed.
+/// Appends an item to `found` until the first error, which replaces the items and ends the walk.
 fn gather<T>(found: &mut Result<Vec<T>, NodeError>, item: Result<T, NodeError>) -> ControlFlow<()> {
     match (item, found) {
         (Ok(item), Ok(found)) => {

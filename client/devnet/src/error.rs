@@ -1,4 +1,4 @@
-//! Why the node did not do what it was asked for.
+//! Errors of the node.
 
 use super::PoolError;
 use alloy_primitives::B256;
@@ -9,68 +9,68 @@ use polytrie_node::datadir::OpenError;
 use polytrie_state::StateError;
 use thiserror::Error;
 
-/// The node does not work any more.
+/// A failure after which the node does not work any more.
 #[derive(Debug, Clone, Error)]
 pub enum NodeFailure {
-    /// Nothing can be stored.
+    /// The store failed, and nothing can be written.
     #[error(transparent)]
     Store(#[from] KvError),
-    /// A mistake in this program; the log has what it was.
+    /// A bug in this program; the log has the details.
     #[error(
         "this program made a mistake, and the node cannot go on: {0}; what was made durable is as it was: start the node again, and please report the mistake with the log"
     )]
     Program(String),
 }
 
-/// The node did not do what it was asked for.
+/// The error of an operation that the node failed to do or refused.
 #[derive(Debug, Error)]
 pub enum NodeError {
-    /// The pool does not take the transaction.
+    /// The pool refused the transaction.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// Nothing may be changed.
+    /// The node is read only.
     #[error("the node was started with --read-only: it makes no blocks and changes no state")]
     ReadOnly,
-    /// A block cannot be made.
+    /// A block could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The chain failed.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The genesis that the chain was to begin anew with cannot be read.
+    /// The genesis for a reset of the chain cannot be read.
     #[error(transparent)]
     Genesis(OpenError),
-    /// A stored transaction has no sender.
+    /// The sender of a stored transaction cannot be recovered.
     #[error(transparent)]
     Sender(#[from] TransactionError),
-    /// The block that a request is about is not in the chain any more.
+    /// The requested block was reverted while the request ran.
     #[error("block {number} with the hash {hash} was taken back while the request ran; ask again")]
     TakenBack {
-        /// Its number.
+        /// Number of the block.
         number: u64,
-        /// Its hash.
+        /// Hash of the block.
         hash: B256,
     },
-    /// The chain was not free in time.
+    /// The lock of the chain was not free within the time limit.
     #[error(
         "the chain is busy with other requests, and this one takes longer than it may; ask again, or start the node with a larger --rpc.evmtimeout"
     )]
     Busy,
-    /// There are not so many blocks to take back.
+    /// The chain has fewer blocks than the requested depth.
     #[error("{depth} blocks were to be taken back, and there are only {there}")]
     TooFew {
-        /// Blocks that were to be taken back.
+        /// Number of blocks that were to be reverted.
         depth: u64,
-        /// Blocks that are there.
+        /// Number of blocks that can be reverted.
         there: u64,
     },
-    /// No block can have the time that was asked for.
+    /// No block can have the requested time.
     #[error("{0}")]
     Time(String),
-    /// The node does not work any more.
+    /// The node has failed before.
     #[error(transparent)]
     Failed(#[from] NodeFailure),
-    /// What was asked for makes no sense now.
+    /// The request makes no sense in the current state of the node.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,4 +1,7 @@
-//! What happens, and who hears of it.
+//! Events of the chain and the pool, and their listeners.
+//!
+//! A listener is called on the thread that caused the event, and gets every event. A subscriber reads from a channel,
+//! and misses the oldest events if it lags too far.
 
 use super::{PoolTransaction, View};
 use alloy_consensus::{Header, Sealed};
@@ -12,55 +15,55 @@ use std::{
 };
 use tokio::sync::broadcast;
 
-/// Blocks, and beside them transactions, that a slow receiver may be behind.
+/// Number of events by which a slow receiver may lag, for blocks and for transactions each.
 const BEHIND: usize = 4096;
 
-/// Chains of which blocks were taken back that are kept for receivers of the event. The store keeps what each of them
-/// sees, so they must not be many.
+/// Maximum number of former chains that are kept for receivers of a revert. The store keeps the rows that each of them
+/// sees, so they must be few.
 const FORMER: usize = 16;
 
-/// Something happened.
+/// An event of the chain or the pool.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// There is a new head, on top of the last one.
+    /// The chain has a new head, whose parent is the last one.
     Block(Sealed<Header>),
-    /// Blocks were taken back.
+    /// Blocks were reverted.
     Reverted(Reverted),
-    /// A transaction can go into the next block. Its blobs are left out.
+    /// A transaction became executable in the next block. Its blobs are left out.
     Pending(Arc<PoolTransaction>),
 }
 
-/// Blocks were taken back.
+/// The data of a revert.
 #[derive(Debug, Clone)]
 pub struct Reverted {
-    /// The head now.
+    /// The head after the revert.
     pub head: Sealed<Header>,
-    /// The chain before. It can be read until others have taken its place, which are some.
+    /// The chain before the revert. It can be read until it is dropped for the chains of later reverts.
     pub former: Weak<FormerChain>,
 }
 
-/// A chain before blocks were taken back.
+/// A chain as it was before blocks were reverted.
 #[derive(Debug)]
 pub struct FormerChain {
-    /// The number of its head.
+    /// Number of its head.
     pub head: u64,
-    /// Its blocks.
+    /// Snapshot of its blocks.
     pub db: ChainDb<Snapshot>,
 }
 
-/// A listener that must not miss anything.
+/// A listener that receives every event.
 pub trait Listener: fmt::Debug + Send + Sync {
-    /// Called with each event before the thread that caused it goes on, so it must not take long, nor change the node. After
-    /// blocks were taken back no other comes before everybody has heard of it.
+    /// Handles an event. The thread that caused the event waits for this, so it must be short and must not change the
+    /// node. After a revert the next event comes only once every listener has handled that one.
     fn hear(&self, event: &Event);
 }
 
-/// Everybody who hears of events.
+/// The listeners and subscribers of events.
 #[derive(Debug)]
 pub(super) struct Events {
     listeners: RwLock<Vec<Arc<dyn Listener>>>,
     blocks: broadcast::Sender<Event>,
-    /// By themselves: however many come, they push out no blocks.
+    /// Channel of transactions. It is separate, so that transactions never push out blocks.
     pending: broadcast::Sender<Event>,
     former: Mutex<VecDeque<Arc<FormerChain>>>,
 }
@@ -73,22 +76,23 @@ impl Default for Events {
 }
 
 impl Events {
-    /// From now on this one hears everything.
+    /// Adds a listener, which receives every event from now on.
     pub(super) fn listen(&self, listener: Arc<dyn Listener>) {
         self.listeners.write().push(listener);
     }
 
-    /// Blocks that are made or taken back from now on, for one who may miss something if it does not keep up.
+    /// Subscribes to new and reverted blocks. A receiver that lags by more than [`BEHIND`] events misses the oldest.
     pub(super) fn blocks(&self) -> broadcast::Receiver<Event> {
         self.blocks.subscribe()
     }
 
-    /// Subscribes to transactions that wait for a block.
+    /// Subscribes to transactions that become executable. A receiver that lags by more than [`BEHIND`] events
+    /// misses the oldest.
     pub(super) fn pending(&self) -> broadcast::Receiver<Event> {
         self.pending.subscribe()
     }
 
-    /// Tells everybody that blocks of the chain that `former` shows were taken back.
+    /// Sends the event that blocks of the chain of `former` were reverted.
     pub(super) fn tell_reverted(&self, head: Sealed<Header>, former: &View) {
         tracing::info!("back to block {} {}", head.number, head.hash());
         let chain = FormerChain { head: former.head.number(), db: former.db().clone() };
@@ -98,7 +102,7 @@ impl Events {
         self.tell(event);
     }
 
-    /// Tells everybody.
+    /// Calls every listener with an event, then sends it to the subscribers.
     pub(super) fn tell(&self, event: Event) {
         for listener in &*self.listeners.read() {
             listener.hear(&event);
@@ -107,7 +111,7 @@ impl Events {
             Event::Block(_) | Event::Reverted(_) => &self.blocks,
             Event::Pending(_) => &self.pending,
         };
-        // There need not be one.
+        // A send without any receiver is no error.
         let _ = receivers.send(event);
         let mut former = self.former.lock();
         former.retain(|chain| Arc::weak_count(chain) > 0);

@@ -1,14 +1,14 @@
-//! The genesis of a chain for development.
+//! The genesis of a development chain.
 
 use alloy_primitives::{Address, Bytes, U256};
 use polytrie_chainspec::{DEV_BASE_FEE, DEV_GAS_LIMIT, GenesisPlan, InitialAccount};
 
-/// A `genesis.json` with every fork up to Osaka from the first block on, the contracts that blocks call, and accounts
-/// that all have the same balance in wei.
+/// Returns a `genesis.json` with every fork up to Osaka from the first block on, the system contracts of these forks,
+/// and `accounts` with `balance` wei each.
 pub fn dev_genesis(chain_id: u64, accounts: &[Address], balance: U256) -> Vec<u8> {
     let plan = GenesisPlan {
         chain_id,
-        // Shanghai, Cancun, Prague, Osaka.
+        // Shanghai, Cancun, Prague and Osaka.
         fork_times: vec![0; 4],
         timestamp: 0,
         gas_limit: DEV_GAS_LIMIT,

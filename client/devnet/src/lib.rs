@@ -1,16 +1,16 @@
-//! A node with a chain of its own: transactions come in, blocks come out.
+//! A node with its own chain, which makes blocks of the transactions that it receives.
 //!
 //! ```text
 //!   RPC threads                     miner thread
 //!   ───────────                     ────────────
 //!   recover sender, check ─► Pool ─► best first ─► Chain::build ─► adopt ─► View (head, state) ─► events
-//!                                                  executor, session,        read by everybody
+//!                                                  executor, session,        read by all threads
 //!                                                  commitment: as import
 //! ```
 //!
-//! [`Node`] owns all of it. Blocks are made by the same executor and written in the same way as an import does it, so
-//! that what `polytrie export` writes of a devnet can be imported again, by this client and (where the layer's
-//! commitment is the state root) by others.
+//! [`Node`] owns all of it. Blocks are executed and written by the code that an import uses. So the file that
+//! `polytrie export` writes of a devnet can be imported by this client, and by others where the layer's commitment is
+//! the state root.
 
 mod accounts;
 mod cheats;

@@ -1,4 +1,4 @@
-//! What the log says of blocks and their transactions.
+//! Log lines of blocks and their transactions.
 
 use super::{Node, console};
 use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
@@ -7,13 +7,13 @@ use polytrie_chain::executor::Included;
 use std::{fmt::Write, sync::atomic::Ordering};
 use tracing::Level;
 
-/// Transactions of one block that have a line: those who send thousands read none of them.
+/// Maximum number of transactions of one block that get a line each.
 const MOST_TRANSACTIONS: usize = 20;
 
-/// Lines of one transaction that a contract may print.
+/// Maximum number of `console.log` lines of one transaction.
 const MOST_LINES: usize = 200;
 
-/// The lines of a block under way.
+/// The log lines of a block while it is built.
 #[derive(Debug, Default)]
 pub(super) struct BlockLog {
     lines: Vec<String>,
@@ -21,14 +21,14 @@ pub(super) struct BlockLog {
 }
 
 impl BlockLog {
-    /// Takes note of a transaction that was included.
+    /// Adds the lines of an included transaction.
     pub(super) fn transaction(&mut self, tx: &TxEnvelope, sender: Address, ran: &Included) {
         self.transactions += 1;
         if self.transactions > MOST_TRANSACTIONS {
             return;
         }
         let mut line = format!("  transaction {} from {sender}", tx.tx_hash());
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = match tx.kind() {
             TxKind::Call(to) => write!(line, " to {to}"),
             TxKind::Create => write!(line, " creates {}", sender.create(tx.nonce())),
@@ -44,7 +44,7 @@ impl BlockLog {
         self.lines.extend(printed(&ran.console));
     }
 
-    /// Writes the lines of the block, which is in the chain now.
+    /// Writes the lines once the block is in the chain.
     pub(super) fn write(&self, header: &Sealed<Header>) {
         let transactions = match self.transactions {
             1 => "1 transaction".to_owned(),
@@ -61,7 +61,7 @@ impl BlockLog {
     }
 }
 
-/// What contracts printed, line by line.
+/// Returns the lines that contracts printed, at most [`MOST_LINES`] and a note about more.
 fn printed(messages: &[Bytes]) -> Vec<String> {
     let lines = messages.iter().flat_map(|message| console::lines(message));
     let mut lines: Vec<_> =
@@ -74,17 +74,17 @@ fn printed(messages: &[Bytes]) -> Vec<String> {
 }
 
 impl Node {
-    /// Whether the log is to say what the node does.
+    /// Whether the node logs its blocks and calls.
     pub fn tells(&self) -> bool {
         self.telling.load(Ordering::Relaxed) && tracing::enabled!(Level::INFO)
     }
 
-    /// Has the log say what the node does, or not.
+    /// Enables or disables the log of blocks and calls.
     pub fn set_telling(&self, telling: bool) {
         self.telling.store(telling, Ordering::Relaxed);
     }
 
-    /// Writes what the contracts of a call printed.
+    /// Logs the messages that the contracts of a call printed.
     pub fn tell_printed(&self, method: &str, messages: &[Bytes]) {
         if !messages.is_empty() && self.tells() {
             tracing::info!("{method}");
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// The lines of the next block, if the log is to have them.
+    /// Returns an empty log for the next block; `None` if logging is disabled.
     pub(super) fn block_log(&self) -> Option<BlockLog> {
         self.tells().then(BlockLog::default)
     }

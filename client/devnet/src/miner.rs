@@ -1,4 +1,8 @@
-//! When blocks are made.
+//! The schedule of blocks, and the threads that make blocks and make them durable.
+//!
+//! The thread `miner` makes a block after an arrival in the pool or at an interval, as the mode says. The thread
+//! `durable` flushes the store every [`FLUSH`], so that a block is durable soon even if no other follows. Both end when
+//! they are stopped, or when nothing can be stored any more.
 
 use super::{MineOptions, Node};
 use parking_lot::{Condvar, Mutex};
@@ -9,25 +13,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After a failure to make a block, wait so long before the next attempt.
+/// Pause after a failure to make a block, before the next attempt.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often what was written is made durable.
+/// Interval at which written blocks are made durable.
 const FLUSH: Duration = Duration::from_millis(250);
 
-/// When blocks are made.
+/// The trigger of new blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MiningMode {
-    /// As soon as there is a transaction.
+    /// A block is made as soon as a transaction arrives.
     #[default]
     OnArrival,
-    /// At regular times, empty or not.
+    /// A block is made at each interval, empty or not.
     Every(Duration),
-    /// When a request asks for one.
+    /// A block is made only when a request asks for one.
     Manual,
 }
 
-/// Decides when blocks are made, and counts them.
+/// The schedule of blocks, and counters of the blocks that were made.
 #[derive(Debug)]
 pub struct Miner {
     state: Mutex<State>,
@@ -38,18 +42,18 @@ pub struct Miner {
 #[derive(Debug)]
 struct State {
     mode: MiningMode,
-    /// When that was chosen.
+    /// Time at which the mode was set.
     since: Instant,
-    /// Something arrived since the last look.
+    /// Whether a transaction has arrived since the miner thread last checked.
     arrived: bool,
     stopped: bool,
     totals: BlockStats,
     blocks: u64,
-    /// Attempts of the miner thread that failed.
+    /// Number of failed attempts of the miner thread.
     failures: u64,
 }
 
-/// The threads of a miner. Dropping this stops them and waits for their ends.
+/// The threads of a miner. Dropping this stops them and waits until they have ended.
 #[derive(Debug)]
 pub struct MinerThreads {
     node: Arc<Node>,
@@ -57,7 +61,7 @@ pub struct MinerThreads {
 }
 
 impl MinerThreads {
-    /// Whether all of them have ended.
+    /// Whether all threads have ended.
     pub fn are_finished(&self) -> bool {
         self.threads.iter().all(Worker::is_finished)
     }
@@ -70,25 +74,26 @@ impl Drop for MinerThreads {
     }
 }
 
-/// What to do next.
+/// The next action of the miner thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Mine(MineOptions),
     Stop,
 }
 
-/// When there is something to do.
+/// The time of the next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Now(Turn),
-    /// At this time, unless something changes before.
+    /// At this time, unless the state changes before.
     At(Instant),
-    /// When something changes.
+    /// After the next change of the state.
     Later,
 }
 
 impl State {
-    /// When there is something to do, where the last block was made at `last`.
+    /// Returns the time of the next action, where the last block was made at `last`. Resets `arrived` if that
+    /// causes a block.
     fn when(&mut self, last: Instant, now: Instant) -> When {
         if self.stopped {
             return When::Now(Turn::Stop);
@@ -99,11 +104,11 @@ impl State {
                 When::Now(Turn::Mine(MineOptions::default()))
             }
             MiningMode::OnArrival | MiningMode::Manual => When::Later,
-            // As with anvil and hardhat the first block comes a period after it was asked for.
+            // As in anvil and hardhat, the first block comes one period after the mode was set.
             MiningMode::Every(period) => match last.max(self.since).checked_add(period) {
                 Some(due) if now >= due => When::Now(Turn::Mine(MineOptions::EVEN_EMPTY)),
                 Some(due) => When::At(due),
-                // So long that it never ends.
+                // A period beyond the range of `Instant` never ends.
                 None => When::Later,
             },
         }
@@ -124,12 +129,12 @@ impl Miner {
         Self { state: Mutex::new(state), changed: Condvar::new(), stopping: Condvar::new() }
     }
 
-    /// When blocks are made.
+    /// Returns the current mode.
     pub fn mode(&self) -> MiningMode {
         self.state.lock().mode
     }
 
-    /// Changes when blocks are made.
+    /// Sets the mode, and wakes the miner thread.
     pub fn set_mode(&self, mode: MiningMode) {
         let mut state = self.state.lock();
         state.mode = mode;
@@ -138,7 +143,7 @@ impl Miner {
         self.changed.notify_all();
     }
 
-    /// Something waits in the pool.
+    /// Notifies the miner thread that the pool has a transaction.
     pub fn wake(&self) {
         let mut state = self.state.lock();
         if !state.arrived {
@@ -147,20 +152,20 @@ impl Miner {
         }
     }
 
-    /// No more blocks; the threads end.
+    /// Stops the threads; no further block is made.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
         self.stopping.notify_all();
     }
 
-    /// Blocks made so far, and the sums over them.
+    /// Returns the number of blocks made so far, and the sums of their statistics.
     pub fn totals(&self) -> (u64, BlockStats) {
         let state = self.state.lock();
         (state.blocks, state.totals)
     }
 
-    /// Attempts to make a block by itself that failed.
+    /// Returns the number of failed attempts of the miner thread.
     pub fn failures(&self) -> u64 {
         self.state.lock().failures
     }
@@ -178,11 +183,11 @@ impl Miner {
         totals.write += stats.write;
     }
 
-    /// Starts the threads that make blocks and make them durable.
+    /// Starts the miner thread, and the thread that makes blocks durable.
     ///
     /// # Errors
     ///
-    /// If the system gives no threads.
+    /// If the system cannot start a thread.
     pub fn start(node: &Arc<Node>) -> Result<MinerThreads, KvError> {
         let mut threads = MinerThreads { node: Arc::clone(node), threads: Vec::new() };
         for (name, work) in [("miner", mine as fn(&Node)), ("durable", keep_durable)] {
@@ -197,7 +202,7 @@ impl Miner {
         Ok(threads)
     }
 
-    /// Waits until there is something to do.
+    /// Waits until there is an action, and returns it.
     fn turn(&self, last: Instant) -> Turn {
         let mut state = self.state.lock();
         loop {
@@ -211,7 +216,7 @@ impl Miner {
         }
     }
 
-    /// Waits for a time; returns `false` if it is time to stop.
+    /// Waits for a time; returns `false` if the threads are to stop.
     fn pause(&self, time: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stopped {
@@ -221,7 +226,7 @@ impl Miner {
     }
 }
 
-/// Ends on request, or when nothing can be stored any more.
+/// Runs the miner thread until it is stopped, or nothing can be stored any more.
 fn mine(node: &Node) {
     let miner = node.miner();
     let mut last = Instant::now();
@@ -231,7 +236,7 @@ fn mine(node: &Node) {
         match node.mine(options) {
             Ok(made) => {
                 said.clear();
-                // More may wait than went into one block.
+                // The pool may hold more transactions than fit into one block.
                 if made.is_some() && !options.allow_empty {
                     miner.wake();
                 }
@@ -239,7 +244,7 @@ fn mine(node: &Node) {
             Err(error) => {
                 miner.state.lock().failures += 1;
                 let error = error.to_string();
-                // What lasts is said once.
+                // The log has an error once, not for each attempt that it lasts.
                 if error != said {
                     tracing::error!("no block could be made: {error}");
                 }
@@ -247,14 +252,15 @@ fn mine(node: &Node) {
                 if node.failure().is_some() || !miner.pause(PAUSE) {
                     return;
                 }
-                // What waits still does, and need not wait for something else to arrive.
+                // The pool still has the transactions, so the next attempt needs no new arrival.
                 miner.wake();
             }
         }
     }
 }
 
-/// What the store gathers becomes durable soon also if nothing more comes. Ends as [`mine`] does.
+/// Runs the thread that flushes the store, so that a block is durable soon even if no other follows. It ends
+/// when [`mine`] does.
 fn keep_durable(node: &Node) {
     let mut go_on = true;
     while go_on {
@@ -265,7 +271,7 @@ fn keep_durable(node: &Node) {
             tracing::error!("blocks could not be made durable: {error}");
             if node.failure().is_some() {
                 go_on = false;
-                // Nothing arrives any more that would.
+                // No new transaction will wake the miner thread, which must see the failure and end.
                 node.miner().wake();
             }
         }
@@ -301,7 +307,7 @@ mod tests {
         let due = last + period;
         assert_eq!(state.when(last, last), When::At(due));
         assert_eq!(state.when(last, due), When::Now(Turn::Mine(MineOptions::EVEN_EMPTY)));
-        // One that never comes.
+        // A period that never ends.
         state.mode = MiningMode::Every(Duration::MAX);
         assert_eq!(state.when(last, due), When::Later);
     }
@@ -314,7 +320,7 @@ mod tests {
         miner.set_mode(MiningMode::Every(period));
         let mut state = miner.state.into_inner();
         assert!(state.since >= before);
-        // However long ago the last block was made.
+        // The time of the last block does not matter.
         let last = state.since;
         state.since = last + 10 * period;
         let now = state.since;

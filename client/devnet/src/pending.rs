@@ -1,4 +1,4 @@
-//! The block that would be made now, and the state after it.
+//! The pending block: the block that the node would make now, and the state after it.
 
 use super::{Node, NodeError, producer::Picked};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
@@ -6,37 +6,38 @@ use polytrie_chain::{NextBlock, Overlay};
 use polytrie_state::StateReader;
 use std::sync::Arc;
 
-/// A block that is not part of the chain: what waits in the pool on top of the head.
+/// A block that the pool yields on top of the head. It is not part of the chain.
 #[derive(Debug)]
 pub struct PendingBlock {
-    /// Its header, as if it were made now.
+    /// Header of the block.
     pub header: Sealed<Header>,
-    /// The block.
+    /// Transactions and other contents of the block.
     pub block: Block<TxEnvelope>,
-    /// The receipts of its transactions.
+    /// Receipts of the transactions.
     pub receipts: Vec<ReceiptEnvelope>,
-    /// Bytes of its RLP.
+    /// Size of the block's RLP in bytes.
     pub rlp_length: usize,
-    /// The state after it.
+    /// State after the block.
     pub state: Arc<dyn StateReader>,
-    /// What it was made of.
+    /// Parameters of the block; with the count of pool changes they show whether it is still current.
     next: NextBlock,
     pool: u64,
 }
 
 impl Node {
-    /// The block that would be made now. It is made once for each head, content of the pool and second. While a consensus layer
-    /// has not decided on the block that it sent there is none: making one would forget what came of that.
+    /// Returns the pending block. It is built once for each head, content of the pool and second. There is none
+    /// while the consensus layer has not decided on a proposed block, because building one would drop the result
+    /// of its execution.
     ///
     /// # Errors
     ///
-    /// If we failed.
+    /// If the node fails.
     pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>, NodeError> {
-        // The chain is left to payloads and choices where the block is there.
+        // A known block needs no lock of the chain, which payloads and forkchoice updates need.
         if let Some(known) = self.known_pending() {
             return Ok(Some(known));
         }
-        // Requests for a new one wait here, so that a payload has at most one of them ahead of it.
+        // Requests for a new block queue here, so that a payload waits for at most one of them.
         let _making = self.making.lock();
         if let Some(known) = self.known_pending() {
             return Ok(Some(known));
@@ -58,9 +59,9 @@ impl Node {
         Ok(Some(pending))
     }
 
-    /// The block that would be made now, if it was made already.
+    /// Returns the pending block if it was built and is still current.
     fn known_pending(&self) -> Option<Arc<PendingBlock>> {
-        // Before what is known: a new head or a change by hand takes that away first (`publish`).
+        // The view is read before the block, because `publish` drops the block before it changes the view.
         let view = self.view();
         let known = self.pending.lock().clone()?;
         let next = self.next_after(&view.head.header, None);

@@ -1,4 +1,9 @@
-//! Blocks from the pool.
+//! Building of blocks from the pool.
+//!
+//! A block is built on a locked chain: the changes by hand come first, then the transactions, highest tip first, those
+//! of one sender by nonce. The chain adopts the block, and the pool drops the included transactions under one lock with
+//! the change of the view. The block is announced before the chain is unlocked. Transactions that can never be included
+//! are dropped from the pool.
 
 use super::{BlockFees, Node, NodeError, View, log::BlockLog};
 use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
@@ -14,44 +19,44 @@ use polytrie_consensus::{
 use polytrie_state::{Account, TxWrites, WriteSet};
 use std::{ops::Deref, sync::Arc};
 
-/// Bytes of a block that are left for everything but its transactions.
+/// Bytes of a block that are reserved for everything but its transactions.
 const BLOCK_OVERHEAD: usize = 16 * 1024;
 
-/// The least gas a transaction can have.
+/// The least gas that a transaction can use.
 const LEAST_GAS: u64 = 21_000;
 
-/// How a block is to be made.
+/// Options of a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MineOptions {
-    /// Whether it may be empty.
+    /// Whether the block may be empty.
     pub allow_empty: bool,
-    /// Its time.
+    /// Time of the block.
     pub time: BlockTime,
-    /// Whether the log says nothing of it: one of many that only make up for others.
+    /// Whether the block is not logged, as it is one of many that only fill up the chain.
     pub quiet: bool,
 }
 
 impl MineOptions {
-    /// A block of the clock's time, empty or not.
+    /// Options of a block at the clock's time, empty or not.
     pub const EVEN_EMPTY: Self = Self { allow_empty: true, time: BlockTime::Clock, quiet: false };
 }
 
-/// The time of a block, in seconds.
+/// The time of a block, in seconds since 1970.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BlockTime {
-    /// What the clock says.
+    /// The time of the clock.
     #[default]
     Clock,
-    /// This one, whatever the clock says.
+    /// This time; the clock does not change.
     Exactly(u64),
-    /// This one; the clock goes on from there.
+    /// This time; the clock continues from it.
     Set(u64),
-    /// So long after the parent's; the clock goes on from there.
+    /// This many seconds after the parent, at least 1; the clock continues from there.
     After(u64),
 }
 
 impl BlockTime {
-    /// The time on top of a block of the time `parent`; `None` for the clock's.
+    /// Returns the time of a block whose parent has the time `parent`; `None` for the clock's.
     fn on(self, parent: u64) -> Result<Option<u64>, NodeError> {
         let time = match self {
             Self::Clock => return Ok(None),
@@ -64,7 +69,7 @@ impl BlockTime {
     }
 }
 
-/// Whether a block of the time `parent` can be followed by one of this time, and that by another.
+/// Checks that a block at `time` can follow one at `parent`, and that another can follow it.
 pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
     if time <= parent {
         return Err(NodeError::Time(format!(
@@ -77,12 +82,12 @@ pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// A block that the node made for a consensus layer.
+/// A block that the node built for a consensus layer.
 #[derive(Debug)]
 pub struct Payload {
     /// The block.
     pub built: BuiltBlock,
-    /// The blobs of its transactions, in their order. The pool forgets them with the transactions.
+    /// The sidecars of its blob transactions, in order. The pool drops them with the transactions.
     pub sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
 }
 
@@ -94,27 +99,27 @@ impl Deref for Payload {
     }
 }
 
-/// What was found out about the pool on the way.
+/// The results of a selection of transactions from the pool.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
-    /// Whether other clients are to take the block: transactions without a signature stay out.
+    /// Whether the block is for other clients, so that transactions without a true signature are left out.
     for_others: bool,
-    /// Senders and nonces of what was included, in order.
+    /// Senders and nonces of the included transactions, in order.
     included: Vec<(Address, u64)>,
-    /// The blobs of what was included, in order.
+    /// Sidecars of the included transactions, in order.
     sidecars: Vec<Arc<BlobTransactionSidecarVariant>>,
-    /// What can never be included, or cannot be executed here.
+    /// Hashes of transactions that can never be included, with the reasons.
     hopeless: Vec<(B256, String)>,
-    /// What the log will say, if it is to say anything.
+    /// The log lines of the block; `None` if it is not logged.
     log: Option<BlockLog>,
 }
 
 impl Node {
-    /// Makes a block of what waits in the pool, the best tips first. `None` if it would be empty and must not be.
+    /// Makes a block from the pool, the highest tips first. `None` if it would be empty and that is not allowed.
     ///
     /// # Errors
     ///
-    /// If nothing may be changed, or we failed.
+    /// If the node is read only or has failed, or fails now.
     pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>, NodeError> {
         self.writable()?;
         let mined = self.mine_on(&mut self.chain(), options);
@@ -122,7 +127,7 @@ impl Node {
         mined
     }
 
-    /// Mines on a chain that the caller has locked.
+    /// Makes a block on a chain that the caller has locked.
     pub(super) fn mine_on(
         &self,
         chain: &mut Chain,
@@ -131,7 +136,7 @@ impl Node {
         let time = options.time.on(chain.head().header.timestamp)?;
         let next = self.next_block(chain, time);
         let fees = self.fees_at(&self.view(), next.timestamp, next.base_fee);
-        // An empty block that is thrown away costs as much as one that is kept.
+        // Building an empty block and dropping it would cost as much as keeping it.
         if !options.allow_empty && !self.pool.lock().has_next(fees) {
             return Ok(None);
         }
@@ -164,19 +169,20 @@ impl Node {
         }
         let mut promoted = Vec::new();
         {
-            // Both at once: who adds a transaction compares the view while holding the pool.
+            // The pool stays locked while the view changes: a caller that adds a transaction compares the view under
+            // the same lock.
             let mut pool = self.pool.lock();
-            // Takes out what was included, also of a sender that the block has left without a nonce.
+            // This also removes the transactions of a sender that the block deleted, which has no nonce any more.
             for (sender, nonce) in &picked.included {
                 promoted.extend(pool.set_nonce(sender, nonce + 1));
             }
             self.publish(chain, Arc::default())?;
-            // Authorizations (EIP-7702) and creations raise nonces too, and who is gone has none.
+            // Authorizations (EIP-7702) and creations raise nonces too, and the nonce of a deleted account is 0.
             for (address, nonce) in &nonces {
                 promoted.extend(pool.set_nonce(address, *nonce));
             }
         }
-        // Before anybody makes the next block.
+        // The announcement comes before the chain is unlocked, so that no later block overtakes it.
         self.announce(header.clone());
         self.announce_pending(&promoted);
         if let Some(log) = &picked.log {
@@ -185,11 +191,12 @@ impl Node {
         Ok(Some(header))
     }
 
-    /// A block of exactly these transactions, or of the pool's if there are none, which is not added to the chain.
+    /// Builds a block of exactly these transactions, or from the pool if `transactions` is `None`. It is not added
+    /// to the chain.
     ///
     /// # Errors
     ///
-    /// If one of them cannot be included, or we failed.
+    /// If one of the transactions cannot be included, or the node fails.
     pub fn preview(
         &self,
         next: NextBlock,
@@ -206,12 +213,12 @@ impl Node {
         Ok(built.into_block())
     }
 
-    /// A payload for a consensus layer on top of the head, of what waits in the pool or of nothing. What was changed by hand is
-    /// not in it: a block does not tell of that, so no client could execute it, this node included.
+    /// Builds a payload for a consensus layer on the head, from the pool or without transactions. It leaves out the
+    /// changes by hand: a block does not contain them, so no client could execute it, this node included.
     ///
     /// # Errors
     ///
-    /// If it cannot be made, or we failed.
+    /// If it cannot be built, or the node fails.
     pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload, NodeError> {
         let mut chain = self.chain();
         let mut picked = Picked { for_others: true, ..Picked::default() };
@@ -220,7 +227,7 @@ impl Node {
             true => self.pick(run, header, rules, &mut picked),
             false => Ok(Vec::new()),
         });
-        // With changes by hand, which are in the next block of the node's own, it might be included there.
+        // With changes by hand, the node's own next block might still include these transactions.
         if !picked.hopeless.is_empty() && self.view().cheats.is_empty() {
             self.forget(&picked.hopeless);
             self.notify();
@@ -232,7 +239,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If no block on top of the head can have it.
+    /// If no block on the head can have this time.
     pub fn set_next_time(&self, time: u64) -> Result<(), NodeError> {
         let chain = self.chain();
         check_time(time, chain.head().header.timestamp)?;
@@ -240,7 +247,7 @@ impl Node {
         Ok(())
     }
 
-    /// The next block as clock and settings want it.
+    /// Returns the parameters of the next block, according to clock and settings.
     pub fn plan(&self) -> NextBlock {
         let chain = self.chain();
         self.next_block(&chain, None)
@@ -250,28 +257,28 @@ impl Node {
         self.next_after(&chain.head().header, timestamp)
     }
 
-    /// As [`Self::next_block`], on top of a head that is known by its header.
+    /// Does the same as [`Self::next_block`], on top of a head whose header is given.
     pub(super) fn next_after(&self, parent: &Sealed<Header>, timestamp: Option<u64>) -> NextBlock {
         let settings = self.settings.lock();
         NextBlock {
             timestamp: timestamp.unwrap_or_else(|| self.clock.lock().next(parent.timestamp)),
             beneficiary: settings.beneficiary,
             gas_limit: settings.gas_limit_after(parent.gas_limit),
-            // Nobody plays dice here, but contracts that ask should not always get the same answer.
+            // The parent's hash is no random number, but it gives contracts a different value in each block.
             prev_randao: settings.next_prev_randao.unwrap_or_else(|| parent.hash()),
             base_fee: settings.next_base_fee,
             ..NextBlock::default()
         }
     }
 
-    /// What a block on top of the head that `view` shows asks for, as clock and settings want it.
+    /// Returns the fees of a block on the head of `view`, according to clock and settings.
     pub fn next_fees(&self, view: &View) -> BlockFees {
         let set = self.settings.lock().next_base_fee;
         let timestamp = self.clock.lock().next(view.head.header.timestamp);
         self.fees_at(view, timestamp, set)
     }
 
-    /// The fees of a next block at this time; `set` is its base fee, if that was set.
+    /// Returns the fees of the next block at this time. `set` is the base fee if it was set by hand.
     pub(super) fn fees_at(&self, view: &View, timestamp: u64, set: Option<u64>) -> BlockFees {
         let (rules, head) = (view.next_rules(&self.spec, timestamp), &view.head.header);
         let base = next_base_fee(&rules, head).unwrap_or(0);
@@ -289,7 +296,7 @@ impl Node {
         let built = chain
             .build(next, &writes, &mut |run, header, rules| self.pick(run, header, rules, picked));
         if built.is_err() {
-            // What kept this block from being made must not be in the way of the next one.
+            // A transaction that made the block fail must not make the next one fail too.
             self.forget(&picked.hopeless);
         }
         Ok(built?)
@@ -342,13 +349,13 @@ impl Node {
                     transactions.push(tx.clone());
                     heap.extend(self.pool.lock().after(&next.tx, fees));
                 }
-                // There may be room for it in the next block.
+                // The next block may have enough gas left for it.
                 Err(ExecuteError::Invalid(BlockInvalid::TransactionGas { .. })) => {}
                 Err(ExecuteError::Invalid(reason)) => {
                     picked.hopeless.push((next.tx.hash(), reason.to_string()));
                 }
                 Err(error) => {
-                    // The chain begins after the block that it asks for.
+                    // The transaction asks for the hash of a block before the first one of this chain.
                     if matches!(
                         error,
                         ExecuteError::Internal(InternalError::MissingBlockHash { .. })
@@ -371,12 +378,12 @@ impl Node {
     }
 }
 
-/// Blob gas that a block has at most.
+/// Returns the maximum blob gas of a block; 0 before Cancun.
 fn max_blob_gas(rules: &Rules<'_>) -> u64 {
     rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB)
 }
 
-/// Executes these transactions, of which nothing was checked yet.
+/// Checks and executes these transactions in order.
 fn given(
     run: &mut BlockRun<'_>,
     rules: &Rules<'_>,
@@ -399,7 +406,7 @@ fn given(
     Ok(transactions.iter().map(|(tx, _)| tx.clone()).collect())
 }
 
-/// The accounts that have another nonce after a block than before, and which.
+/// Returns the accounts whose nonce a block changed, with the new nonce.
 pub(super) fn changed_nonces(writes: &WriteSet) -> Vec<(Address, u64)> {
     let nonce = |account: Option<Account>| account.unwrap_or_default().nonce;
     let changed = writes.accounts().iter().filter(|w| nonce(w.before) != nonce(w.after));

@@ -1,33 +1,33 @@
-//! What a user can set about blocks while the node runs.
+//! Settings of new blocks that users can change while the node runs.
 
 use alloy_primitives::{Address, B256, map::HashSet};
 
-/// The gas limit that blocks move towards by default.
+/// Default of the gas limit towards which blocks move.
 pub(super) const GAS_LIMIT: u64 = polytrie_chainspec::DEV_GAS_LIMIT;
 
-/// How blocks are made.
+/// The settings of new blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Who receives the tips.
+    /// Receiver of the tips.
     pub beneficiary: Address,
-    /// The gas limit that blocks move towards, by the step that the rules allow.
+    /// Gas limit towards which blocks move, by the step that the protocol allows.
     pub gas_target: u64,
-    /// The gas limit of every block, whatever the rules allow.
+    /// Fixed gas limit of every block, even where the protocol does not allow it.
     pub gas_limit: Option<u64>,
-    /// Base fee of the next block in wei, whatever EIP-1559 says.
+    /// Base fee of the next block in wei, in place of that of EIP-1559.
     pub next_base_fee: Option<u64>,
-    /// PREVRANDAO of the next block.
+    /// PREVRANDAO of the next block, in place of the default.
     pub next_prev_randao: Option<B256>,
-    /// The least fee a transaction must pay, in wei.
+    /// Minimum of the maximum fee per gas of a transaction, in wei.
     pub min_fee: u128,
-    /// Accounts that anybody may act as.
+    /// Accounts that requests may use as senders without their keys.
     pub impersonated: HashSet<Address>,
-    /// Whether anybody may act as any account.
+    /// Whether requests may use any account as the sender without its key.
     pub impersonate_all: bool,
 }
 
 impl Settings {
-    /// The gas limit of a block whose parent has `parent`.
+    /// Returns the gas limit of a block whose parent has the gas limit `parent`.
     pub fn gas_limit_after(&self, parent: u64) -> u64 {
         if let Some(limit) = self.gas_limit {
             return limit;
@@ -36,9 +36,9 @@ impl Settings {
     }
 }
 
-/// The gas limit of a block whose parent has `parent`, as near to `target` as it may be.
+/// Returns the gas limit closest to `target` that the protocol allows after a parent with `parent`.
 pub(crate) fn gas_limit_towards(target: u64, parent: u64) -> u64 {
-    // The rules allow a difference of less than this part of the parent's (EIP-1559 left the bound as it was).
+    // The protocol allows a difference of less than a 1024th of the parent's limit (EIP-1559 did not change this).
     let step = (parent / 1024).saturating_sub(1);
     target.clamp(parent.saturating_sub(step), parent.saturating_add(step))
 }

@@ -1,10 +1,10 @@
-//! Points to go back to.
+//! Snapshots to which a user can revert.
 
 use super::{cheats::Cheats, clock::Clock, settings::Settings};
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A point to go back to.
+/// A snapshot: a block, the changes by hand after it, and the settings at that time.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) number: u64,
@@ -14,7 +14,7 @@ pub(super) struct Point {
     pub(super) settings: Settings,
 }
 
-/// The points to go back to, by the numbers that users know them by.
+/// The snapshots by their IDs.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     points: BTreeMap<u64, Point>,
@@ -28,22 +28,22 @@ impl Snapshots {
         self.last
     }
 
-    /// All points, by their numbers.
+    /// Returns all snapshots by their IDs.
     pub(super) fn points(&self) -> &BTreeMap<u64, Point> {
         &self.points
     }
 
-    /// The lowest block that there is a point at.
+    /// Returns the lowest block number of all snapshots; `None` without any.
     pub(super) fn lowest_block(&self) -> Option<u64> {
         self.points.values().map(|point| point.number).min()
     }
 
-    /// Forgets all points. Their numbers do not come again: one from before must not lead to a point after it.
+    /// Drops all snapshots. Their IDs are never used again, so that an old ID cannot refer to a later snapshot.
     pub(super) fn clear(&mut self) {
         self.points.clear();
     }
 
-    /// The point of this number; it and all later ones are gone then.
+    /// Removes the snapshot with this ID and all later ones, and returns the first.
     pub(super) fn take(&mut self, id: u64) -> Option<Point> {
         let point = self.points.get(&id).cloned()?;
         self.points.split_off(&id);

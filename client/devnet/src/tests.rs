@@ -1,4 +1,4 @@
-//! What the node does, on every layer.
+//! Tests of the node, most of them on every layer.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -63,7 +63,7 @@ pub(crate) fn options() -> NodeOptions {
     }
 }
 
-/// A chain whose rows are in this engine.
+/// Opens a chain whose rows are in this engine.
 pub(crate) fn chain_in(engine: Arc<dyn Engine>, layer: &str) -> (Chain, DataDir) {
     let dir = DataDir::open(&in_memory(layer), true).unwrap();
     let tables: Vec<_> = TABLES.iter().chain(dir.kind.tables).copied().collect();
@@ -91,7 +91,7 @@ pub(crate) fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> Poo
     PoolTransaction::signed(tx.into_envelope(signature)).unwrap()
 }
 
-/// A transaction with a blob, which has one proof as before Osaka.
+/// Returns a transaction with a blob that has one proof, as before Osaka.
 pub(crate) fn with_blob(node: &Node, from: usize, nonce: u64) -> PoolTransaction {
     let from = node.accounts().addresses()[from];
     let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
@@ -172,7 +172,7 @@ fn snapshot_and_revert_on_every_layer() {
     }
 }
 
-/// However many undo records are kept otherwise, here 4.
+/// The undo records back to a snapshot are kept beyond the usual number, which is 4 here.
 #[test]
 fn a_snapshot_can_be_gone_back_to_from_far_away_on_every_layer() {
     for layer in LAYERS {
@@ -293,7 +293,7 @@ fn anybody_can_be_impersonated() {
     assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
 }
 
-/// A block could not hold it, and its sender would wait for ever.
+/// No block could include such a transaction, so it would block its sender forever.
 #[test]
 fn who_is_impersonated_keeps_the_rules_of_transactions() {
     let node = node(LAYERS[0].name);
@@ -311,7 +311,7 @@ fn who_is_impersonated_keeps_the_rules_of_transactions() {
     assert!(node.pool().is_empty());
 }
 
-/// Nonces do not only rise by one for each transaction of a sender.
+/// A nonce may rise by more than one for each transaction of a sender.
 #[test]
 fn what_follows_nonces_that_others_have_raised_is_mined() {
     let node = node(LAYERS[0].name);
@@ -321,7 +321,7 @@ fn what_follows_nonces_that_others_have_raised_is_mined() {
         let hash = authorization.signature_hash();
         authorization.into_signed(node.accounts().sign(authority, &hash).unwrap())
     };
-    // Its sender's own authorization, and that of another account.
+    // The transaction has an authorization of its own sender and one of another account.
     let tx: TypedTransaction = TxEip7702 {
         chain_id: 1337,
         gas_limit: 200_000,
@@ -350,7 +350,7 @@ fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
     node.cheat(|cheats, state| {
         let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
         account.balance = U256::from(ETHER);
-        // 0 0 0 CREATE, of an empty contract
+        // The code runs CREATE with three zeros, which creates an empty contract.
         cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0x5f, 0x5f, 0x5f, 0xf0]));
         Ok(())
     })
@@ -391,7 +391,7 @@ fn a_state_of_the_end_of_time_is_refused_before_anything_changes() {
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
 }
 
-/// Hears of blocks.
+/// A listener that records the numbers of new blocks.
 #[derive(Debug, Default)]
 struct Heads(Mutex<Vec<u64>>);
 
@@ -446,7 +446,7 @@ fn blocks_come_by_themselves() {
 fn what_could_not_be_mined_is_tried_again() {
     let node = node(LAYERS[0].name);
     let threads = mining(&node);
-    // No block can have this time: none could follow.
+    // No block can have this time, since none could follow.
     node.clock().set_next(u64::MAX);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
     let until = Instant::now() + Duration::from_secs(60);
@@ -476,7 +476,7 @@ fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
         assert!(Instant::now() < until, "{:?}", node.db().store().poisoned());
         std::thread::sleep(Duration::from_millis(20));
         if node.pool().is_empty() {
-            // It was taken, and could not be written behind it.
+            // The transaction was included, but the later flush of its block failed.
             let nonce = node.account(&node.accounts().addresses()[0]).unwrap().nonce;
             let _ = node.submit(transfer(&node, 0, nonce, 5));
         }
@@ -501,7 +501,7 @@ fn a_preview_changes_nothing() {
 #[test]
 fn what_would_be_made_is_there_while_the_chain_is_busy() {
     let node = node("raw");
-    // A block of the next second would be another one.
+    // A fixed time keeps the pending block current, which would otherwise change every second.
     let time = node.clock().now() + 1000;
     node.clock().set_next(time);
     let known = node.pending().unwrap().unwrap();
@@ -511,7 +511,7 @@ fn what_would_be_made_is_there_while_the_chain_is_busy() {
         scope.spawn(|| tell.send(Arc::ptr_eq(&known, &node.pending().unwrap().unwrap())));
         assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
     });
-    // What waits in the pool belongs to it.
+    // The pending block includes the transactions of the pool.
     node.submit(transfer(&node, 0, 0, 5)).unwrap();
     let next = node.pending().unwrap().unwrap();
     assert_eq!(next.block.body.transactions.len(), 1);
@@ -558,7 +558,7 @@ fn blobs_wait_until_their_fee_has_fallen() {
         let tx = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844(tx));
         let from = node.accounts().addresses()[0];
         let signature = node.accounts().sign(&from, &tx.signature_hash()).unwrap();
-        // What it carries does not matter here.
+        // The sidecar does not matter here.
         let mut blobs = transfer(&node, 0, nonce, 7);
         blobs.tx = tx.into_envelope(signature);
         blobs
@@ -611,7 +611,7 @@ fn fees_are_those_of_a_block_that_is_made_now() {
     assert_eq!(header.base_fee_per_gas, Some(after.base));
 }
 
-/// A listener that panics when there is a block.
+/// A listener that panics at each block.
 #[derive(Debug)]
 struct Panics;
 

@@ -1,4 +1,4 @@
-//! What everybody sees: the head, and the state there and at earlier blocks.
+//! The view that readers get: the head, and the state there and at earlier blocks.
 
 use super::{Cheats, NodeError};
 use alloy_consensus::{Header, Sealed};
@@ -9,21 +9,21 @@ use polytrie_kv::Snapshot;
 use polytrie_state::StateReader;
 use std::sync::Arc;
 
-/// The chain at one moment. Later blocks do not change what it answers.
+/// The chain at one moment. Later blocks do not change its answers.
 #[derive(Debug)]
 pub struct View {
-    /// The head.
+    /// Head of the chain at that moment.
     pub head: Head,
     pub(super) db: ChainDb<Snapshot>,
     pub(super) reader: Arc<dyn StateReader>,
     pub(super) cheats: Arc<Cheats>,
-    /// The state of the view with the changes on top.
+    /// State at the head with the changes by hand on top.
     state: Arc<dyn StateReader>,
     pub(super) history: Arc<StateHistory>,
 }
 
 impl View {
-    /// What a chain shows now.
+    /// Creates the view of a chain as it is now, with these changes by hand.
     ///
     /// # Errors
     ///
@@ -49,12 +49,13 @@ impl View {
         })
     }
 
-    /// Reads at the head, with what the user changed since.
+    /// Returns a reader of the state at the head, with the changes by hand on top.
     pub fn state(&self) -> Arc<dyn StateReader> {
         Arc::clone(&self.state)
     }
 
-    /// Reads at block `number`, which must not be above the head; `None` if it is too long ago.
+    /// Returns a reader of the state after block `number`, which must not be above the head. `None` if that state is
+    /// not kept any more.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl View {
         self.history.at(&self.head, Arc::clone(&self.reader), self.db.store(), number)
     }
 
-    /// The earliest block whose state can be read.
+    /// Returns the number of the earliest block whose state can be read.
     ///
     /// # Errors
     ///
@@ -75,23 +76,23 @@ impl View {
         self.history.oldest(self.db.store(), self.head.number())
     }
 
-    /// The blocks of the chain. What is kept beside the chain's rows may be newer.
+    /// Returns the blocks of the chain. Only rows of the store are part of the view; other data may be newer.
     pub const fn db(&self) -> &ChainDb<Snapshot> {
         &self.db
     }
 
-    /// Whether a block is in the chain. One whose row cannot be read is in none.
+    /// Whether a block is in the chain; `false` if its row cannot be read.
     pub fn has(&self, header: &Sealed<Header>) -> bool {
         let row = self.db.canonical(header.number).ok().flatten();
         row.is_some_and(|(hash, _)| hash == header.hash())
     }
 
-    /// Hash of the head.
+    /// Returns the hash of the head.
     pub const fn hash(&self) -> B256 {
         self.head.hash()
     }
 
-    /// The rules of a block after the head.
+    /// Returns the rules of a block at `timestamp` after the head.
     pub fn next_rules<'a>(&self, spec: &'a ChainSpec, timestamp: u64) -> Rules<'a> {
         let merged = spec.is_merged_after(self.head.total_difficulty);
         spec.rules(self.head.number() + 1, timestamp, merged)

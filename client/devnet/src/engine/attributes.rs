@@ -1,4 +1,4 @@
-//! What a consensus layer says of the next block, by version of the method and by fork.
+//! The payload attributes of a consensus layer, checked by version of the method and by fork.
 
 use super::{Branch, Engine, EngineError};
 use crate::{Marks, Node, View, settings::gas_limit_towards};
@@ -8,7 +8,8 @@ use alloy_rpc_types_engine::{ForkchoiceState, PayloadAttributes};
 use polytrie_chain::NextBlock;
 use polytrie_chainspec::Rules;
 
-/// The next block on the head that `view` shows, as version 1 to 4 of `engine_forkchoiceUpdated` has it.
+/// Returns the parameters of the next block on the head of `view`, from the attributes of `engine_forkchoiceUpdated` in
+/// version 1 to 4.
 pub(super) fn next_block(
     node: &Node,
     view: &View,
@@ -30,7 +31,7 @@ pub(super) fn next_block(
         prev_randao: attributes.prev_randao,
         withdrawals: attributes.withdrawals.unwrap_or_default(),
         parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
-        // Not one that was set by hand: the rules may not allow it.
+        // A gas limit that was set by hand is not used: the protocol may not allow it.
         gas_limit: gas_limit_towards(
             attributes.target_gas_limit.unwrap_or_else(|| node.settings().gas_target),
             head.gas_limit,
@@ -40,7 +41,7 @@ pub(super) fn next_block(
     })
 }
 
-/// Whether the attributes are those of the version, and the version is that of the fork.
+/// Checks that the attributes have the fields of the version, and that the version fits the fork of their timestamp.
 fn check(
     rules: &Rules<'_>,
     version: u8,
@@ -86,7 +87,7 @@ fn check(
 }
 
 impl Engine {
-    /// The blocks that a choice calls safe and finalized, which must be in the chain that ends in its head.
+    /// Resolves the safe and finalized blocks of a forkchoice state. Both must be in the chain that ends in its head.
     pub(super) fn marks(
         &self,
         choice: &ForkchoiceState,
@@ -123,7 +124,7 @@ mod tests {
     use alloy_hardforks::ForkCondition;
     use polytrie_chainspec::{ChainSpec, Forks};
 
-    /// A chain whose forks come a thousand seconds after each other, from Shanghai on.
+    /// Returns a chain whose forks from Shanghai on are 1,000 seconds apart.
     fn chain() -> ChainSpec {
         let forks = [
             EthereumHardfork::Shanghai,
@@ -182,7 +183,7 @@ mod tests {
         ] {
             assert_eq!(code(version, time, withdrawals, root), expected, "V{version} at {time}");
         }
-        // Slot and gas limit belong to version 4, and to no other.
+        // The slot number and the gas limit belong to version 4 only.
         let attributes = PayloadAttributes {
             timestamp: amsterdam,
             withdrawals: Some(Vec::new()),

@@ -1,7 +1,8 @@
-//! Payloads that the node makes.
+//! Payloads that the node builds for a consensus layer.
 //!
-//! A payload is begun with the choice of a head: an empty one is made at once, so that there always is one. What waits in
-//! the pool goes into it when it is asked for, as long as its parent is the head.
+//! A forkchoice update with attributes starts a payload: an empty block is built at once, so that there is always an
+//! answer. Each request for the payload (`engine_getPayload`) builds it again from the pool, as long as its parent is
+//! still the head.
 
 use super::{Engine, EngineError};
 use crate::{Node, NodeError, Payload};
@@ -11,25 +12,25 @@ use polytrie_chain::executor::InternalError;
 use polytrie_chain::{BuildError, ChainError, NextBlock};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Payloads that are kept; the first one makes room.
+/// Maximum number of payloads that are kept; the oldest is dropped for a new one.
 const JOBS: usize = 16;
 
-/// The payloads that were begun, oldest first.
+/// The payloads that were started, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Jobs(VecDeque<Job>);
 
-/// A payload that was begun.
+/// A payload that was started, and the parameters to build it again.
 #[derive(Debug)]
 struct Job {
     id: PayloadId,
     parent: B256,
     next: NextBlock,
-    /// The best that there is so far.
+    /// The last block that was built for it.
     payload: Arc<Payload>,
 }
 
 impl Jobs {
-    /// Begins a payload on top of the head, which is `parent`.
+    /// Starts a payload on the head, which is `parent`, and returns its ID. An equal payload is not started again.
     pub(super) fn begin(
         &mut self,
         node: &Node,
@@ -57,11 +58,11 @@ impl Jobs {
 }
 
 impl Engine {
-    /// A payload that was begun, with what waits in the pool now if its parent still is the head.
+    /// Returns a payload that was started, built again from the pool if its parent is still the head.
     ///
     /// # Errors
     ///
-    /// If it was not begun, or the node fails.
+    /// If no payload with this ID is kept, or the node fails.
     pub fn payload(&self, id: PayloadId) -> Result<Arc<Payload>, EngineError> {
         let mut state = self.state.lock();
         let job = state.jobs.0.iter_mut().find(|job| job.id == id);
@@ -69,7 +70,7 @@ impl Engine {
         if self.node.view().hash() == job.parent {
             match self.node.draft(job.next.clone(), true) {
                 Ok(payload) => job.payload = Arc::new(payload),
-                // The empty one is still as good as it was.
+                // The block that was built before is still valid.
                 Err(NodeError::Build(BuildError::Refused(reason))) => {
                     tracing::warn!("no payload could be made of the pool: {reason}");
                 }
@@ -83,7 +84,7 @@ impl Engine {
     }
 }
 
-/// The ID of a payload: the first bytes of a hash of the method's version, the parent and the attributes.
+/// Returns the ID of a payload: the first 8 bytes of a hash of the method's version, the parent and the attributes.
 fn id(version: u8, parent: B256, next: &NextBlock) -> PayloadId {
     let mut hasher = Keccak256::new();
     hasher.update([version]);

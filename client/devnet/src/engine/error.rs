@@ -1,50 +1,50 @@
-//! Why a call of the Engine API is refused, with the codes of its specification.
+//! Errors of the Engine API, with the codes of its specification.
 
 use crate::NodeError;
 use thiserror::Error;
 
-/// A call is refused.
+/// The error of a refused call.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// No such payload was begun.
+    /// No payload with this ID is kept.
     #[error(
         "there is no payload {0}: it was not begun since the node was started, or others have taken its place"
     )]
     UnknownPayload(String),
-    /// The choice contradicts itself.
+    /// The forkchoice state is inconsistent.
     #[error("the forkchoice state is inconsistent: {0}")]
     Forkchoice(String),
-    /// No payload can be made with these attributes.
+    /// No payload can be built with these attributes.
     #[error("the payload attributes are invalid: {0}")]
     Attributes(String),
-    /// More was asked for than one answer has.
+    /// The request exceeds the maximum size of one answer.
     #[error("{found} {what} were asked for, at most {most} are answered at once")]
     TooLarge {
-        /// What was asked for.
+        /// Name of the requested items.
         what: &'static str,
-        /// How many of them.
+        /// Number of items that were requested.
         found: u64,
-        /// The most there may be.
+        /// Maximum number of items in one request.
         most: u64,
     },
-    /// The method is not for the fork.
+    /// The version of the method does not fit the fork.
     #[error("{0}")]
     Fork(String),
-    /// The way back is not kept.
+    /// The fork point is older than the undo records that are kept.
     #[error(
         "the head that was chosen leaves the chain further back than blocks can be taken back (--history)"
     )]
     TooDeep,
-    /// The parameters have another shape.
+    /// The parameters cannot be decoded.
     #[error("{0}")]
     Params(String),
-    /// The node did not do what it was asked for.
+    /// The node failed or refused the operation.
     #[error(transparent)]
     Node(#[from] NodeError),
 }
 
 impl EngineError {
-    /// The code of the answer; `None` if it is for the node's error to say.
+    /// Returns the JSON-RPC code of the error; `None` if the code is that of the node's error.
     pub const fn code(&self) -> Option<i32> {
         Some(match self {
             Self::UnknownPayload(_) => -38001,

@@ -1,4 +1,4 @@
-//! The chain as a consensus layer drives it: which payloads are valid, and which of them is the head.
+//! The chain as a consensus layer drives it: validation of payloads, and the choice of the head.
 //!
 //! ```text
 //!   newPayload ─► on the head?  ── yes ─► Chain::propose: executed, in memory ─┐
@@ -9,8 +9,8 @@
 //!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
 //! ```
 //!
-//! A payload that was not chosen is not stored: after a crash the head is the one that was chosen last. What is kept of other
-//! payloads is bounded in bytes, and so are the payloads that the chain aside holds executed.
+//! A payload is stored only once it is chosen: after a crash the head is the block that was chosen last. The bytes of
+//! other payloads are bounded, and so are those of the payloads that the side chain has executed.
 
 mod attributes;
 mod building;
@@ -35,17 +35,17 @@ use polytrie_state::WriteSet;
 use std::sync::Arc;
 use tree::{Kept, Refusal, Tree};
 
-/// Bytes of payloads that are kept, unless something else is asked for.
+/// Default for the maximum number of bytes of payloads that are kept.
 pub const PAYLOAD_BYTES: usize = 256 << 20;
 
-/// A node that a consensus layer drives. Calls come one after the other.
+/// A node that a consensus layer drives. Calls run one after the other.
 #[derive(Debug)]
 pub struct Engine {
     node: Arc<Node>,
     state: Mutex<State>,
 }
 
-/// What the engine keeps beside the chain.
+/// The data that the engine keeps beside the chain.
 #[derive(Debug)]
 struct State {
     tree: Tree,
@@ -53,50 +53,50 @@ struct State {
     jobs: Jobs,
 }
 
-/// The chain that goes over to other branches, in memory.
+/// A fork of the chain in memory, which executes the blocks of other branches.
 #[derive(Debug)]
 struct Aside {
-    /// The head that it began with: that of the chain, or it is of no use any more.
+    /// Hash of the chain's head when the fork was made. The fork is useless once the chain has another head.
     head: B256,
     chain: Chain,
-    /// Bytes of the payloads that it has taken in: what it keeps grows with them.
+    /// Total RLP bytes of the payloads that it has executed; its memory grows with them.
     bytes: usize,
 }
 
-/// Where a head that is to be chosen stands.
+/// The position of a head relative to the chain.
 #[derive(Debug)]
 struct Branch {
-    /// Number of the last block that it shares with the chain.
+    /// Number of the last block that the branch shares with the chain.
     fork: u64,
-    /// Its blocks above that, oldest first; none if it is in the chain.
+    /// Hashes of the blocks above `fork` up to the head, oldest first; empty if the head is in the chain.
     hashes: Vec<B256>,
-    /// The blocks among these that are not stored.
+    /// Hashes of those blocks of the branch that are not stored.
     new: Vec<B256>,
 }
 
 impl Engine {
-    /// The engine of a node; it keeps at most so many bytes of payloads that are not in the chain.
+    /// Creates the engine of a node. It keeps at most `payload_bytes` bytes of payloads that are not in the chain.
     pub fn new(node: Arc<Node>, payload_bytes: usize) -> Self {
         let tree = Tree::new(payload_bytes);
         Self { node, state: Mutex::new(State { tree, aside: None, jobs: Jobs::default() }) }
     }
 
-    /// The node.
+    /// Returns the node.
     pub const fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// What is to be said of a payload (`engine_newPayload`).
+    /// Validates a payload (`engine_newPayload`) and returns its status.
     ///
     /// # Errors
     ///
-    /// If the node does not work any more, or fails now.
+    /// If the node is read only or has failed before, or fails now.
     pub fn new_payload(&self, payload: PayloadBlock) -> Result<PayloadStatus, NodeError> {
         self.node.writable()?;
         let mut state = self.state.lock();
         let header = &payload.block.header;
         let (hash, parent, number) = (payload.hash, header.parent_hash, header.number);
-        // What is known is said before anything is made of the transactions.
+        // A known block is answered before its transactions are prepared.
         if let Some(refusal) = state.tree.refusal(&hash) {
             return Ok(refusal.status());
         }
@@ -118,7 +118,7 @@ impl Engine {
         let candidate = payload.prepare(self.node.spec());
         let mut chain = self.node.chain();
         if parent != chain.head().hash() {
-            // Its owner has changed the chain meanwhile.
+            // Another request has changed the chain meanwhile.
             drop(chain);
             state.tree.keep(hash, kept);
             return self.validate(&mut state, hash, None);
@@ -136,8 +136,8 @@ impl Engine {
         }
     }
 
-    /// Executes what is kept up to `tip` and was not, on a fork of the chain. `payload` is what is kept of `tip`, if it has
-    /// just come.
+    /// Executes the kept payloads up to `tip` that were not executed before, on a fork of the chain. `payload` is the
+    /// decoded payload of `tip`, if the caller has it.
     fn validate(
         &self,
         state: &mut State,
@@ -146,10 +146,10 @@ impl Engine {
     ) -> Result<PayloadStatus, NodeError> {
         let State { tree, aside, .. } = state;
         let Some((base, branch)) = tree.branch_to(&tip) else {
-            // There was no room to keep it.
+            // The payload was too large to keep.
             return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
         };
-        // It is gone if anything goes wrong on the way.
+        // On an error the fork stays taken, and the next call makes another one.
         let begun = aside.take().filter(|begun| begun.head == self.node.view().hash());
         let mut begun = match begun {
             Some(begun) => begun,
@@ -195,18 +195,19 @@ impl Engine {
             }
             tree.set_valid(hash);
         }
-        // Where it has taken in more than is kept of payloads another one begins, with what they hold.
+        // A fork that has executed more bytes than the tree may keep is dropped; the next call makes another one.
         *aside = Some(begun).filter(|begun| begun.bytes <= tree.most());
         Ok(status)
     }
 
-    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes. Those
-    /// that do not parse are an error once the head has moved. What was chosen is durable when this returns.
+    /// Makes a block the head (`engine_forkchoiceUpdated`), and starts a payload on it if there are attributes.
+    /// Attributes that do not parse are reported once the head has moved. The new head is durable when this returns.
     ///
     /// # Errors
     ///
-    /// If the choice contradicts itself, goes back further than is kept, or the attributes are not for this version or
-    /// this head; the head has moved in the last case. If the node does not work any more, or fails now.
+    /// If the choice contradicts itself or goes back further than undo records are kept, or the attributes are not for
+    /// this version or this head; the head has moved in the last case. If the node is read only or has failed before,
+    /// or fails now.
     pub fn forkchoice_updated(
         &self,
         version: u8,
@@ -235,12 +236,12 @@ impl Engine {
                 _ => return Ok(ForkchoiceUpdated::new(status)),
             }
             chain = self.node.chain();
-            // Its owner may have changed the chain meanwhile.
+            // Another request may have changed the chain meanwhile.
             let Some(found) = branch_to(&chain, &state, head)? else { return syncing() };
             branch = found;
         }
         let updated = ForkchoiceUpdated::new(valid(head));
-        // What is below the block that was called final stays, and no payload is begun on it.
+        // Blocks below the finalized block are never chosen again, and no payload is started on them.
         let finalized = self.node.named_marks().finalized;
         if branch.hashes.is_empty() && finalized.is_some_and(|finalized| branch.fork < finalized) {
             return Ok(updated);
@@ -250,7 +251,7 @@ impl Engine {
             return Ok(ForkchoiceUpdated::new(not_chosen));
         }
         let view = self.node.view();
-        // Its owner may have changed the chain since.
+        // Another request may have changed the chain since.
         if view.hash() != head {
             return Ok(updated);
         }
@@ -261,7 +262,8 @@ impl Engine {
         Ok(updated.with_payload_id(id))
     }
 
-    /// Makes a block the head: the end of another branch, or one of the chain. Says why not if it cannot be.
+    /// Makes a block the head: the end of another branch, or a block of the chain. Returns the status of an invalid
+    /// block that prevents it.
     fn choose(
         &self,
         mut chain: Held<'_>,
@@ -271,13 +273,13 @@ impl Engine {
     ) -> Result<Option<PayloadStatus>, EngineError> {
         if chain.head().hash() == head {
             drop(chain);
-            // What made it the head may have failed before it was durable.
+            // The call that made it the head may have failed before the flush.
             self.node.flush()?;
             return Ok(None);
         }
         let former = self.node.view();
         let chosen = choose_on(&mut chain, state, head, branch);
-        // It may have gone some way.
+        // The head may have moved part of the branch before an error.
         if chain.head().hash() != former.hash() {
             state.aside = None;
             let writes = chosen.as_ref().ok().and_then(Option::as_deref);
@@ -311,11 +313,11 @@ impl Engine {
         Ok(None)
     }
 
-    /// Goes back to a block of the chain (`debug_setHead`). What is above it is forgotten.
+    /// Reverts to block `number` of the chain (`debug_setHead`). The blocks above it are dropped.
     ///
     /// # Errors
     ///
-    /// If it is above the head, or the way back is not kept any more; or if the node fails.
+    /// If the block is above the head, its undo records are not kept any more, or the node fails.
     pub fn set_head(&self, number: u64) -> Result<(), NodeError> {
         self.node.writable()?;
         let mut state = self.state.lock();
@@ -332,10 +334,10 @@ impl Engine {
     }
 }
 
-/// Where a block stands; `None` if it does not stand on the chain.
+/// Returns the position of a block relative to the chain; `None` if its ancestors do not lead to the chain.
 fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, NodeError> {
     if chain.proposed() == Some(tip) {
-        // Whether there was room to keep it or not.
+        // The proposed block counts even if the tree had no room to keep it.
         return Ok(Some(Branch { fork: chain.head().number(), hashes: vec![tip], new: vec![tip] }));
     }
     if chain.db().number_of(&tip)?.is_none()
@@ -349,16 +351,17 @@ fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, 
     Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
 }
 
-/// The last valid block that an answer names if the child of `parent` is invalid: zero if the parent is one of proof of work.
+/// Returns the last valid block for the answer to an invalid child of `parent`: zero if the parent is a block of
+/// proof of work.
 fn last_valid(chain: &Chain, parent: B256) -> Result<B256, NodeError> {
-    // No block of a payload is.
+    // A parent that is a payload has no proof of work.
     let Some(number) = chain.db().number_of(&parent)? else { return Ok(parent) };
     let head = chain.db().block_head(number)?;
     Ok(if head.header.difficulty.is_zero() { parent } else { B256::ZERO })
 }
 
-/// Moves the head to the end of a branch whose blocks were found valid, or back to a block of the chain. Returns what was
-/// written if it went one block forward.
+/// Moves the head to the end of a branch whose blocks were found valid, or back to a block of the chain. Returns the
+/// write set if the head moved forward by one block.
 fn choose_on(
     chain: &mut Chain,
     state: &State,
@@ -381,11 +384,11 @@ fn choose_on(
     Ok(writes)
 }
 
-/// Takes a block into a chain aside.
+/// Executes a block on a fork of the chain.
 fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
     chain.insert(candidate)?;
     chain.settle()?;
-    // The store of a fork flushes nothing by itself.
+    // The store of a fork is never flushed in the background.
     let store = chain.db().store();
     if store.is_full() {
         store.begin_flush()?;
@@ -393,7 +396,7 @@ fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
     Ok(())
 }
 
-/// A block that decoded before.
+/// Prepares a block from an RLP that was decoded successfully before.
 fn prepared(spec: &ChainSpec, rlp: Bytes) -> Result<Candidate, ChainError> {
     Candidate::prepare_in_parallel(spec, rlp).map_err(|error| {
         ChainError::Corrupt(format!(

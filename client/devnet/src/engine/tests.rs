@@ -1,4 +1,4 @@
-//! What a consensus layer is told where more happens than it sees.
+//! Tests of the engine's answers where the node fails, or changes behind the consensus layer.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,13 +21,13 @@ fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     Engine::new(Node::new(chain, dir, options).unwrap(), PAYLOAD_BYTES)
 }
 
-/// An engine whose rows are in memory.
+/// Returns an engine whose rows are in memory.
 fn in_memory(layer: &str) -> Engine {
     let memory = Arc::new(MemoryEngine::new());
     driven(Arc::new(FaultEngine::new(memory, Fault::Before, 0)), layer)
 }
 
-/// An empty block on top of the head.
+/// Returns an empty block on the head, as a payload.
 fn next(engine: &Engine) -> PayloadBlock {
     let node = engine.node();
     payload(node.preview(node.plan(), Some(Vec::new())).unwrap())
@@ -43,7 +43,7 @@ fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
     engine.forkchoice_updated(1, choice, None).map(|updated| updated.payload_status)
 }
 
-/// Begins a payload on top of the head.
+/// Starts a payload on the head and returns its ID.
 fn begin(engine: &Engine) -> PayloadId {
     let head_block_hash = engine.node().view().hash();
     let choice = ForkchoiceState { head_block_hash, ..ForkchoiceState::default() };
@@ -57,7 +57,7 @@ fn begin(engine: &Engine) -> PayloadId {
     updated.payload_id.unwrap()
 }
 
-/// Takes in a payload that the node made, and makes it the head.
+/// Submits a payload that the node built, and makes it the head.
 fn take(engine: &Engine, made: &Payload) {
     let (hash, block, rlp) = (made.header.hash(), made.block.clone(), made.rlp.clone());
     let payload = PayloadBlock { hash, block, rlp, access_list: None };
@@ -65,7 +65,7 @@ fn take(engine: &Engine, made: &Payload) {
     assert_eq!(choose(engine, hash).unwrap(), valid(hash));
 }
 
-/// The store has the block that could not be stored, and shows it as one of the chain.
+/// After the failed write the overlay of the store has the block, and shows it as one of the chain.
 #[test]
 fn a_choice_that_failed_is_not_valid_when_it_is_said_again() {
     for layer in ["mpt", "raw"] {
@@ -106,7 +106,7 @@ fn what_there_was_no_room_to_keep_can_be_chosen() {
     assert_eq!(engine.node().view().hash(), hash);
 }
 
-/// Whether the head goes forward, where only what the block has written is looked at, or to another branch.
+/// The pool is updated both when the head moves forward (from the write set only) and when it moves to another branch.
 #[test]
 fn the_pool_follows_the_head() {
     let engine = in_memory("mpt");
@@ -158,13 +158,13 @@ fn a_payload_keeps_the_blobs_of_its_transactions() {
     let made = engine.payload(id).unwrap();
     assert_eq!((made.block.body.transactions.len(), made.sidecars.len()), (1, 1));
     assert!(made.sidecars[0].is_eip7594());
-    // The pool has them no more.
+    // The pool does not have the blobs any more.
     take(&engine, &made);
     assert!(node.pool().is_empty());
     assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
 }
 
-/// Others, and the node itself, execute a payload on the state that the last block has left.
+/// Other nodes execute a payload on the state after the last block, and so does this one.
 #[test]
 fn a_payload_holds_nothing_that_was_changed_by_hand() {
     let engine = in_memory("mpt");
@@ -233,10 +233,10 @@ fn what_no_payload_can_hold_is_forgotten() {
     node.submit(transfer(node, 0, 0, u128::MAX)).unwrap();
     node.submit(transfer(node, 1, 0, 1)).unwrap();
     let count = |made: &Payload| (made.block.body.transactions.len(), node.pool().len());
-    // Its owner may still make a block in which it can be paid for.
+    // A block of the node itself may still include the transaction, since its sender can pay there.
     let made = engine.payload(begin(&engine)).unwrap();
     assert_eq!(count(&made), (1, 2));
-    // A choice drops what was changed by hand.
+    // The change of the head drops the changes that were set by hand.
     take(&engine, &made);
     assert_eq!(count(&engine.payload(begin(&engine)).unwrap()), (0, 0));
 }
@@ -253,7 +253,7 @@ fn the_chain_aside_is_bounded_as_the_payloads_are() {
     let bytes = siblings[0].rlp.len();
     let engine = Engine::new(node, bytes * 5 / 2);
     let hashes = siblings.each_ref().map(|block| block.hash);
-    // The first one becomes the head, and the others are executed beside it.
+    // The first block becomes the head, and the others are executed on the side chain.
     let is_there = siblings.map(|block| {
         let hash = block.hash;
         assert_eq!(engine.new_payload(block).unwrap(), valid(hash));

@@ -1,21 +1,21 @@
-//! Payloads that are not in the chain: blocks of other branches, blocks whose parents are missing, and what was invalid.
+//! Payloads that are not in the chain: blocks of other branches, blocks whose parents are missing, and invalid blocks.
 
 use alloy_primitives::{B256, Bytes, map::B256Map};
 use alloy_rpc_types_engine::{PayloadStatus, PayloadStatusEnum};
 use std::{collections::VecDeque, fmt::Display};
 
-/// Invalid blocks that are remembered.
+/// Maximum number of invalid blocks that are remembered.
 const REFUSED: usize = 4096;
-/// Letters of a reason that are remembered.
+/// Maximum number of characters of a reason that are remembered.
 const REASON: usize = 1000;
-/// Bytes that a payload takes beside its RLP; an estimate.
+/// Estimated bytes that a payload takes beside its RLP.
 const OVERHEAD: usize = 256;
 
-/// The payloads that are kept, each under its hash. The oldest ones make room for others.
+/// The payloads that are kept, by hash. The oldest are dropped when there is no room.
 #[derive(Debug)]
 pub(super) struct Tree {
     kept: B256Map<Kept>,
-    /// In the order in which they came.
+    /// Hashes of the payloads in the order of their arrival.
     order: VecDeque<B256>,
     bytes: usize,
     most: usize,
@@ -23,35 +23,35 @@ pub(super) struct Tree {
     refused_order: VecDeque<B256>,
 }
 
-/// A payload.
+/// A payload that is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
-    /// Hash of its parent.
+    /// Hash of the parent.
     pub(super) parent: B256,
-    /// Its number.
+    /// Number of the block.
     pub(super) number: u64,
-    /// The block.
+    /// RLP of the block.
     pub(super) rlp: Bytes,
-    /// Whether it was executed, and so was everything that it stands on.
+    /// Whether the block and all its ancestors were executed and found valid.
     is_valid: bool,
 }
 
 impl Kept {
-    /// One that was not executed yet.
+    /// Creates a payload that was not executed yet.
     pub(super) const fn new(parent: B256, number: u64, rlp: Bytes) -> Self {
         Self { parent, number, rlp, is_valid: false }
     }
 
-    /// This one, found valid.
+    /// Marks the payload as valid.
     pub(super) fn valid(self) -> Self {
         Self { is_valid: true, ..self }
     }
 }
 
-/// Why a payload is invalid.
+/// The reason for which a payload is invalid.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
-    /// The last ancestor that is valid; zero for one of proof of work.
+    /// Hash of the last valid ancestor; zero if that is a block of proof of work.
     latest_valid: B256,
     reason: String,
 }
@@ -62,7 +62,7 @@ impl Refusal {
         Self { latest_valid, reason }
     }
 
-    /// What follows for a block that stands on `parent`, which was refused.
+    /// Returns the refusal of a block whose parent is the refused block `parent`.
     pub(super) fn of_child(&self, parent: &B256) -> Self {
         let reason = match self.reason.starts_with(INHERITED) {
             true => self.reason.clone(),
@@ -77,11 +77,11 @@ impl Refusal {
     }
 }
 
-/// How the reason begins where an ancestor is to blame.
+/// Start of the reason where an ancestor is invalid.
 const INHERITED: &str = "it stands on the invalid block ";
 
 impl Tree {
-    /// An empty one that keeps at most so many bytes.
+    /// Creates an empty tree that keeps at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Self {
             kept: B256Map::default(),
@@ -93,29 +93,29 @@ impl Tree {
         }
     }
 
-    /// Bytes that are kept at most.
+    /// Returns the maximum number of bytes that are kept.
     pub(super) const fn most(&self) -> usize {
         self.most
     }
 
-    /// A payload that is kept.
+    /// Returns a payload, or `None` if it is not kept.
     pub(super) fn get(&self, hash: &B256) -> Option<&Kept> {
         self.kept.get(hash)
     }
 
-    /// Whether a payload is kept that was found valid.
+    /// Whether a payload is kept and was found valid.
     pub(super) fn is_valid(&self, hash: &B256) -> bool {
         self.kept.get(hash).is_some_and(|kept| kept.is_valid)
     }
 
-    /// Notes that a payload was found valid.
+    /// Marks a payload as valid, if it is kept.
     pub(super) fn set_valid(&mut self, hash: &B256) {
         if let Some(kept) = self.kept.get_mut(hash) {
             kept.is_valid = true;
         }
     }
 
-    /// Keeps a payload. What came first goes where there is no room; what is too large by itself is not kept.
+    /// Keeps a payload. The oldest payloads are dropped for it; a payload larger than the whole limit is not kept.
     pub(super) fn keep(&mut self, hash: B256, block: Kept) {
         if let Some(kept) = self.kept.get_mut(&hash) {
             kept.is_valid |= block.is_valid;
@@ -143,7 +143,7 @@ impl Tree {
         self.bytes += bytes;
     }
 
-    /// Forgets a payload.
+    /// Drops a payload.
     pub(super) fn forget(&mut self, hash: &B256) {
         if let Some(kept) = self.kept.remove(hash) {
             self.bytes -= kept.rlp.len() + OVERHEAD;
@@ -151,8 +151,8 @@ impl Tree {
         }
     }
 
-    /// The payloads that lead to `tip`, oldest first, and the block that the first of them stands on; `None` if `tip` is not
-    /// kept.
+    /// Returns the hashes of the payloads that lead to `tip`, oldest first, and before them the parent of the first;
+    /// `None` if `tip` is not kept.
     pub(super) fn branch_to(&self, tip: &B256) -> Option<(B256, Vec<B256>)> {
         let mut kept = self.kept.get(tip)?;
         let mut branch = vec![*tip];
@@ -164,7 +164,7 @@ impl Tree {
         Some((kept.parent, branch))
     }
 
-    /// Why a block is refused, if it is: it was, or it stands on one that was.
+    /// Returns the refusal of a block that was refused itself, or descends from a refused one; `None` for other blocks.
     pub(super) fn refusal(&mut self, hash: &B256) -> Option<Refusal> {
         if let Some(known) = self.refused.get(hash) {
             return Some(known.clone());
@@ -177,7 +177,7 @@ impl Tree {
         Some(refusal)
     }
 
-    /// Remembers an invalid block, and says so.
+    /// Remembers an invalid block, and returns the status to answer.
     pub(super) fn refuse(&mut self, hash: B256, refusal: Refusal) -> PayloadStatus {
         self.forget(&hash);
         let status = refusal.status();
@@ -198,7 +198,7 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// A block of this number on `parent`, with so many bytes.
+    /// Returns a block with this number on `parent`, with `bytes` bytes of RLP.
     fn block(number: u64, parent: B256, bytes: usize) -> (B256, Kept) {
         let hash = B256::left_padding_from(&[&[9][..], &number.to_be_bytes()].concat());
         (hash, Kept::new(parent, number, vec![7; bytes].into()))
@@ -231,7 +231,7 @@ mod tests {
         let there = blocks.each_ref().map(|(hash, _)| tree.get(hash).is_some());
         assert_eq!(there, [false, true, true]);
         assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
-        // What does not fit at all takes nobody's place.
+        // A block larger than the limit pushes no other one out.
         let (hash, large) = block(4, B256::ZERO, 3 * bytes);
         tree.keep(hash, large);
         assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
@@ -247,10 +247,10 @@ mod tests {
         assert_eq!(status.latest_valid_hash, Some(grandparent));
         let reason = status.status.validation_error().unwrap();
         assert!(reason.contains(&parent.to_string()) && reason.ends_with("its gas is wrong"));
-        // The one to blame is named once, however far it is.
+        // The invalid ancestor is named once, however far away it is.
         let further = tree.refusal(&child).unwrap().of_child(&child);
         assert_eq!(further.status().status.validation_error().unwrap(), reason);
-        // So are those that came before it was known.
+        // Descendants that came before the refusal are refused too.
         let (hash, waiting) = block(4, child, 0);
         tree.keep(hash, waiting);
         let found = tree.refusal(&hash).unwrap();

@@ -1,4 +1,4 @@
-//! The chain while a caller has it locked.
+//! The guard of the locked chain, which notices a panic in the middle of a change.
 
 use super::Node;
 use parking_lot::MutexGuard;
@@ -8,8 +8,8 @@ use std::{
     thread,
 };
 
-/// The chain, to be changed. A panic drops what was half made; where the chain is not what everybody sees then, the node
-/// has failed.
+/// The locked chain. A panic drops a half-made change; if the chain differs from the published view then, the node is
+/// marked as failed.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     chain: MutexGuard<'a, Chain>,
@@ -21,7 +21,7 @@ impl<'a> Held<'a> {
         Self { chain, node }
     }
 
-    /// Whether the chain is what the view shows.
+    /// Whether both the chain and the store have the head that the view shows.
     fn is_whole(&self) -> Result<bool, ChainError> {
         let (shown, stored) = (self.node.view().hash(), self.chain.db().head()?);
         let is_stored = stored.is_some_and(|stored| stored.hash() == shown);

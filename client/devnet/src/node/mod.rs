@@ -1,4 +1,8 @@
-//! The node: chain, pool, and what everybody sees of them.
+//! The node: chain, pool, and the view that readers get of them.
+//!
+//! Readers use the current [`View`], which needs no lock of the chain. A change locks the chain, changes it, and
+//! publishes a new view before the chain is unlocked. Of two locks that a thread holds together, `making` is taken
+//! before the chain, the chain before the pool, and the settings before the clock.
 
 mod held;
 mod moved;
@@ -38,29 +42,29 @@ use std::{
 };
 use tokio::sync::{broadcast, watch};
 
-/// Transactions of a read-only directory that are kept in memory to be found by their hashes.
+/// Maximum number of transactions of a read-only directory that are indexed in memory by their hashes.
 const UNINDEXED: usize = 2_000_000;
 
-/// How a node is to be.
+/// Options of a new node.
 #[derive(Debug)]
 pub struct NodeOptions {
-    /// The accounts it signs for.
+    /// The accounts for which the node signs.
     pub accounts: DevAccounts,
-    /// When it makes blocks.
+    /// The trigger of new blocks.
     pub mining: MiningMode,
-    /// Whether it may change anything.
+    /// Whether every change of the chain and the state is refused.
     pub read_only: bool,
-    /// What the pool holds.
+    /// Limits of the pool.
     pub pool: PoolLimits,
-    /// The gas limit that blocks move towards; `None` for 60,000,000.
+    /// The gas limit towards which blocks move; `None` for 60,000,000.
     pub gas_limit: Option<u64>,
-    /// Who receives the tips.
+    /// Receiver of the tips.
     pub beneficiary: Address,
-    /// Whether a consensus layer says which blocks are safe and finalized. Until it has said so, none is.
+    /// Whether a consensus layer names the safe and finalized blocks. Until its first call there are none.
     pub is_driven: bool,
 }
 
-/// A node with a chain of its own. All methods may be called from any thread.
+/// A node with its own chain. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Node {
     pub(super) spec: Arc<ChainSpec>,
@@ -69,42 +73,42 @@ pub struct Node {
     db: ChainDb,
     history: Arc<StateHistory>,
     read_only: bool,
-    /// Locked by each caller that changes the chain, the view, or the pool by a block.
+    /// The chain. Each caller that changes the chain, the view, or the pool by a block must hold this lock.
     chain: Mutex<Chain>,
     view: RwLock<Arc<View>>,
     pub(super) pool: Mutex<Pool>,
     accounts: DevAccounts,
     pub(super) clock: Mutex<Clock>,
     pub(super) settings: Mutex<Settings>,
-    /// The block that would be made now, if a request asked for it since the head or the state changed.
+    /// The pending block, if a request needed it since the head or the state last changed.
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
-    /// Held by who makes that block, before the chain.
+    /// Lock of the caller that builds the pending block; taken before the chain.
     pub(super) making: Mutex<()>,
-    /// The last block that is known to be durable.
+    /// Number of the last block that is known to be durable.
     durable: Mutex<u64>,
-    /// What is safe and finalized.
+    /// The safe and finalized blocks.
     marks: MarksCell,
-    /// Why the node cannot go on, if a mistake in this program is to blame.
+    /// The bug in this program after which the node cannot continue, if there was one.
     failed: Mutex<Option<String>>,
-    /// Whether the log says what the node does.
+    /// Whether the node logs its blocks and calls.
     pub(super) telling: AtomicBool,
-    /// The settings at the start.
+    /// The settings at the start, which a reset restores.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
     instance: Mutex<B256>,
     events: Events,
     miner: Miner,
-    /// Counts changes of the head and of what waits, for those who wait for one.
+    /// Counter of the changes of the head and the pool; waiting callers subscribe to it.
     changes: watch::Sender<u64>,
     unindexed: B256Map<TransactionPlace>,
-    /// The accounts and slots of the genesis by their hashes, from when they are first asked for.
+    /// The accounts and slots of the genesis by their hashes, computed on first use.
     pub(super) genesis_names: OnceLock<Names>,
-    /// What remains open as long as the node does.
+    /// The data directory, which stays open as long as the node exists, and locked unless it is read only.
     dir: DataDir,
 }
 
 impl Node {
-    /// A node on a data directory.
+    /// Creates a node on a data directory.
     ///
     /// # Errors
     ///
@@ -124,7 +128,7 @@ impl Node {
         let layer = Arc::clone(chain.layer());
         let history = StateHistory::new(Arc::clone(&layer));
         let view = View::of(&chain, &history, Arc::default())?;
-        // It was found in the store.
+        // The head was read from the store, so it is durable.
         let durable = view.head.number();
         let settings = Settings {
             beneficiary: options.beneficiary,
@@ -165,82 +169,83 @@ impl Node {
         Ok(node)
     }
 
-    /// The rules of the chain.
+    /// Returns the specification of the chain.
     pub const fn spec(&self) -> &Arc<ChainSpec> {
         &self.spec
     }
 
-    /// The kind of its state layer.
+    /// Returns the kind of the state layer.
     pub const fn kind(&self) -> &'static LayerKind {
         self.kind
     }
 
-    /// The state layer.
+    /// Returns the state layer.
     pub const fn layer(&self) -> &Arc<dyn StateLayer> {
         &self.layer
     }
 
-    /// What is kept of the chain.
+    /// Returns the stored chain.
     pub const fn db(&self) -> &ChainDb {
         &self.db
     }
 
-    /// Another value each time the node starts, and after each [`Self::reset`].
+    /// Returns a random value that identifies this run of the node. It changes at each start and
+    /// at each [`Self::reset`].
     pub fn instance(&self) -> B256 {
         *self.instance.lock()
     }
 
-    /// The accounts it signs for.
+    /// Returns the accounts for which the node signs.
     pub const fn accounts(&self) -> &DevAccounts {
         &self.accounts
     }
 
-    /// Whether nothing may be changed.
+    /// Whether every change of the chain and the state is refused.
     pub const fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// When blocks are made.
+    /// Returns the miner.
     pub const fn miner(&self) -> &Miner {
         &self.miner
     }
 
-    /// The chain as it is now.
+    /// Returns the current view of the chain.
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read())
     }
 
-    /// The transactions that wait.
+    /// Locks the pool of waiting transactions.
     pub fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock()
     }
 
-    /// The time.
+    /// Locks the clock of the next block.
     pub fn clock(&self) -> MutexGuard<'_, Clock> {
         self.clock.lock()
     }
 
-    /// How blocks are made.
+    /// Locks the settings of new blocks.
     pub fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock()
     }
 
-    /// Blocks that are made or taken back from now on; a receiver that does not keep up misses some.
+    /// Subscribes to new and reverted blocks. A receiver that lags too far misses some.
     pub fn block_events(&self) -> broadcast::Receiver<Event> {
         self.events.blocks()
     }
 
-    /// Transactions that begin to wait for a block from now on; a receiver that does not keep up misses some.
+    /// Subscribes to transactions that become executable in the next block. A receiver that lags too far misses some.
     pub fn pending_events(&self) -> broadcast::Receiver<Event> {
         self.events.pending()
     }
 
-    /// Tells `listener` everything that happens from now on.
+    /// Adds a listener, which receives every event from now on.
     pub fn listen(&self, listener: Arc<dyn Listener>) {
         self.events.listen(listener);
     }
 
-    /// Where a transaction is in the chain that `view` shows.
+    /// Returns the place of a transaction in the chain of `view`, or `None` if it is not there.
     ///
     /// # Errors
     ///
@@ -256,18 +261,18 @@ impl Node {
         }
     }
 
-    /// Whether anybody may act as an account whose key the node does not have.
+    /// Whether requests may send transactions from an account without its key.
     pub fn may_impersonate(&self, address: &Address) -> bool {
         let settings = self.settings.lock();
         settings.impersonate_all || settings.impersonated.contains(address)
     }
 
-    /// The settings of the layer that its data depend on.
+    /// Returns the parameters of the layer on which its stored data depends.
     pub const fn parameters(&self) -> &BTreeMap<String, String> {
         &self.dir.stamp.parameters
     }
 
-    /// Makes everything durable.
+    /// Flushes the store, so that all blocks up to the current head are durable.
     ///
     /// # Errors
     ///
@@ -279,7 +284,7 @@ impl Node {
         let view = self.view();
         self.db.store().flush()?;
         let mut durable = self.durable.lock();
-        // It may have been taken back meanwhile, and another one stand in its place.
+        // The head may have been reverted meanwhile, and replaced by another block of the same number.
         let number = view.head.number();
         if self.db.canonical(number)?.is_some_and(|(hash, _)| hash == view.hash()) {
             *durable = number.max(*durable);
@@ -287,13 +292,14 @@ impl Node {
         Ok(())
     }
 
-    /// Why the node does not work any more, if it is so: what was taken in last may be gone after a restart.
+    /// Returns the failure after which the node does not work any more, if there was one. The last blocks may be gone
+    /// after a restart then.
     pub fn failure(&self) -> Option<NodeFailure> {
         let failed = self.failed.lock().clone().map(NodeFailure::Program);
         failed.or_else(|| self.db.store().poisoned().map(NodeFailure::Store))
     }
 
-    /// Nothing more is changed, because a mistake in this program was found.
+    /// Marks the node as failed because of a bug in this program. All further changes are refused.
     pub(super) fn fail(&self, reason: &str) {
         let mut failed = self.failed.lock();
         if failed.is_none() {
@@ -302,7 +308,7 @@ impl Node {
         }
     }
 
-    /// The last block that no failure of the machine takes away any more.
+    /// Returns the number of the last block that survives a failure of the machine.
     pub fn durable(&self) -> u64 {
         let head = self.view().head.number();
         match self.db.store().pending().batches {
@@ -311,7 +317,7 @@ impl Node {
         }
     }
 
-    /// The chain, to be changed. The caller must publish what came of it.
+    /// Locks the chain for a change. The caller must publish the result.
     pub(super) fn chain(&self) -> Held<'_> {
         Held::new(self, self.chain.lock())
     }
@@ -320,14 +326,15 @@ impl Node {
         if self.read_only {
             return Err(NodeError::ReadOnly);
         }
-        // A block that the store shows and did not store would be found there, and taken for one that is durable.
+        // After a failed write the overlay has a block that is not stored, and a further write would take it for
+        // a durable one.
         self.failure().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// Shows the chain as it is now.
+    /// Publishes a view of the chain as it is now.
     pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
         let view = View::of(chain, &self.history, cheats)?;
-        // First: who sees the new view must not find the block that stood on the old one.
+        // The pending block is dropped first: a reader of the new view must not find a pending block on the old one.
         *self.pending.lock() = None;
         *self.view.write() = Arc::new(view);
         Ok(())
@@ -337,12 +344,12 @@ impl Node {
         self.events.tell(Event::Block(header));
     }
 
-    /// Tells those who wait that the head changed, or what waits in the pool.
+    /// Wakes the callers that wait for a change of the head or the pool.
     pub fn notify(&self) {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    /// The account as of now; an empty one where there is none.
+    /// Returns an account in the latest state; an empty one if it does not exist.
     ///
     /// # Errors
     ///
@@ -351,7 +358,7 @@ impl Node {
         Ok(self.view().state().account(address)?.unwrap_or_default())
     }
 
-    /// The balance as of now, in wei.
+    /// Returns the balance of an account in the latest state, in wei.
     ///
     /// # Errors
     ///

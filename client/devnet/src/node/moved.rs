@@ -1,4 +1,4 @@
-//! A head that a consensus layer has chosen, and the blocks that it calls safe and finalized.
+//! Changes of the head by a consensus layer, and its safe and finalized blocks.
 
 use super::Node;
 use crate::{NodeError, PoolTransaction, View};
@@ -8,16 +8,16 @@ use polytrie_chain::Chain;
 use polytrie_state::WriteSet;
 use std::sync::Arc;
 
-/// Blocks that a consensus layer does not expect to be taken back, by their numbers.
+/// Numbers of the safe and finalized blocks of a consensus layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Most likely not.
+    /// A block that is unlikely to be reverted.
     pub safe: Option<u64>,
-    /// Never.
+    /// A block that is never reverted.
     pub finalized: Option<u64>,
 }
 
-/// The marks of a node that a consensus layer drives.
+/// The marks of a node that a consensus layer drives; `None` without one.
 #[derive(Debug, Default)]
 pub(super) struct MarksCell(Mutex<Option<Marks>>);
 
@@ -28,18 +28,18 @@ impl MarksCell {
 }
 
 impl Node {
-    /// Notes which blocks of the chain are safe and finalized.
+    /// Sets the safe and finalized blocks.
     pub(crate) fn set_marks(&self, marks: Marks) {
         *self.marks.0.lock() = Some(marks);
     }
 
-    /// The blocks that a consensus layer named; none before it has.
+    /// Returns the blocks that a consensus layer named; no blocks before its first call.
     pub(crate) fn named_marks(&self) -> Marks {
         self.marks.0.lock().unwrap_or_default()
     }
 
-    /// The last blocks that are not expected to be taken back: those that a consensus layer named, else the last one that is
-    /// durable, as only the user takes a block of this chain back, or a failure before it is durable.
+    /// Returns the safe and finalized blocks. Without a consensus layer both are the last durable block, because only
+    /// the user, or a failure before the flush, reverts blocks of such a chain.
     pub fn marks(&self) -> Marks {
         let named = *self.marks.0.lock();
         named.unwrap_or_else(|| {
@@ -48,7 +48,7 @@ impl Node {
         })
     }
 
-    /// Blocks above this one were taken back: none of them is safe or finalized until a consensus layer names it again.
+    /// Drops the marks above block `number`, after the blocks above it were reverted.
     pub(super) fn cut_marks(&self, number: u64) {
         if let Some(marks) = &mut *self.marks.0.lock() {
             marks.safe = marks.safe.filter(|safe| *safe <= number);
@@ -56,9 +56,9 @@ impl Node {
         }
     }
 
-    /// Shows the head that the chain has now, in the place of that of `former`, and tells everybody what was taken back and
-    /// what came. Transactions that were taken back wait again. `writes` is what one block on top of `former` has changed, if
-    /// nothing else came.
+    /// Publishes the new head of the chain in place of that of `former`, and announces reverted and new blocks.
+    /// Transactions of reverted blocks return to the pool. `writes` is the write set of the new head if it is a child
+    /// of `former`, else `None`.
     pub(crate) fn moved(
         &self,
         chain: &Chain,
@@ -66,7 +66,8 @@ impl Node {
         writes: Option<&WriteSet>,
     ) -> Result<(), NodeError> {
         {
-            // Both at once: who adds a transaction compares the view while holding the pool.
+            // The pool stays locked while the view changes: a caller that adds a transaction compares the view under
+            // the same lock.
             let _pool = self.pool.lock();
             self.publish(chain, Arc::default())?;
         }
@@ -89,7 +90,7 @@ impl Node {
         for number in fork + 1..=head {
             self.announce(view.db.block_head(number)?.header);
         }
-        // What was changed by hand is no longer so, and nobody has noted where.
+        // The changes by hand are gone and may have set nonces, so all nonces must be read again.
         let mut promoted = match writes.filter(|_| former.cheats.is_empty()) {
             Some(writes) => self.follow_block(writes),
             None => self.refresh_pool()?,
@@ -105,7 +106,7 @@ impl Node {
         Ok(())
     }
 
-    /// Lets a transaction wait that was in a block, unless it is in another one, or needs blobs that are gone.
+    /// Returns a transaction of a reverted block to the pool, unless another block has it or its blobs are gone.
     fn put_back(
         &self,
         view: &View,
@@ -115,7 +116,7 @@ impl Node {
             return Ok(Vec::new());
         }
         let Ok(tx) = PoolTransaction::signed(tx) else { return Ok(Vec::new()) };
-        // The pool may not want it, as any other.
+        // The pool may refuse the transaction like any other.
         Ok(self.accept(tx).map(|added| added.promoted).unwrap_or_default())
     }
 }

@@ -1,7 +1,7 @@
-//! Proofs and witnesses of the blocks that are kept.
+//! Proofs and witnesses of past blocks.
 //!
-//! All of them are made on a fork of the layer: the chain is held only for as long as it takes to see that the block is
-//! part of it and to make the fork.
+//! All of them are made on a fork of the layer. The chain is locked only to check that the block belongs to it, and to
+//! make the fork.
 
 use super::Node;
 use crate::NodeError;
@@ -13,13 +13,13 @@ use polytrie_state::{BlockRef, Commitment, Fork, Proof, StateLayer, hash_address
 use std::{sync::Arc, time::Instant};
 
 impl Node {
-    /// A proof of the state after a block, in the form of the layer, and the commitment that it holds against. It is
-    /// begun before `deadline`, if there is one, or not at all.
+    /// Makes a proof of the state after a block, in the form of the layer. Returns it with the commitment against which
+    /// it verifies. `deadline` limits the time until the state of the block is restored.
     ///
     /// # Errors
     ///
-    /// If the block was taken back, the layer makes no proofs, the way back to the block is not kept any more or takes
-    /// too long, or the store fails.
+    /// If the block was reverted, the layer makes no proofs, the undo records back to the block are not kept any more
+    /// or take longer than `deadline`, or the store fails.
     pub fn prove(
         &self,
         block: BlockRef,
@@ -31,13 +31,13 @@ impl Node {
         Ok((layers::proofs(&*past)?.prove(address, slots)?, past.commitment()))
     }
 
-    /// State root before a block, and the nodes that it takes to execute it without the state, if it reads what was
-    /// `seen`.
+    /// Returns the state root before a block, and the trie nodes for a stateless execution of it that reads the
+    /// accounts and slots in `seen`.
     ///
     /// # Errors
     ///
-    /// If the block was taken back, the way back to it is not kept any more, the layer makes no witnesses, or the store
-    /// fails.
+    /// If the block was reverted, the undo records back to it are not kept any more or take longer than `deadline`, the
+    /// layer makes no witnesses, or the store fails.
     pub fn witness(
         &self,
         block: BlockRef,
@@ -62,7 +62,7 @@ impl Node {
         Ok(layers::past_witnesses(&*fork.layer)?.past_witness(&back, &touched)?)
     }
 
-    /// The layer as it was after a block, by itself: what is done with it changes nothing else.
+    /// Returns a separate layer in the state after a block. Changes to it do not affect the node's layer.
     pub(super) fn layer_after(
         &self,
         block: BlockRef,
@@ -72,7 +72,7 @@ impl Node {
         Ok(layer_at(fork, block.number, deadline)?)
     }
 
-    /// A fork of the layer at the head of a chain that has this block, and the head's number.
+    /// Returns a fork of the layer at the head of a chain that has this block, and the number of the head.
     fn fork_with(
         &self,
         block: BlockRef,

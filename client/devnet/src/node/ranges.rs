@@ -1,4 +1,4 @@
-//! Accounts and slots of a block's state in the order of their hashes, a part at a time.
+//! Pages of the accounts and slots of a block's state, in the order of their hashes.
 
 use super::Node;
 use crate::{NodeError, dump::Names};
@@ -10,74 +10,75 @@ use std::{
     time::Instant,
 };
 
-/// Bytes of an account or a slot in an answer, without code.
+/// Estimated bytes of an account or a slot in an answer, without code.
 const ENTRY: usize = 300;
 
-/// How much may be read.
+/// Limits of one page.
 #[derive(Debug, Clone, Copy)]
 pub struct RangeLimits {
-    /// Accounts, or slots of one.
+    /// Maximum number of accounts, or of slots of one account.
     pub most: usize,
-    /// Bytes of all that is found, about.
+    /// Maximum size of all entries in bytes; an estimate.
     pub bytes: usize,
-    /// When it must have ended.
+    /// Time at which the walk fails.
     pub deadline: Option<Instant>,
 }
 
-/// What is wanted of accounts.
+/// The parts of the accounts that a page includes.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountParts {
-    /// Their code.
+    /// Whether the code is included.
     pub code: bool,
-    /// Their slots.
+    /// Whether the slots are included.
     pub slots: bool,
-    /// Accounts that are known by their hash only.
+    /// Whether accounts are included whose address is not known.
     pub nameless: bool,
 }
 
-/// Slots of an account.
+/// A page of the slots of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlotRange {
-    /// In the order of their hashes, with the slot where it is known.
+    /// Hash, slot (if its number is known) and value of each entry, in the order of the hashes.
     pub slots: Vec<(B256, Option<U256>, U256)>,
-    /// The hash of the one that is next, if there are more.
+    /// Hash of the first slot of the next page, if there is one.
     pub next: Option<B256>,
-    /// Whether the account has none at all.
+    /// Whether the account has no slots at all.
     pub is_empty: bool,
 }
 
-/// Accounts of a state.
+/// A page of the accounts of a state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountRange {
-    /// In the order of their hashes.
+    /// The accounts in the order of their hashes.
     pub accounts: Vec<FoundAccount>,
-    /// The hash of the one that is next, if there are more.
+    /// Hash of the first account of the next page, if there is one.
     pub next: Option<B256>,
 }
 
-/// An account, as it was found by its hash.
+/// An account that was found by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundAccount {
-    /// The hash of its address.
+    /// Hash of the address.
     pub hash: B256,
-    /// Its address, where it is known.
+    /// The address, if it is known.
     pub address: Option<Address>,
-    /// Nonce, balance and the hash of its code.
+    /// Nonce, balance and code hash.
     pub account: Account,
-    /// The root of the trie of its slots.
+    /// Root of the storage trie.
     pub storage_root: B256,
-    /// Its code, if that is wanted.
+    /// The code; empty unless requested.
     pub code: Bytes,
-    /// Its slots, if they are wanted, as far as they are known by more than their hash.
+    /// The slots whose numbers are known, with their values; empty unless requested.
     pub slots: Vec<(U256, U256)>,
 }
 
 impl Node {
-    /// Slots of an account after a block, from the hash `from` on.
+    /// Returns slots of an account after a block, from the hash `from` on.
     ///
     /// # Errors
     ///
-    /// If the block was taken back, the way back to it is not kept any more, there is too much, or the store fails.
+    /// If the block was reverted, the undo records back to it are not kept any more, a limit of bytes or time is
+    /// exceeded, or the store fails.
     pub fn slot_range(
         &self,
         block: BlockRef,
@@ -111,7 +112,7 @@ impl Node {
         Ok(found)
     }
 
-    /// Accounts after a block, from the hash `from` on.
+    /// Returns accounts after a block, from the hash `from` on.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl Node {
         failed.map_or(Ok(found), Err)
     }
 
-    /// The slots whose number is known, and not only its hash.
+    /// Returns the slots whose numbers are known, and drops those known by hash only.
     fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>, NodeError> {
         let mut named = Vec::with_capacity(found.len());
         for (hash, value) in found {
@@ -186,7 +187,7 @@ fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateEr
 
 type Slots = Vec<(B256, U256)>;
 
-/// The slots of an account, if they are wanted, and their root.
+/// Computes the storage root of an account, and returns it with the slots if they are wanted.
 fn slots_of(
     layer: &dyn StateLayer,
     account: B256,
@@ -206,7 +207,7 @@ fn slots_of(
     Ok((slots, root))
 }
 
-/// The bytes and the time that an answer may still take.
+/// The bytes and the time that are left for an answer.
 #[derive(Debug)]
 struct Left {
     bytes: Option<usize>,
@@ -219,7 +220,7 @@ impl Left {
         Self { bytes: Some(limits.bytes), deadline: limits.deadline, is_late: false }
     }
 
-    /// Ends the walk where something is used up.
+    /// Takes `bytes` from what is left; breaks the walk when bytes or time are used up.
     fn take(&mut self, bytes: usize) -> ControlFlow<()> {
         self.bytes = self.bytes.and_then(|left| left.checked_sub(bytes));
         self.is_late = self.is_late || self.deadline.is_some_and(|at| Instant::now() >= at);

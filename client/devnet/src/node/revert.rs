@@ -1,4 +1,4 @@
-//! Changes by hand, and ways back.
+//! Changes of the state by hand, snapshots and reverts.
 
 use super::Node;
 use crate::{Cheats, Clock, MineOptions, NodeError, Settings, snapshots::Point};
@@ -9,11 +9,11 @@ use polytrie_state::{BlockRef, StateReader};
 use std::sync::Arc;
 
 impl Node {
-    /// Changes the state by hand: `change` is given what was changed before and a reader of the state as it is now.
+    /// Changes the state by hand. `change` gets the earlier changes by hand and a reader of the latest state.
     ///
     /// # Errors
     ///
-    /// If nothing may be changed, or the state cannot be read.
+    /// If the node is read only or has failed, the state cannot be read, or `change` fails.
     pub fn cheat(
         &self,
         change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<(), NodeError>,
@@ -31,16 +31,16 @@ impl Node {
         Ok(())
     }
 
-    /// Remembers this moment for [`Self::revert`].
+    /// Takes a snapshot for [`Self::revert`] and returns its ID.
     ///
     /// # Errors
     ///
-    /// If nothing may be changed.
+    /// If the node is read only or has failed.
     pub fn snapshot(&self) -> Result<u64, NodeError> {
         self.writable()?;
         let mut chain = self.chain();
         let view = self.view();
-        // One after the other: where both are held, the settings are locked first.
+        // The clock is read after the settings are unlocked: elsewhere the settings are locked first.
         let settings = self.settings.lock().clone();
         let clock = *self.clock.lock();
         let point = Point {
@@ -55,19 +55,20 @@ impl Node {
         Ok(id)
     }
 
-    /// The moments that are remembered: the number of each, and the block that was the head.
+    /// Returns the ID of each snapshot, and the block that was the head.
     pub fn snapshots(&self) -> Vec<(u64, BlockRef)> {
         let snapshots = self.snapshots.lock();
         let block = |point: &Point| BlockRef { number: point.number, hash: point.hash };
         snapshots.points().iter().map(|(id, point)| (*id, block(point))).collect()
     }
 
-    /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that
-    /// waits. Who may be impersonated stays as it is. Returns `false` if there is no such moment.
+    /// Reverts to a snapshot, which is dropped with all later ones; the pool is emptied. Impersonated accounts stay so.
+    /// Returns `false` if there is no such snapshot, or its block has left the chain.
     ///
     /// # Errors
     ///
-    /// If the way back is not kept any more, or the store fails.
+    /// If the node is read only or has failed, the undo records back to the block are not kept any more, or
+    /// the store fails.
     pub fn revert(&self, id: u64) -> Result<bool, NodeError> {
         self.writable()?;
         let mut chain = self.chain();
@@ -87,7 +88,8 @@ impl Node {
             *settings = Settings { impersonated, impersonate_all, ..point.settings };
         }
         {
-            // Both at once: a transaction that comes meanwhile is judged by one state or the other.
+            // The pool stays locked while the view changes, so that a new transaction is checked against one state
+            // or the other.
             let mut pool = self.pool.lock();
             pool.clear();
             self.publish(&chain, point.cheats)?;
@@ -97,11 +99,12 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes the last `depth` blocks back.
+    /// Reverts the last `depth` blocks.
     ///
     /// # Errors
     ///
-    /// If there are not so many, the way back is not kept any more, or the store fails.
+    /// If the node is read only or has failed, the chain has fewer blocks, the undo records are not kept any more, or
+    /// the store fails.
     pub fn rollback(&self, depth: u64) -> Result<(), NodeError> {
         self.writable()?;
         let mut chain = self.chain();
@@ -111,11 +114,11 @@ impl Node {
         Ok(())
     }
 
-    /// Puts as many other blocks in the place of the last `depth` ones, of what waits by then.
+    /// Replaces the last `depth` blocks with as many new ones, built from the pool.
     ///
     /// # Errors
     ///
-    /// As [`Self::rollback`] and [`Self::mine`]; some of the blocks may be there then.
+    /// As [`Self::rollback`] and [`Self::mine`]; some of the new blocks may have been made then.
     pub fn reorg(&self, depth: u64) -> Result<(), NodeError> {
         self.writable()?;
         let mut chain = self.chain();
@@ -125,7 +128,7 @@ impl Node {
             .collect::<Result<Vec<_>, _>>()?;
         self.take_back(&mut chain, depth)?;
         for (hash, _) in replaced.into_iter().flatten() {
-            // A block without transactions would come out as the one before it did.
+            // Without another value of RANDAO an empty block would equal the one that it replaces.
             self.settings.lock().next_prev_randao.get_or_insert(hash);
             self.mine_on(&mut chain, MineOptions::EVEN_EMPTY)?;
         }
@@ -148,7 +151,7 @@ impl Node {
         Ok(())
     }
 
-    /// Back to the genesis block, with the settings of the start and an empty pool. Snapshots are forgotten.
+    /// Reverts to the genesis block, with the settings of the start and an empty pool. Snapshots are dropped.
     ///
     /// # Errors
     ///
@@ -164,7 +167,7 @@ impl Node {
         *self.clock.lock() = Clock::default();
         *self.instance.lock() = new_instance();
         {
-            // Both at once, as in `revert`.
+            // The pool stays locked while the view changes, as in `revert`.
             let mut pool = self.pool.lock();
             pool.clear();
             self.publish(&chain, Arc::default())?;
@@ -177,7 +180,7 @@ impl Node {
 
     fn unwind(&self, chain: &mut Chain, number: u64) -> Result<(), NodeError> {
         let unwound = match chain.unwind_to(number) {
-            // The genesis block needs no way back.
+            // The genesis state is written anew, so it needs no undo records.
             Err(ChainError::NoUndo { .. }) if number == self.spec.genesis_header().number => {
                 let genesis = self.dir.genesis().map_err(NodeError::Genesis)?;
                 chain.begin_anew(genesis).map(|()| self.keep_ways_back(chain))
@@ -186,7 +189,7 @@ impl Node {
         };
         self.cut_marks(chain.head().number());
         if let Err(error) = unwound {
-            // It may have gone some way.
+            // Some of the blocks may have been reverted before the error.
             self.publish(chain, Arc::default())?;
             return Err(error.into());
         }
@@ -195,7 +198,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whatever there is a snapshot of can be gone back to, and where all blocks are in memory anyway so can the genesis.
+    /// Keeps the undo records back to the oldest snapshot; where all blocks are in memory, back to the genesis.
     pub(super) fn keep_ways_back(&self, chain: &mut Chain) {
         let lowest = if self.db.store().engine_name() == MemoryEngine::NAME {
             Some(self.spec.genesis_header().number)

@@ -1,4 +1,4 @@
-//! State roots of blocks that are only simulated.
+//! State roots of simulated blocks.
 
 use super::Node;
 use crate::{NodeError, View};
@@ -6,26 +6,26 @@ use alloy_primitives::B256;
 use polytrie_state::{AccountChange, BlockRef, Session, StateLayer, TxWrites};
 use std::{sync::Arc, time::Instant};
 
-/// Computes the state root after changes on top of a block, without keeping them. It works on a layer of its own.
+/// Computes state roots after changes on top of a block, on a separate layer, without storing the changes.
 #[derive(Debug)]
 pub struct Roots(Option<Begun>);
 
 #[derive(Debug)]
 struct Begun {
     session: Session,
-    /// Kept as long as the session.
+    /// The layer of the session; it must live as long.
     _layer: Arc<dyn StateLayer>,
 }
 
 impl Node {
-    /// Begins to compute state roots on top of `parent`, a block that `view` shows. There will be none if the layer cannot
-    /// say a state root before a block is finished. For a block before the head it takes time and memory in proportion to
-    /// what changed since.
+    /// Starts to compute state roots on top of `parent`, a block that `view` shows. The roots are zero if the layer
+    /// has no canonical state root. For a block before the head this takes time and memory in proportion to the
+    /// changes since then.
     ///
     /// # Errors
     ///
-    /// If the block was taken back, the way back to it is not kept any more or takes longer than `deadline`, or the layer
-    /// fails.
+    /// If the block was reverted, the undo records back to it are not kept any more or take longer than `deadline`, or
+    /// the layer fails.
     pub fn roots(
         &self,
         view: &View,
@@ -45,7 +45,7 @@ impl Node {
 }
 
 impl Roots {
-    /// The root after these changes, which come after all that were given before; zero if it is not known.
+    /// Applies these changes on top of all earlier ones and returns the state root; zero if the layer has none.
     ///
     /// # Errors
     ///

@@ -1,4 +1,7 @@
-//! Transactions on their way into the pool.
+//! Checks of incoming transactions, and updates of the pool after a change of the head.
+//!
+//! A transaction is checked before the pool is locked, with the state of its sender in the current view. It is added
+//! under the lock. If the view has changed in between, the state of the sender is read again.
 
 use super::Node;
 use crate::{
@@ -12,11 +15,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::time;
 
 impl Node {
-    /// Takes in a transaction.
+    /// Adds a transaction to the pool, and announces it.
     ///
     /// # Errors
     ///
-    /// If the pool does not take it, nothing may be changed, or the state cannot be read.
+    /// If the pool refuses it, the node is read only or has failed, or the state cannot be read.
     pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
         self.writable()?;
         let added = self.accept(tx)?;
@@ -24,14 +27,14 @@ impl Node {
         Ok(added)
     }
 
-    /// Takes in a transaction without telling anybody.
+    /// Adds a transaction to the pool without an announcement.
     pub(super) fn accept(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
         let (tx, view, state) = self.examine(tx)?;
         let mut pool = self.pool.lock();
         self.put(&mut pool, tx, &view, state)
     }
 
-    /// Takes in transactions that came together, in order. A block is made once all are there.
+    /// Adds the transactions of one request to the pool, in order. The miner is notified once all are added.
     ///
     /// # Errors
     ///
@@ -58,8 +61,8 @@ impl Node {
         added
     }
 
-    /// Checks a transaction by itself, and reads what the state says about its sender. Its blobs have the proofs of the next
-    /// block's fork then.
+    /// Checks a transaction by itself, and reads the state of its sender. The returned transaction has the blob proofs
+    /// that the fork of the next block needs.
     fn examine(
         &self,
         tx: PoolTransaction,
@@ -77,7 +80,8 @@ impl Node {
         if found < min_fee {
             return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
         }
-        // Where every block follows from a transaction there is none in which the fees could fall.
+        // If only a transaction triggers a block, no empty block can lower the fees, so a transaction below them
+        // would wait forever.
         if self.miner.mode() == MiningMode::OnArrival {
             let fees = self.fees_at(&view, time, next_base_fee);
             let needed = fees.base;
@@ -90,13 +94,13 @@ impl Node {
             }
         }
         let state = sender_state(&*view.state(), &tx.sender)?;
-        // Proofs of cells take a good part of a second: not for a transaction that the pool refuses anyhow.
+        // Cell proofs take a large part of a second, so a transaction that the pool refuses anyhow is refused before.
         self.pool.lock().expect_new(&tx, state)?;
         let tx = tx.with_proofs_for(&rules)?;
         Ok((tx, view, state))
     }
 
-    /// Adds a transaction to the pool, given what was known of its sender at `view`.
+    /// Adds a transaction to the pool. `state` is that of its sender at `view`.
     fn put(
         &self,
         pool: &mut Pool,
@@ -104,7 +108,7 @@ impl Node {
         view: &Arc<View>,
         state: SenderState,
     ) -> Result<Added, NodeError> {
-        // A block in between may have used the nonce; no other is shown while the pool is held.
+        // A block in between may have used the nonce. The view cannot change while the pool is locked.
         let now = self.view();
         let state = match Arc::ptr_eq(view, &now) {
             true => state,
@@ -113,7 +117,7 @@ impl Node {
         Ok(pool.add(tx, state)?)
     }
 
-    /// Announces what can go into a block now that these were taken in.
+    /// Announces the transactions that became executable through these additions, and wakes the miner.
     fn took(&self, added: &[&Added]) {
         if added.iter().any(|added| added.pending) {
             self.miner.wake();
@@ -121,8 +125,8 @@ impl Node {
         self.announce_pending(added.iter().flat_map(|added| &added.promoted));
     }
 
-    /// Announces transactions that can go into the next block, without their blobs: those would be kept until the slowest
-    /// receiver has heard of them.
+    /// Announces transactions that became executable in the next block. They are sent without their blobs, which would
+    /// stay in memory until the slowest receiver has read them.
     pub(crate) fn announce_pending<'a>(
         &self,
         promoted: impl IntoIterator<Item = &'a Arc<PoolTransaction>>,
@@ -132,8 +136,8 @@ impl Node {
         }
     }
 
-    /// Waits until a transaction that can go into the next block is no longer in the pool, or `patience` is over. Holds
-    /// no thread meanwhile: any number may wait for a block that another request is to make.
+    /// Waits until a transaction is no longer executable in the pool, or `patience` has passed. No thread is blocked
+    /// meanwhile, so any number of callers may wait for a block that another request will make.
     pub async fn wait_for(&self, hash: &B256, patience: Duration) {
         let mut changes = self.changes.subscribe();
         let gone = async {
@@ -143,24 +147,23 @@ impl Node {
                 }
             }
         };
-        // The waiting caller looks for the transaction itself.
+        // The caller looks up the transaction itself, so a timeout needs no report.
         let _ = time::timeout(patience, gone).await;
     }
 
-    /// The nonce that the next transaction of an account has, those that wait counted.
+    /// Returns the nonce for the next transaction of an account, after its executable transactions in the pool.
     ///
     /// # Errors
     ///
     /// If the state cannot be read.
     pub fn next_nonce(&self, address: &Address) -> Result<u64, NodeError> {
-        // First where it waits: what is no longer there is in the state already.
+        // The pool is read first: a transaction that leaves it in between is in the state already.
         let of_pool = self.pool.lock().next_nonce(address).unwrap_or(0);
         let of_state = self.view().state().account(address)?.unwrap_or_default().nonce;
         Ok(of_pool.max(of_state))
     }
 
-    /// Notes the nonces that a block on top of the head has changed. Returns what can go into the next block and could not
-    /// before.
+    /// Updates the pool with the nonces that a new head has changed. Returns the transactions that became executable.
     pub(super) fn follow_block(&self, writes: &WriteSet) -> Vec<Arc<PoolTransaction>> {
         let mut pool = self.pool.lock();
         let mut promoted = Vec::new();
@@ -172,7 +175,7 @@ impl Node {
         promoted
     }
 
-    /// Reads the nonces of all senders that wait again. Returns what can go into the next block and could not before.
+    /// Reads the nonces of all senders in the pool again. Returns the transactions that became executable.
     pub(super) fn refresh_pool(&self) -> Result<Vec<Arc<PoolTransaction>>, NodeError> {
         let state = self.view().state();
         let mut pool = self.pool.lock();

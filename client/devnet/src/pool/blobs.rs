@@ -1,4 +1,4 @@
-//! The proofs that come with blobs: one for each blob up to Prague, one for each cell of it from Osaka on (EIP-7594).
+//! The proofs of blobs: one for each blob up to Prague, one for each cell of a blob from Osaka on (EIP-7594).
 
 use super::{PoolError, PoolTransaction};
 use alloy_consensus::{BlobTransactionSidecar, BlobTransactionSidecarVariant, EnvKzgSettings};
@@ -6,11 +6,11 @@ use alloy_hardforks::EthereumHardfork;
 use polytrie_chainspec::Rules;
 
 impl PoolTransaction {
-    /// This transaction with the proofs of its blobs that blocks of this fork come with.
+    /// Returns the transaction with the kind of blob proofs that the fork of `rules` needs.
     ///
     /// # Errors
     ///
-    /// If it has those of a later fork, or none can be made.
+    /// If it has the proofs of a later fork, or none can be computed.
     pub(crate) fn with_proofs_for(self, rules: &Rules<'_>) -> Result<Self, PoolError> {
         let Some(sidecar) = self.sidecar.as_deref() else { return Ok(self) };
         match (sidecar.is_eip7594(), rules.is(EthereumHardfork::Osaka)) {
@@ -24,11 +24,11 @@ impl PoolTransaction {
     }
 }
 
-/// The same blobs with the other kind of proofs.
+/// Returns the same blobs with the other kind of proofs.
 ///
 /// # Errors
 ///
-/// If these are no blobs.
+/// If the blobs are not valid.
 pub(crate) fn with_other_proofs(
     sidecar: &BlobTransactionSidecarVariant,
 ) -> Result<BlobTransactionSidecarVariant, PoolError> {

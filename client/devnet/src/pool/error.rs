@@ -1,84 +1,84 @@
-//! Why a transaction does not enter the pool, in the words that clients look for.
+//! Errors of the pool, in the words that client libraries look for.
 
 use alloy_primitives::{Address, U256};
 use polytrie_consensus::TransactionError;
 use thiserror::Error;
 
-/// A transaction that the pool does not take.
+/// The reason for which the pool refuses a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PoolError {
-    /// The pool has this transaction.
+    /// The pool has the transaction already.
     #[error("already known")]
     Known,
-    /// Its nonce was used.
+    /// The nonce was used before.
     #[error("nonce too low: next nonce {expected}, tx nonce {found}")]
     NonceTooLow {
-        /// In the transaction.
+        /// Nonce of the transaction.
         found: u64,
-        /// The sender's.
+        /// Nonce of the sender.
         expected: u64,
     },
-    /// Its nonce is too far ahead.
+    /// The nonce is too far ahead.
     #[error(
         "nonce too far ahead: next nonce {expected}, tx nonce {found}, at most {limit} transactions of one sender are kept"
     )]
     NonceTooHigh {
-        /// In the transaction.
+        /// Nonce of the transaction.
         found: u64,
-        /// The sender's.
+        /// Nonce of the sender.
         expected: u64,
-        /// How many of one sender are kept.
+        /// Maximum number of transactions of one sender.
         limit: usize,
     },
-    /// It does not pay enough to take the place of another with its nonce.
+    /// The fees are too low to replace the transaction with the same nonce.
     #[error(
         "replacement transaction underpriced: each fee must be at least {percent}% above the fee of the transaction it replaces"
     )]
     Underpriced {
-        /// By how much it must be higher.
+        /// Minimum increase of each fee, in percent.
         percent: u8,
     },
-    /// The sender cannot pay for it.
+    /// The balance is too low for the transaction.
     #[error(
         "insufficient funds for gas * price + value: address {sender} have {balance} want {cost}"
     )]
     Funds {
         /// The sender.
         sender: Address,
-        /// What it has, in wei.
+        /// Balance of the sender in wei.
         balance: U256,
-        /// What it would need.
+        /// Maximum cost of the transaction in wei.
         cost: U256,
     },
-    /// Its gas limit does not even cover what every transaction costs.
+    /// The gas limit is below the intrinsic gas of the transaction.
     #[error("intrinsic gas too low: gas {found}, minimum needed {needed}")]
     IntrinsicGas {
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         found: u64,
-        /// What it must have.
+        /// Intrinsic gas of the transaction.
         needed: u64,
     },
-    /// The sender cannot pay for it and for what waits already.
+    /// The balance is too low for this and the other transactions of the sender in the pool.
     #[error(
         "insufficient funds for gas * price + value: address {sender} have {balance} want {cost} for all of its transactions that wait"
     )]
     Overdraft {
         /// The sender.
         sender: Address,
-        /// What it has, in wei.
+        /// Balance of the sender in wei.
         balance: U256,
-        /// What it would need for all of them.
+        /// Maximum cost of all these transactions in wei.
         cost: U256,
     },
-    /// No block has so much gas.
+    /// The gas limit is above that of a block.
     #[error("exceeds block gas limit: gas {found}, block {limit}")]
     BlockGasLimit {
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         found: u64,
-        /// The block's.
+        /// Gas limit of the block.
         limit: u64,
     },
-    /// Tip above the fee.
+    /// The tip is above the fee.
     #[error("max priority fee per gas higher than max fee per gas: tip {tip}, fee {fee}")]
     TipAboveFee {
         /// Tip in wei.
@@ -86,77 +86,77 @@ pub enum PoolError {
         /// Fee in wei.
         fee: u128,
     },
-    /// It pays less than the node accepts.
+    /// The fee is below the minimum that was set for the node.
     #[error("transaction underpriced: fee {found}, minimum needed {needed}")]
     BelowMinimum {
-        /// In wei.
+        /// Maximum fee per gas of the transaction, in wei.
         found: u128,
-        /// In wei.
+        /// Minimum fee per gas of the node, in wei.
         needed: u128,
     },
-    /// It does not pay the base fee, and nothing would make it fall.
+    /// The fee is below the base fee, and no block would lower that.
     #[error("max fee per gas less than block base fee: fee {found}, base fee {needed}")]
     BelowBaseFee {
-        /// In wei.
+        /// Maximum fee per gas of the transaction, in wei.
         found: u128,
-        /// In wei.
+        /// Base fee of the next block, in wei.
         needed: u64,
     },
-    /// It does not pay the fee for blobs, and nothing would make it fall.
+    /// The blob fee is below that of the next block, and no block would lower that.
     #[error(
         "max fee per blob gas less than block blob gas fee: fee {found}, blob base fee {needed}"
     )]
     BelowBlobFee {
-        /// In wei.
+        /// Maximum fee per blob gas of the transaction, in wei.
         found: u128,
-        /// In wei.
+        /// Blob base fee of the next block, in wei.
         needed: u128,
     },
     /// The sender is a contract.
     #[error("sender not an eoa: address {0} has code")]
     SenderHasCode(Address),
-    /// Too many bytes.
+    /// The transaction has too many bytes.
     #[error("oversized data: transaction size {found}, limit {limit}")]
     TooLarge {
-        /// Its size.
+        /// Bytes of the transaction.
         found: usize,
-        /// The limit.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// There is no room, and it does not pay more than what others sent.
+    /// The pool has the maximum number of transactions, and no other sender pays less.
     #[error(
         "txpool is full: {limit} transactions are waiting and none of another sender pays less"
     )]
     Full {
-        /// How many are kept.
+        /// Maximum number of transactions.
         limit: usize,
     },
-    /// There is no room for its bytes, and too little of what others sent pays less.
+    /// The pool has no room for the bytes, and too few transactions of other senders pay less.
     #[error(
         "txpool is full: {used} of {limit} bytes are taken, {needed} more are needed and too few of other senders pay less"
     )]
     FullBytes {
-        /// Bytes of all that wait.
+        /// Bytes of all transactions in the pool.
         used: usize,
-        /// How many are kept.
+        /// Maximum number of bytes.
         limit: usize,
-        /// How many it adds.
+        /// Bytes that the transaction adds.
         needed: usize,
     },
-    /// A blob transaction without its blobs.
+    /// A blob transaction came without its blobs.
     #[error(
         "blob transaction without its blobs: send it in the network form, with blobs, commitments and proofs"
     )]
     MissingBlobs,
-    /// Its blobs do not fit its hashes.
+    /// The blobs do not match the hashes of the transaction, or are not valid.
     #[error("the blobs of the transaction are not valid: {0}")]
     Blobs(String),
-    /// Its blobs have proofs that blocks do not take yet.
+    /// The blobs have cell proofs, which blocks before Osaka do not accept.
     #[error(
         "the blobs of the transaction have a proof for each cell, as from Osaka on: send them with one proof each"
     )]
     CellProofs,
-    /// It breaks a rule whatever the state.
+    /// The transaction breaks a rule that does not depend on the state.
     #[error(transparent)]
     Invalid(#[from] TransactionError),
 }

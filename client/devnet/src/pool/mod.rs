@@ -1,9 +1,9 @@
-//! The transactions that wait for a block.
+//! The pool of transactions that wait for a block.
 //!
-//! Every sender has a queue by nonce. What follows without a gap from the sender's nonce can go into the next block
-//! (*pending*), the rest waits for what is missing (*queued*). The pool holds a bounded number of transactions and
-//! bytes: when it is full, a new transaction must pay more than the one that pays least, whose sender then loses the
-//! last of its queue. A sender must be able to pay for its whole queue.
+//! Every sender has a queue by nonce. The transactions that follow without a gap from the sender's nonce can go into
+//! the next block (*pending*); those after a gap wait until it is filled (*queued*). The pool holds a bounded number of
+//! transactions and bytes: when it is full, a new transaction must pay more than the one that pays least, whose sender
+//! then loses the last of its queue. A sender must be able to pay for its whole queue.
 
 mod blobs;
 mod error;
@@ -25,80 +25,81 @@ use std::{
     sync::Arc,
 };
 
-/// By how many percent a transaction must pay more than the one it replaces.
+/// Percentage by which a replacement must raise the fees.
 const PRICE_BUMP: u8 = 10;
 
-/// By how many per cent a replacement raises the fees of a transaction with blobs, which costs others more.
+/// Percentage by which a replacement must raise the fees of a blob transaction. It is higher because blobs cost
+/// the network more.
 const BLOB_PRICE_BUMP: u8 = 100;
 
-/// How much a pool holds.
+/// Limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Transactions.
+    /// Maximum number of transactions.
     pub total: usize,
-    /// Transactions of one sender.
+    /// Maximum number of transactions of one sender.
     pub per_sender: usize,
-    /// Bytes.
+    /// Maximum number of bytes of all transactions, with their blobs.
     pub bytes: usize,
 }
 
 impl Default for PoolLimits {
-    /// 200,000 transactions, 20,000 of one sender, 256 MiB.
+    /// Returns limits of 200,000 transactions, 20,000 of one sender, and 256 MiB.
     fn default() -> Self {
         Self { total: 200_000, per_sender: 20_000, bytes: 256 << 20 }
     }
 }
 
-/// What a block asks of its transactions, in wei.
+/// The fees that a block demands of its transactions, in wei.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockFees {
-    /// For each unit of gas; 0 before London.
+    /// Base fee for each unit of gas; 0 before London.
     pub base: u64,
-    /// For each unit of blob gas; 0 before Cancun.
+    /// Base fee for each unit of blob gas; 0 before Cancun.
     pub blob: u128,
 }
 
-/// What the state says about a sender.
+/// The fields of a sender's account that the pool needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SenderState {
-    /// Its nonce.
+    /// Nonce of the account.
     pub nonce: u64,
-    /// Its balance in wei.
+    /// Balance of the account in wei.
     pub balance: U256,
-    /// Whether it has code other than a delegation.
+    /// Whether the account has code other than a delegation.
     pub has_code: bool,
 }
 
-/// Transactions that wait for a block.
+/// The transactions that wait for a block.
 #[derive(Debug, Default)]
 pub struct Pool {
     limits: PoolLimits,
     by_hash: B256Map<Arc<PoolTransaction>>,
     senders: AddressMap<Queue>,
-    /// All of them by what they pay at most, the least first; of equals the last one that came.
+    /// Fee cap, arrival and hash of all transactions, lowest fee first; of equal fees the last arrival first.
     by_fee: BTreeSet<(u128, Reverse<u64>, B256)>,
-    /// The versioned hashes of the blobs that are here, each with the transactions that brought it along.
+    /// Versioned hash of each blob in the pool, with the hash of each transaction that has it.
     by_blob: BTreeSet<(B256, B256)>,
     bytes: usize,
     arrivals: u64,
     dropped: u64,
-    /// Counts what came and went.
+    /// Counter of additions and removals.
     changes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The sender's nonce.
+    /// Nonce of the sender.
     next: u64,
     /// The nonce that follows the pending transactions.
     end: u64,
     txs: BTreeMap<u64, Arc<PoolTransaction>>,
-    /// The most that all of them may cost, in wei.
+    /// Maximum cost of all transactions of the queue, in wei.
     cost: U256,
 }
 
 impl Queue {
-    /// The transactions that can go into the next block.
+    /// Returns the transactions that can go into the next block, in the order of their nonces.
     fn pending(&self) -> impl Iterator<Item = &Arc<PoolTransaction>> {
         (self.next..)
             .zip(&self.txs)
@@ -106,7 +107,7 @@ impl Queue {
             .map(|(_, (_, tx))| tx)
     }
 
-    /// The pending transactions from nonce `first` on.
+    /// Returns the pending transactions from nonce `first` on.
     fn pending_from(&self, first: u64) -> Vec<Arc<PoolTransaction>> {
         match first < self.end {
             true => self.txs.range(first..self.end).map(|(_, tx)| Arc::clone(tx)).collect(),
@@ -114,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// Finds where the pending transactions end, knowing that there is no gap before nonce `from`.
+    /// Computes the end of the pending transactions, given that there is no gap before nonce `from`.
     fn extend(&mut self, from: u64) {
         self.end = from;
         for nonce in self.txs.range(from..).map(|(nonce, _)| *nonce) {
@@ -126,56 +127,56 @@ impl Queue {
     }
 }
 
-/// What a transaction that went in did.
+/// The result of an addition.
 #[derive(Debug, Clone)]
 pub struct Added {
     /// The transaction.
     pub tx: Arc<PoolTransaction>,
     /// Whether it can go into the next block.
     pub pending: bool,
-    /// What can go into the next block since then, in order: this one, and what waited for it.
+    /// The transactions that became executable, in order: this one, and those that it unblocked.
     pub promoted: Vec<Arc<PoolTransaction>>,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub fn new(limits: PoolLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// How many transactions are here.
+    /// Returns the number of transactions.
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Whether there is none.
+    /// Whether the pool has no transactions.
     pub fn is_empty(&self) -> bool {
         self.by_hash.is_empty()
     }
 
-    /// How many were thrown out so far without having been in a block.
+    /// Returns the number of transactions that were dropped so far without being in a block.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// A number that changes whenever a transaction comes or goes.
+    /// Returns a counter that changes whenever a transaction is added or removed.
     pub const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Numbers of pending and of queued transactions.
+    /// Returns the numbers of pending and of queued transactions.
     pub fn status(&self) -> (usize, usize) {
         let pending = |queue: &Queue| queue.txs.range(..queue.end).count();
         let pending: usize = self.senders.values().map(pending).sum();
         (pending, self.len() - pending)
     }
 
-    /// A transaction by its hash.
+    /// Returns a transaction by its hash, or `None` if it is not in the pool.
     pub fn get(&self, hash: &B256) -> Option<&Arc<PoolTransaction>> {
         self.by_hash.get(hash)
     }
 
-    /// The blobs of the transactions that have one with this versioned hash.
+    /// Returns the sidecars of the transactions that have a blob with this versioned hash.
     pub(crate) fn sidecars_with(
         &self,
         blob: &B256,
@@ -184,13 +185,13 @@ impl Pool {
         self.by_blob.range(all).filter_map(move |(_, tx)| self.by_hash.get(tx)?.sidecar.as_ref())
     }
 
-    /// Whether a transaction is here and can go into the next block.
+    /// Whether the pool has a transaction and it can go into the next block.
     pub fn is_pending(&self, hash: &B256) -> bool {
         let Some(tx) = self.by_hash.get(hash) else { return false };
         self.senders.get(&tx.sender).is_some_and(|queue| tx.nonce() < queue.end)
     }
 
-    /// Whether anything can go into the next block.
+    /// Whether any transaction can go into the next block, whatever its fees.
     pub fn has_pending(&self) -> bool {
         self.senders.values().any(|queue| queue.txs.contains_key(&queue.next))
     }
@@ -203,12 +204,12 @@ impl Pool {
             .any(|tx| Next::new(tx, fees).is_some())
     }
 
-    /// The nonce that follows a sender's pending transactions; `None` if it has none here.
+    /// Returns the nonce after a sender's pending transactions; `None` if the pool has no transaction of the sender.
     pub fn next_nonce(&self, sender: &Address) -> Option<u64> {
         Some(self.senders.get(sender)?.end)
     }
 
-    /// The pending and the queued transactions of each sender, or of one.
+    /// Returns the pending and the queued transactions of each sender, or of one.
     pub fn content(&self, of: Option<&Address>) -> Content {
         let mut content = Content::default();
         for (sender, queue) in &self.senders {
@@ -226,12 +227,12 @@ impl Pool {
         content
     }
 
-    /// Whether a transaction is not here yet, and its sender may send it and can pay for it by itself: all of this is known
-    /// at once, before anything is made for it that takes long.
+    /// Makes the cheap checks of a new transaction: it is not in the pool, its nonce is in range, and its sender may
+    /// send it and can pay for it alone. They come before costly work such as blob proofs.
     ///
     /// # Errors
     ///
-    /// The first of these that is not so.
+    /// The first check that fails.
     pub(crate) fn expect_new(
         &self,
         tx: &PoolTransaction,
@@ -258,11 +259,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes in a transaction that is right by itself, given what the state says about its sender.
+    /// Adds a transaction that passed all checks that do not depend on the state. `state` is that of its sender.
     ///
     /// # Errors
     ///
-    /// If it cannot follow, does not pay enough, or there is no room.
+    /// If its nonce is out of range, its sender cannot pay for the whole queue, its fees are too low, or there
+    /// is no room.
     pub fn add(&mut self, tx: PoolTransaction, state: SenderState) -> Result<Added, PoolError> {
         self.expect_new(&tx, state)?;
         let found = tx.nonce();
@@ -281,7 +283,7 @@ impl Pool {
         for hash in self.victims(&tx, old.as_deref())? {
             self.discard(&hash);
         }
-        // Up to here they were pending before.
+        // The transactions before this nonce were pending before the addition.
         let end = self.next_nonce(&tx.sender);
         if let Some(old) = old {
             self.discard(&old.hash());
@@ -289,7 +291,7 @@ impl Pool {
         Ok(self.insert(tx, state.nonce, end.unwrap_or(0).max(state.nonce)))
     }
 
-    /// Puts a transaction in, given the sender's nonce and where its pending transactions ended.
+    /// Inserts a transaction. `next` is the sender's nonce, and `end` the former end of its pending transactions.
     fn insert(&mut self, mut tx: PoolTransaction, next: u64, end: u64) -> Added {
         tx.arrival = self.arrivals;
         self.arrivals += 1;
@@ -310,14 +312,14 @@ impl Pool {
         }
         let pending = tx.nonce() < queue.end;
         let mut promoted = queue.pending_from(end);
-        // One that replaces a pending one is news, and what follows it is none.
+        // The replacement of a pending transaction is announced; the transactions after it were announced before.
         if tx.nonce() < end && pending {
             promoted.insert(0, Arc::clone(&tx));
         }
         Added { tx, pending, promoted }
     }
 
-    /// Takes a transaction out.
+    /// Removes a transaction and returns it, or `None` if it is not in the pool.
     pub fn remove(&mut self, hash: &B256) -> Option<Arc<PoolTransaction>> {
         let tx = self.by_hash.remove(hash)?;
         self.changes += 1;
@@ -339,14 +341,14 @@ impl Pool {
         Some(tx)
     }
 
-    /// Takes a transaction out that can never be in a block.
+    /// Removes a transaction that can never be in a block, and counts it as dropped.
     pub fn discard(&mut self, hash: &B256) {
         if self.remove(hash).is_some() {
             self.dropped += 1;
         }
     }
 
-    /// Takes all out.
+    /// Removes all transactions, and counts them as dropped.
     pub fn clear(&mut self) {
         self.dropped += self.len() as u64;
         *self = Self {
@@ -358,13 +360,13 @@ impl Pool {
         };
     }
 
-    /// The senders of what is here.
+    /// Returns the senders of all transactions.
     pub fn senders(&self) -> Vec<Address> {
         self.senders.keys().copied().collect()
     }
 
-    /// A sender's nonce is another one now: what is before it is done with. Returns what can go into the next block and
-    /// could not before.
+    /// Sets the nonce of a sender, and removes the transactions below it. Returns the transactions
+    /// that became executable.
     #[must_use]
     pub fn set_nonce(&mut self, sender: &Address, nonce: u64) -> Vec<Arc<PoolTransaction>> {
         let Some(queue) = self.senders.get_mut(sender) else { return Vec::new() };
@@ -373,7 +375,8 @@ impl Pool {
         if queue.end < nonce || nonce < first {
             queue.extend(nonce);
         }
-        // Where the nonce is lower, what was pending has a gap before it, and is announced again once that is filled.
+        // If the nonce decreases, the formerly pending transactions have a gap before them, and are announced again
+        // once it is filled.
         let promoted = queue.pending_from(end.max(nonce));
         let done: Vec<_> = queue.txs.range(..nonce).map(|(_, tx)| tx.hash()).collect();
         for hash in done {
@@ -382,8 +385,8 @@ impl Pool {
         promoted
     }
 
-    /// The first pending transaction of each sender that pays `fees`, the best tip on top; of equal ones the first that
-    /// came.
+    /// Returns the next transaction of each sender, if it pays `fees`, with the highest tip on top; of equal tips
+    /// the first arrival.
     pub fn best(&self, fees: BlockFees) -> BinaryHeap<Next> {
         self.senders
             .values()
@@ -391,33 +394,33 @@ impl Pool {
             .collect()
     }
 
-    /// What comes after a transaction in its sender's queue, if it pays `fees`.
+    /// Returns the transaction after `tx` in the queue of its sender, if it pays `fees`.
     pub fn after(&self, tx: &PoolTransaction, fees: BlockFees) -> Option<Next> {
         let nonce = tx.nonce().checked_add(1)?;
         Next::new(self.senders.get(&tx.sender)?.txs.get(&nonce)?, fees)
     }
 }
 
-/// What is in a pool, by sender, in order of the nonces.
+/// The transactions of a pool by sender, in the order of their nonces.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// What can go into the next block.
+    /// The transactions that can go into the next block.
     pub pending: AddressMap<Vec<Arc<PoolTransaction>>>,
-    /// What waits for another one.
+    /// The transactions after a gap.
     pub queued: AddressMap<Vec<Arc<PoolTransaction>>>,
 }
 
-/// A transaction on its way into a block; the greatest goes first.
+/// A candidate for a block; the greatest goes first.
 #[derive(Debug, Clone)]
 pub struct Next {
-    /// What it pays to the beneficiary for each unit of gas, in wei.
+    /// Tip for each unit of gas, in wei.
     tip: u128,
     /// The transaction.
     pub tx: Arc<PoolTransaction>,
 }
 
 impl Next {
-    /// `None` if it does not pay `fees`.
+    /// Creates a candidate; `None` if the transaction does not pay `fees`.
     fn new(tx: &Arc<PoolTransaction>, fees: BlockFees) -> Option<Self> {
         let tip = tx.tx.effective_tip_per_gas(fees.base)?;
         let pays_blobs = tx.tx.max_fee_per_blob_gas().is_none_or(|fee| fee >= fees.blob);
@@ -449,7 +452,7 @@ fn fee_key(tx: &PoolTransaction) -> (u128, Reverse<u64>, B256) {
     (tx.tx.max_fee_per_gas(), Reverse(tx.arrival), tx.hash())
 }
 
-/// Whether `new` pays enough to replace `old`.
+/// Checks that `new` pays enough to replace `old`.
 fn check_bump(old: &PoolTransaction, new: &PoolTransaction) -> Result<(), PoolError> {
     let percent = if old.sidecar.is_some() { BLOB_PRICE_BUMP } else { PRICE_BUMP };
     let enough = |old: u128, new: u128| {

@@ -1,16 +1,17 @@
-//! Which transactions leave a full pool for one that pays more.
+//! Selection of the transactions that are dropped from a full pool.
 
 use super::{Pool, PoolError, PoolTransaction};
 use alloy_consensus::Transaction;
 use alloy_primitives::map::{AddressMap, B256Set};
 
 impl Pool {
-    /// What has to go so that there is room for `tx` in the place of `old`: the last of the queues of those who pay
-    /// least, so that no gap comes of it. Its own sender loses nothing, or `tx` might lose what it follows.
+    /// Returns the transactions to drop so that there is room for `tx` in place of `old`: the last ones of the queues
+    /// of senders that pay less, so that no gap arises. The sender of `tx` loses none, since `tx` might come after it
+    /// in the same queue.
     ///
     /// # Errors
     ///
-    /// If there would not be enough room, whatever was dropped.
+    /// If dropping all of these would not make enough room.
     pub(super) fn victims(
         &self,
         tx: &PoolTransaction,
@@ -35,7 +36,7 @@ impl Pool {
                 continue;
             }
             let Some(queue) = self.senders.get(&sender) else { continue };
-            // It goes on where the sender lost something before.
+            // The walk through a queue continues after the transactions that were chosen before.
             let last = queues.entry(sender).or_insert_with(|| queue.txs.values().rev());
             for last in last {
                 victims.insert(last.hash());

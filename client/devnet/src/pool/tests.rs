@@ -32,7 +32,7 @@ fn state(nonce: u64) -> SenderState {
     SenderState { nonce, balance: RICH, has_code: false }
 }
 
-/// What a block would take, in order, as sender and nonce.
+/// Returns sender and nonce of the transactions that a block would take, in order.
 fn taken(pool: &Pool, base_fee: u64) -> Vec<(u8, u64)> {
     let fees = BlockFees { base: base_fee, blob: 0 };
     let mut heap = pool.best(fees);
@@ -107,7 +107,8 @@ fn a_full_pool_keeps_what_pays_more() {
     pool.add(tx(1, 1, 50, 1), state(0)).unwrap();
     pool.add(tx(2, 0, 20, 1), state(0)).unwrap();
     assert_eq!(pool.add(tx(3, 0, 5, 1), state(0)).unwrap_err(), PoolError::Full { limit: 3 });
-    // The one that pays least is the first of its sender: the last one of that sender goes, and no gap comes of it.
+    // The transaction that pays least is the first of its sender. The last one of that sender is dropped, so that
+    // no gap arises.
     pool.add(tx(3, 0, 6, 1), state(0)).unwrap();
     assert_eq!(pool.len(), 3);
     assert_eq!(pool.status(), (3, 0));
@@ -134,7 +135,7 @@ fn a_sender_is_not_robbed_of_what_comes_before() {
     }
     assert_eq!(pool.add(tx(1, 3, 4, 1), state(0)).unwrap_err(), PoolError::Full { limit: 3 });
     assert_eq!(taken(&pool, 0), [(1, 0), (1, 1), (1, 2)]);
-    // Another one makes it lose the last of them, and the one after that then.
+    // Another sender's transactions push out the last of the queue, one after the other.
     pool.add(tx(2, 0, 4, 1), state(0)).unwrap();
     pool.add(tx(2, 1, 4, 1), state(0)).unwrap();
     assert_eq!(taken(&pool, 0), [(1, 0), (2, 0), (2, 1)]);
@@ -164,7 +165,7 @@ fn what_replaces_another_one_needs_room_too() {
     let error = pool.add(with_data(1, 0, 20, 2, 1_000), state(0)).unwrap_err();
     assert!(matches!(error, PoolError::FullBytes { .. }), "{error}");
     assert_eq!(taken(&pool, 0), [(1, 0), (2, 0)]);
-    // It takes the place of the old one: no other needs to go.
+    // It replaces the old transaction, so no other has to go.
     pool.add(with_data(1, 0, 20, 2, 100), state(0)).unwrap();
     assert_eq!(pool.len(), 2);
     pool.add(with_data(1, 0, 40, 4, 1_000), state(0)).unwrap();
@@ -179,7 +180,7 @@ fn the_whole_queue_must_be_paid_for() {
     pool.add(tx(1, 0, 1, 1), has).unwrap();
     let overdraft = PoolError::Overdraft { sender, balance, cost: U256::from(4 * 21_000) };
     assert_eq!(pool.add(tx(1, 1, 3, 1), has).unwrap_err(), overdraft);
-    // What is replaced does not count.
+    // The cost of the replaced transaction does not count.
     pool.add(tx(1, 0, 3, 2), has).unwrap();
     assert!(matches!(pool.add(tx(1, 1, 1, 1), has), Err(PoolError::Overdraft { .. })));
     let _ = pool.set_nonce(&sender, 1);
@@ -233,7 +234,7 @@ fn blobs_have_the_proofs_that_their_fork_takes() {
     assert_eq!(with_other_proofs(&new).unwrap(), old);
 }
 
-/// As long as a transaction with it waits, and no longer; several may have the same one.
+/// A blob is found as long as any transaction with it is in the pool; several may have the same one.
 #[test]
 fn blobs_are_found_by_their_hashes() {
     let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
@@ -263,7 +264,7 @@ fn blobs_are_found_by_their_hashes() {
     let mut other = hash;
     other.0[31] ^= 1;
     assert_eq!(found(&pool, &other), 0);
-    // In the place of another, in a block, and with all the rest.
+    // The transactions leave through a replacement, a block, and a clear of the pool.
     pool.add(with_blob(1, 300), state(0)).unwrap();
     assert_eq!(found(&pool, &hash), 2);
     assert!(pool.set_nonce(&Address::repeat_byte(1), 1).is_empty());
@@ -293,7 +294,7 @@ fn where_the_pending_ones_end_is_always_known() {
     for step in 0..4_000_u32 {
         match below(8) {
             0 => {
-                // A block, or blocks that were taken back.
+                // A new block, or a revert of some blocks.
                 nonce = (nonce + below(6)).saturating_sub(2);
                 let _ = pool.set_nonce(&sender, nonce);
             }
@@ -317,7 +318,7 @@ fn where_the_pending_ones_end_is_always_known() {
     }
 }
 
-/// What can go into the next block is announced when it can, and once.
+/// A transaction is announced once, at the moment when it becomes executable.
 #[test]
 fn what_waits_for_another_one_is_promoted_with_it() {
     let mut pool = Pool::new(PoolLimits::default());
@@ -332,13 +333,13 @@ fn what_waits_for_another_one_is_promoted_with_it() {
     assert_eq!(add(6, 10, 5), [0; 0]);
     assert_eq!(add(5, 10, 5), [5, 6, 7]);
     assert_eq!(add(9, 10, 5), [0; 0]);
-    // One in the place of another: what follows it is known.
+    // A replacement is announced; the transactions after it were announced before.
     assert_eq!(add(6, 20, 5), [6]);
     assert_eq!(add(9, 20, 5), [0; 0]);
-    // A block holds the first ones, and another one raises the nonce further.
+    // A block includes the first ones, and another block raises the nonce further.
     assert_eq!(nonces(&pool.set_nonce(&sender, 7)), [0; 0]);
     assert_eq!(nonces(&pool.set_nonce(&sender, 9)), [9]);
-    // The chain goes back: what was pending waits again.
+    // A revert lowers the nonce: the transactions that were pending are queued again.
     assert_eq!(nonces(&pool.set_nonce(&sender, 8)), [0; 0]);
     assert_eq!(nonces(&pool.add(tx(1, 8, 10, 10), state(8)).unwrap().promoted), [8, 9]);
 }

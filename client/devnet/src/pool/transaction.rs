@@ -1,4 +1,4 @@
-//! A transaction as the pool keeps it.
+//! The form in which the pool keeps a transaction.
 
 use super::PoolError;
 use alloy_consensus::{
@@ -13,7 +13,7 @@ use polytrie_consensus::{
 };
 use std::sync::Arc;
 
-/// The largest transaction without its blobs, in bytes.
+/// Maximum size of a transaction without its blobs, in bytes.
 const MAX_BYTES: usize = 128 * 1024;
 
 /// A transaction that waits for a block.
@@ -21,24 +21,24 @@ const MAX_BYTES: usize = 128 * 1024;
 pub struct PoolTransaction {
     /// The transaction, without blobs.
     pub tx: TxEnvelope,
-    /// Its sender.
+    /// The sender.
     pub sender: Address,
-    /// Its blobs with commitments and proofs, if it has any.
+    /// The blobs with commitments and proofs, if the transaction has any.
     pub sidecar: Option<Arc<BlobTransactionSidecarVariant>>,
-    /// The most that it may cost, in wei.
+    /// Maximum cost in wei: gas, blobs and value.
     pub cost: U256,
-    /// Bytes it takes.
+    /// Size in bytes, with blobs.
     pub bytes: usize,
-    /// When it came, counted from 0. Set by the pool.
+    /// Position in the order of arrival, from 0. The pool sets it.
     pub(super) arrival: u64,
 }
 
 impl PoolTransaction {
-    /// A transaction as it comes over the network: one with blobs brings them along.
+    /// Creates a pool transaction from the network form, in which blobs are included.
     ///
     /// # Errors
     ///
-    /// If no sender can be recovered from its signature, or its blobs are not what it says.
+    /// If no sender can be recovered from the signature, or the blobs are missing or do not match their hashes.
     pub fn signed(tx: TxEnvelope) -> Result<Self, PoolError> {
         let sender = recover_sender(&tx)?;
         let (tx, sidecar) = without_sidecar(tx);
@@ -52,7 +52,7 @@ impl PoolTransaction {
         Ok(Self::new(tx, sender, sidecar))
     }
 
-    /// A transaction of the node's own, with or without a true signature.
+    /// Creates a pool transaction of one of the node's own accounts, with a true signature or an impersonated sender.
     ///
     /// # Errors
     ///
@@ -80,13 +80,13 @@ impl PoolTransaction {
         Self { tx, sender, sidecar, cost, bytes, arrival: 0 }
     }
 
-    /// The versioned hashes of the blobs that are here with it.
+    /// Returns the versioned hashes of the blobs; none if the transaction has no sidecar.
     pub(super) fn blobs(&self) -> &[B256] {
         let hashes = self.sidecar.as_ref().and_then(|_| self.tx.blob_versioned_hashes());
         hashes.unwrap_or_default()
     }
 
-    /// This one without its blobs.
+    /// Returns the transaction without its sidecar.
     pub(crate) fn without_blobs(self: &Arc<Self>) -> Arc<Self> {
         match self.sidecar {
             None => Arc::clone(self),
@@ -94,21 +94,21 @@ impl PoolTransaction {
         }
     }
 
-    /// Its hash.
+    /// Returns the hash of the transaction.
     pub fn hash(&self) -> B256 {
         *self.tx.tx_hash()
     }
 
-    /// Its nonce.
+    /// Returns the nonce of the transaction.
     pub fn nonce(&self) -> u64 {
         self.tx.nonce()
     }
 
-    /// Everything about it that does not depend on the state.
+    /// Makes all checks that do not depend on the state.
     ///
     /// # Errors
     ///
-    /// The first rule that it breaks.
+    /// The first rule that the transaction breaks.
     pub fn check(&self, rules: &Rules<'_>, gas_limit: u64) -> Result<(), PoolError> {
         let tx = &self.tx;
         let found = tx.encode_2718_len();

@@ -1,7 +1,7 @@
-//! `eth_getBlockAccessList`: what a block touched (EIP-7928).
+//! `eth_getBlockAccessList`: the accounts and slots that a block touched (EIP-7928).
 //!
-//! No list is stored: the block is run once more on the state before it, and what comes of it must have the hash that is in
-//! the header.
+//! No list is stored: the block is executed again on the state before it, and the resulting list must have the hash
+//! in the header.
 
 use super::{
     Methods, Rpc,
@@ -19,7 +19,7 @@ use polytrie_chain::executor::sandbox::Replay;
 use polytrie_consensus::access_list::access_list_hash;
 use serde_json::{Value, json};
 
-/// A block of a fork that has no lists.
+/// Error code for a block of a fork without access lists.
 const RESOURCE_NOT_FOUND: i32 = -32001;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -45,7 +45,7 @@ fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
 }
 
-/// The list of a block; `None` if its fork has none.
+/// Computes the access list of a block; `None` if its fork has none.
 pub(super) fn list_of(
     rpc: &Rpc,
     view: &View,
@@ -53,7 +53,7 @@ pub(super) fn list_of(
 ) -> RpcResult<Option<Vec<AccountChanges>>> {
     let Some(expected) = found.header.block_access_list_hash else { return Ok(None) };
     if found.header.number == rpc.node.spec().genesis_header().number {
-        // It is not executed, so nothing is touched.
+        // The genesis block is not executed, so its list is empty.
         return Ok(Some(Vec::new()));
     }
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
@@ -76,7 +76,7 @@ pub(super) fn list_of(
     Ok(Some(list))
 }
 
-/// An entry as execution-apis has it. Keys and values of storage have all their zeros.
+/// Returns an entry in the form of execution-apis. Keys and values of storage have all 32 bytes, with leading zeros.
 fn account(account: &AccountChanges) -> Value {
     let word = |value: U256| json!(B256::from(value));
     let change = |index: u64, value: Value| json!({ "index": quantity(index), "value": value });

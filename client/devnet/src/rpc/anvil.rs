@@ -1,4 +1,4 @@
-//! `anvil_` and `hardhat_`: changing the state by hand, acting as others.
+//! `anvil_` and `hardhat_`: changes of the state by hand, and impersonation of accounts.
 
 use super::{
     Methods, Rpc,
@@ -110,7 +110,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         rpc.node.rollback(blocks)?;
         Ok(Value::Null)
     })?;
-    // alloy gives them their names.
+    // alloy sends these parameters by name.
     methods.0.register_blocking_method("anvil_reorg", |params, rpc, _| {
         let rpc = Rpc::new(rpc);
         let args = Args::in_order_or_named(&params, &["depth", "tx_block_pairs"]);
@@ -124,7 +124,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("anvil_metadata", &["hardhat_metadata"])
 }
 
-/// Changes one account.
+/// Changes one account by hand.
 fn change(rpc: &Rpc, address: Address, how: impl FnOnce(&mut Account)) -> RpcResult<Value> {
     cheat(rpc, |cheats, state| {
         let mut account = state.account(&address)?.unwrap_or_default();
@@ -176,7 +176,7 @@ fn set_storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     Ok(true)
 }
 
-/// Puts as many other blocks in the place of the last ones, of what waits by then.
+/// `anvil_reorg`: replaces the last blocks with as many new ones, built from the pool.
 fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let depth = args.next::<Number>()?.as_u64()?;
     let transactions: Option<Vec<Value>> = args.optional()?;
@@ -190,7 +190,7 @@ fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(Value::Null)
 }
 
-/// Back to the genesis block. There is nothing to fork from.
+/// `anvil_reset`: reverts to the genesis block. A request to fork another chain is refused.
 fn reset(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let wanted: Option<Value> = args.optional()?;
     let from = wanted.as_ref().and_then(|wanted| wanted.get("forking")?.get("jsonRpcUrl"));

@@ -1,4 +1,4 @@
-//! Reading the parameters of a request.
+//! Parsing of the parameters of a request.
 
 use super::error::{RpcError, RpcResult};
 use alloy_eips::{BlockId, BlockNumberOrTag};
@@ -8,22 +8,22 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 use serde_json::{Map, Value};
 use std::vec;
 
-/// The names that blocks have.
+/// The names of blocks.
 const TAGS: [&str; 5] = ["earliest", "finalized", "safe", "latest", "pending"];
 
-/// Characters of a hash with its 0x.
+/// Number of characters of a hash with its 0x.
 const HASH: usize = 2 + 2 * 32;
 
 /// The parameters of a request, in order.
 #[derive(Debug)]
 pub(super) struct Args {
     values: vec::IntoIter<Value>,
-    /// How many were taken.
+    /// Number of parameters that were taken.
     taken: usize,
 }
 
 impl Args {
-    /// The parameters of a request.
+    /// Parses the parameters of a request, which must be an array or absent.
     pub(super) fn new(params: &Params<'_>) -> RpcResult<Self> {
         let values: Vec<Value> = match params.as_str().map(str::trim) {
             None | Some("" | "null") => Vec::new(),
@@ -36,7 +36,7 @@ impl Args {
         Ok(Self { values: values.into_iter(), taken: 0 })
     }
 
-    /// The parameters of a request that may also come with these names, which are in their order.
+    /// Parses the parameters of a request, which may also be an object with these names. `names` gives their order.
     pub(super) fn in_order_or_named(params: &Params<'_>, names: &[&str]) -> RpcResult<Self> {
         let named = params.as_str().filter(|text| text.trim_start().starts_with('{'));
         let Some(text) = named else { return Self::new(params) };
@@ -46,24 +46,24 @@ impl Args {
         Ok(Self { values: values.collect::<Vec<_>>().into_iter(), taken: 0 })
     }
 
-    /// The next one, which is left to be taken.
+    /// Returns the next parameter without taking it.
     pub(super) fn peek(&self) -> Option<&Value> {
         self.values.as_slice().first()
     }
 
-    /// All that were not taken yet.
+    /// Takes all remaining parameters.
     pub(super) fn rest(&mut self) -> Vec<Value> {
         self.values.by_ref().collect()
     }
 
-    /// The next one, which must be there.
+    /// Takes the next parameter, which must be present and not null.
     pub(super) fn next<T: DeserializeOwned>(&mut self) -> RpcResult<T> {
         let index = self.taken;
         self.optional()?
             .ok_or_else(|| RpcError::params(format!("missing value for required argument {index}")))
     }
 
-    /// The next one, if it is there and not null.
+    /// Takes the next parameter; `None` if it is absent or null.
     pub(super) fn optional<T: DeserializeOwned>(&mut self) -> RpcResult<Option<T>> {
         let index = self.taken;
         self.taken += 1;
@@ -75,28 +75,28 @@ impl Args {
         }
     }
 
-    /// The next one, which names a block by its number or with a tag.
+    /// Takes the next parameter, which must be a block number or tag.
     pub(super) fn tag(&mut self) -> RpcResult<BlockNumberOrTag> {
         self.next::<Exact<_>>().map(|tag| tag.0)
     }
 
-    /// The next one, which names a block in any way.
+    /// Takes the next parameter, which must be a block number, tag, hash, or an object with one of them.
     pub(super) fn block(&mut self) -> RpcResult<BlockId> {
         self.next::<Exact<_>>().map(|block| block.0)
     }
 
-    /// The next one, which names a block in any way, if it is there and not null.
+    /// Takes the next parameter, a block in any form; `None` if it is absent or null.
     pub(super) fn optional_block(&mut self) -> RpcResult<Option<BlockId>> {
         Ok(self.optional::<Exact<_>>()?.map(|block| block.0))
     }
 
-    /// The next one, a hash with 0x.
+    /// Takes the next parameter, which must be a hash with 0x.
     pub(super) fn hash(&mut self) -> RpcResult<B256> {
         self.next::<Prefixed>().map(|hash| hash.0)
     }
 }
 
-/// A hash that must have its 0x.
+/// A hash that is parsed with its 0x only.
 #[derive(Debug)]
 struct Prefixed(B256);
 
@@ -110,7 +110,8 @@ impl<'de> Deserialize<'de> for Prefixed {
     }
 }
 
-/// What names a block, as the specification writes it: a number without leading zeros, a tag in lower case, or a hash.
+/// The strict form of a block's name as the specification defines it: a number without leading zeros, a tag in lower
+/// case, or a hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exact<T>(pub(super) T);
 
@@ -122,7 +123,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Exact<T> {
     }
 }
 
-/// Refuses what only a lenient reader takes for the name of a block.
+/// Refuses the names of blocks that only a lenient parser accepts.
 fn check_name(value: &Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => fields.get("blockNumber").map_or(Ok(()), check_name),
@@ -142,12 +143,12 @@ fn check_name(value: &Value) -> Result<(), String> {
     }
 }
 
-/// A number as users of development nodes write it: as a number, in hex with 0x, or in decimal.
+/// A number in any form that users of development nodes write: a JSON number, hex with 0x, or decimal text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number(pub(super) U256);
 
 impl Number {
-    /// The number, if it fits into 64 bits.
+    /// Returns the number, or an error if it is beyond 64 bits.
     pub(super) fn as_u64(self) -> RpcResult<u64> {
         self.0.try_into().map_err(|_| RpcError::params(format!("{} is beyond 64 bits", self.0)))
     }
@@ -176,12 +177,12 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A slot: hex with 0x, at most 32 bytes.
+/// A storage slot: hex with 0x, at most 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Slot(pub(super) U256);
 
 impl Slot {
-    /// Reads a slot.
+    /// Parses a slot.
     pub(super) fn parse(text: &str) -> RpcResult<Self> {
         let hex = text
             .strip_prefix("0x")

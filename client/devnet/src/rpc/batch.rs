@@ -1,7 +1,8 @@
-//! Requests that come together.
+//! Execution of batches of requests.
 //!
-//! They are answered one after the other, as they are written. Signed transactions that follow each other are taken
-//! in at once: their senders are recovered on all cores, and the block that is made on their arrival finds all of them.
+//! The requests of a batch run one after the other, in their order. Consecutive signed transactions are
+//! submitted together: their senders are recovered on all cores, and the block that their arrival triggers can
+//! include all of them.
 
 use super::{
     RpcState,
@@ -21,18 +22,19 @@ use jsonrpsee::{
 use std::{collections::HashSet, sync::Arc, thread};
 use tokio::{sync::Semaphore, task};
 
-/// Transactions that one thread recovers the senders of at a time.
+/// Number of transactions whose senders one thread recovers at a time.
 const PIECE: usize = 32;
 
-/// Answers batches.
+/// The shared data to answer batches.
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
     shared: Arc<RpcState>,
-    /// The methods that are there.
+    /// Names of all methods.
     names: Arc<HashSet<&'static str>>,
-    /// Bytes of an answer.
+    /// Maximum number of bytes of an answer.
     max_response: usize,
-    /// As many threads recover senders as there are cores, so that other requests do not have to wait long for one.
+    /// Permits for the recovery of senders, one for each core, so that the batches of other connections get
+    /// a thread soon.
     cores: Arc<Semaphore>,
 }
 
@@ -47,7 +49,7 @@ impl Batches {
         Self { shared, names, max_response: max_response as usize, cores }
     }
 
-    /// Answers the requests of a batch, those that are not taken in together with `inner`.
+    /// Answers the requests of a batch. Signed transactions are submitted together; `inner` answers the other requests.
     pub(super) async fn answer<S>(&self, inner: &S, batch: Batch<'_>) -> MethodResponse
     where
         S: RpcServiceT<MethodResponse = MethodResponse, NotificationResponse = MethodResponse>
@@ -94,7 +96,7 @@ impl Batches {
                 }
             }
         }
-        // Nothing is to be answered to notifications; a batch of nothing at all is an error.
+        // A batch of notifications gets no answer; an empty batch is an error.
         if answers.is_empty() && notified {
             return MethodResponse::notification();
         }
@@ -117,7 +119,7 @@ impl Batches {
         requests.into_iter().zip(answers).map(answer).collect()
     }
 
-    /// The hashes of the transactions, or why they are not taken in.
+    /// Submits transactions; returns the hash of each, or the error for which it was refused.
     async fn take_in(&self, mut params: Vec<Option<String>>) -> Vec<RpcResult<B256>> {
         let wanted = params.len();
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! Answers about a block that the node made and did not add to its chain.
+//! Parts of answers about a block that the node built but did not add to its chain.
 
 use super::{
     convert::gas_used,
@@ -11,7 +11,7 @@ use polytrie_chain::BuiltBlock;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The tips that the beneficiary gets for a block, in wei.
+/// Returns the sum of the tips that the beneficiary of a block gets, in wei.
 pub(super) fn block_value(built: &BuiltBlock) -> U256 {
     let base_fee = built.header.base_fee_per_gas.unwrap_or(0);
     let used = gas_used(&built.executed.receipts);
@@ -22,7 +22,7 @@ pub(super) fn block_value(built: &BuiltBlock) -> U256 {
     tips.fold(U256::ZERO, |sum, tip| sum + tip)
 }
 
-/// The blobs of a block: with a proof each up to Prague, and with one for each cell (EIP-7594) from Osaka on.
+/// The blobs of a block, with one proof each up to Prague, and one proof for each cell (EIP-7594) from Osaka on.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Bundle {
     commitments: Vec<Bytes48>,
@@ -31,14 +31,14 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    /// The blobs of transactions, with a proof for each cell or one for each of them.
+    /// Creates the bundle of some sidecars, with cell proofs if `of_cells`, else with one proof for each blob.
     pub(super) fn of(
         sidecars: &[Arc<BlobTransactionSidecarVariant>],
         of_cells: bool,
     ) -> RpcResult<Self> {
         let mut bundle = Self::default();
         for sidecar in sidecars {
-            // It came before the fork, or for a time that is another one than the payload's.
+            // The sidecar came before the fork, or for a block of another time than the payload's.
             let fitting = match sidecar.is_eip7594() == of_cells {
                 true => Arc::clone(sidecar),
                 false => {

@@ -1,10 +1,14 @@
-//! Connections, and how much the node holds for each.
+//! Connections, and limits of the memory that the node uses for them.
 //!
-//! A client may send without reading, read without sending, or do either one byte a minute, and each time the node holds
-//! what the client is yet to take or to complete. So the socket beneath HTTP and WebSocket is watched: bytes that came and
-//! are no whole request yet, bytes of requests that run, and bytes of answers that were not taken. Nothing is read of a
-//! client that takes nothing, a client that takes its answers slowly waits for the next ones, one that takes none for long
-//! is left, and where all connections together hold too much it is the one with most that goes.
+//! A client may send without reading, read without sending, or do either one byte a minute. Meanwhile the node
+//! holds the bytes of incomplete requests and unread answers. So the socket beneath HTTP and WebSocket counts three
+//! things for each connection: bytes of incomplete requests, bytes of running requests, and bytes of unread
+//! answers. The limits are:
+//!
+//! - While the socket takes no more bytes of answers, no requests are read.
+//! - While more than [`PAUSE`] bytes are unread, the next request waits.
+//! - A client that reads nothing for [`PATIENCE`] is disconnected.
+//! - Where all connections together hold more than [`MOST_HELD`] bytes, the one that holds most is closed.
 
 use parking_lot::Mutex;
 use std::{
@@ -25,45 +29,45 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Requests of one WebSocket that run at the same time, but for those that wait for a block.
+/// Number of requests of one WebSocket that run at the same time, without those that wait for a block.
 const TURNS: usize = 8;
 
-/// Requests of one connection that run or wait; then nothing more is read of it.
+/// Number of running or waiting requests of one connection from which on no more are read.
 const MOST_REQUESTS: usize = 1024;
-/// Bytes of them.
+/// Bytes of running or waiting requests of one connection from which on no more are read.
 const MOST_ASKED: usize = 32 << 20;
 
-/// Bytes of answers that were not taken, above which the next request waits.
+/// Bytes of unread answers above which the next request waits.
 const PAUSE: usize = 8 << 20;
-/// Bytes that may lie in answers that were not taken, beside the largest one there can be.
+/// Bytes of unread answers above which the connection is closed, beside those of one answer of the maximum size.
 const MOST_UNREAD: usize = 64 << 20;
-/// The time in which at least something of an answer must be taken.
+/// Time within which the client must read at least one byte of its answers.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// An answer of less is not worth a look at the clock: the system's own buffers hold more.
+/// Bytes of unread answers up to which a client never counts as stuck, since the system's own buffers hold more.
 const LITTLE: usize = 64 << 10;
 
-/// Bytes that may come with a request beside its own: heads, frames, and what is read ahead.
+/// Bytes that may arrive beside those of a request: heads, frames, and the start of the next request.
 const ENVELOPE: usize = 1 << 20;
 
-/// Bytes that all connections may hold together.
+/// Maximum number of bytes that all connections hold together.
 const MOST_HELD: usize = 512 << 20;
 
-/// All connections.
+/// All connections of the server, and the sum of the bytes that they hold.
 #[derive(Debug)]
 pub(super) struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
     held: AtomicUsize,
-    /// Bytes of a request, and of an answer.
+    /// Maximum number of bytes of a request; `max_response` is that of an answer.
     max_request: usize,
     max_response: usize,
 }
 
-/// One connection.
+/// One connection, with the bytes that the node holds for it.
 #[derive(Debug)]
 pub(super) struct Connection {
     state: Mutex<State>,
     turns: Arc<Semaphore>,
-    /// Told when some of an answer was taken.
+    /// Notified when bytes of an answer were sent or dropped.
     taken: Notify,
     closed: CancellationToken,
     all: Arc<Connections>,
@@ -71,18 +75,18 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 struct State {
-    /// Bytes that came and are no whole request yet.
+    /// Bytes of an incomplete request.
     incoming: usize,
-    /// Requests that run or wait, and their bytes.
+    /// Number of running or waiting requests; `asked` is the number of their bytes.
     requests: usize,
     asked: usize,
-    /// Bytes of answers that were not taken.
+    /// Bytes of answers that are not sent yet.
     unread: usize,
-    /// When something was taken last, or the first of what is there came.
+    /// Time at which bytes were last sent, or at which the first of the unread bytes came.
     progress: Instant,
-    /// Whether the system takes no more of the answers for now.
+    /// Whether the last write to the socket would have blocked.
     is_full: bool,
-    /// The waker of the reader, while it waits.
+    /// Waker of the reading task while it waits.
     reader: Option<Waker>,
 }
 
@@ -91,20 +95,20 @@ impl State {
         self.incoming + self.asked + self.unread
     }
 
-    /// Whether a client takes none of what it asked for.
+    /// Whether the client has read nothing of its answers for too long.
     fn is_stuck(&self) -> bool {
         self.unread > LITTLE && self.progress.elapsed() > PATIENCE
     }
 }
 
 impl Connections {
-    /// None yet; requests and answers have so many bytes at most.
+    /// Creates an empty set of connections, whose requests and answers have at most these numbers of bytes.
     pub(super) fn new(max_request: usize, max_response: usize) -> Arc<Self> {
         let (open, held) = (Mutex::default(), AtomicUsize::new(0));
         Arc::new(Self { open, held, max_request, max_response })
     }
 
-    /// A new connection.
+    /// Registers a new connection.
     pub(super) fn open(self: &Arc<Self>) -> Arc<Connection> {
         let state = State {
             incoming: 0,
@@ -126,12 +130,12 @@ impl Connections {
         connection
     }
 
-    /// Bytes that all of them hold.
+    /// Returns the number of bytes that all connections hold.
     pub(super) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Leaves clients that take nothing. Ends with the last of the connections' owners.
+    /// Closes the connections of stuck clients, at regular intervals. The future never ends by itself.
     pub(super) async fn watch(self: Arc<Self>) {
         loop {
             time::sleep(PATIENCE / 12).await;
@@ -149,7 +153,7 @@ impl Connections {
         open.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Closes connections, those that hold most first, until all together hold little enough.
+    /// Closes connections, those that hold most first, until all together hold at most [`MOST_HELD`] bytes.
     fn make_room(&self) {
         while self.held() > MOST_HELD {
             let open = self.all_open().into_iter();
@@ -162,12 +166,12 @@ impl Connections {
 }
 
 impl Connection {
-    /// Changes what is held.
+    /// Changes the state, updates the sum over all connections, and closes some of them if that is too large.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         let before = state.held();
         let result = change(&mut state);
-        // What a connection that was closed holds is on its way out, and counts no more.
+        // The bytes of a closed connection were subtracted at its close, and do not count any more.
         if !self.closed.is_cancelled() {
             self.all.held.fetch_add(state.held(), Ordering::Relaxed);
             self.all.held.fetch_sub(before, Ordering::Relaxed);
@@ -180,7 +184,7 @@ impl Connection {
         result
     }
 
-    /// A request of so many bytes came; it is done when what is returned is dropped.
+    /// Counts a complete request of `bytes` bytes, until the returned guard is dropped.
     pub(super) fn begin(self: &Arc<Self>, bytes: usize) -> UnderWay {
         self.change(|state| {
             state.incoming = 0;
@@ -190,7 +194,7 @@ impl Connection {
         UnderWay { connection: Arc::clone(self), bytes }
     }
 
-    /// Waits until another request may run; `None` if the connection was closed meanwhile.
+    /// Waits for a permit to run another request; `None` if the connection was closed meanwhile.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let turn = Arc::clone(&self.turns).acquire_owned();
         let turn = tokio::select! {
@@ -200,7 +204,7 @@ impl Connection {
         self.room().await.then_some(turn)
     }
 
-    /// Waits until the client has taken so much that it may be told more; `false` if the connection was closed meanwhile.
+    /// Waits until at most [`PAUSE`] bytes are unread; returns `false` if the connection was closed meanwhile.
     pub(super) async fn room(&self) -> bool {
         loop {
             let taken = self.taken.notified();
@@ -214,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Tells that this many bytes are on their way to the client.
+    /// Counts the bytes of an answer that is to be sent. Closes the connection if too many are unread.
     pub(super) fn answered(&self, bytes: usize) {
         let unread = self.change(|state| {
             if state.unread == 0 {
@@ -228,13 +232,13 @@ impl Connection {
         }
     }
 
-    /// Tells that this many bytes, which were on their way, are not sent after all.
+    /// Subtracts the bytes of an answer that is not sent after all.
     pub(super) fn dropped(&self, bytes: usize) {
         self.change(|state| state.unread = state.unread.saturating_sub(bytes));
         self.taken.notify_waiters();
     }
 
-    /// What the system said to an attempt to write.
+    /// Notes the result of a write to the socket.
     fn wrote(&self, result: &Poll<io::Result<usize>>) {
         let Poll::Ready(result) = result else {
             self.state.lock().is_full = true;
@@ -253,7 +257,7 @@ impl Connection {
         self.taken.notify_waiters();
     }
 
-    /// Tells that this many bytes came from the client.
+    /// Counts bytes that were received. Closes the connection if they are more than a request may have.
     fn came(&self, bytes: usize) {
         let incoming = self.change(|state| {
             state.incoming += bytes;
@@ -264,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Closes it; says `why`, unless it came to its end.
+    /// Closes the connection. `why` is logged; `None` is for a regular end.
     fn close(&self, why: Option<&str>) {
         let mut state = self.state.lock();
         if self.closed.is_cancelled() {
@@ -282,7 +286,7 @@ impl Connection {
         }
     }
 
-    /// Whether more may be read; who reads is woken when it may again.
+    /// Whether more may be read; if not, the reading task is woken once it may.
     fn may_read(&self, context: &Context<'_>) -> bool {
         let mut state = self.state.lock();
         let may = !state.is_full && state.requests < MOST_REQUESTS && state.asked < MOST_ASKED;
@@ -297,7 +301,7 @@ impl Drop for Connection {
     }
 }
 
-/// A request that runs or waits.
+/// The guard of a running or waiting request.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     connection: Arc<Connection>,
@@ -317,12 +321,12 @@ impl Drop for UnderWay {
     }
 }
 
-/// The socket of a connection.
+/// The socket of a connection, which counts the bytes that pass.
 #[derive(Debug)]
 pub(super) struct Watched {
     stream: TcpStream,
     connection: Arc<Connection>,
-    /// One for each direction: different tasks wait for them.
+    /// Futures of the close, one for each direction, because different tasks poll them.
     closed: [Pin<Box<WaitForCancellationFutureOwned>>; 2],
 }
 
@@ -342,7 +346,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Requests that wait for their turn need not be answered any more.
+        // Requests that wait for a permit need no answer any more.
         self.connection.close(None);
     }
 }
@@ -446,7 +450,7 @@ mod tests {
         assert_eq!(all.held(), 1_100);
         drop(request);
         assert_eq!(all.held(), 1_000);
-        // Heads and frames are written too, and are no part of what was counted.
+        // Heads and frames are sent too, but were not counted before.
         wrote(&one, 600);
         wrote(&one, 600);
         assert_eq!(all.held(), 0);
@@ -464,7 +468,7 @@ mod tests {
         one.answered((1 << 20) + 1);
         assert!(one.closed.is_cancelled());
         assert_eq!(all.held(), 0);
-        // What comes after it counts no more.
+        // Later requests and answers of a closed connection do not count.
         let request = one.begin(10);
         one.answered(10);
         drop(request);

@@ -1,4 +1,4 @@
-//! What is stored, in the form that clients read.
+//! Conversion of stored data into the JSON of answers.
 
 use super::{
     error::{RpcError, RpcResult},
@@ -15,14 +15,14 @@ use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, Tr
 use serde_json::Value;
 use std::fmt::LowerHex;
 
-/// A block, with its transactions or only their hashes.
+/// Returns a block, with its transactions or only their hashes.
 pub(super) fn block(found: Found, full: bool) -> RpcResult<Value> {
     let Found { header, block, rlp_length, .. } = found;
     let senders = full.then(|| senders(&block)).transpose()?;
     block_with(header, block, rlp_length, senders.as_deref())
 }
 
-/// A block for an answer, with senders that are known; without them only the hashes of its transactions.
+/// Returns a block with the transactions of these senders; without `senders`, with the hashes only.
 pub(super) fn block_with(
     header: Sealed<ConsensusHeader>,
     block: ConsensusBlock<TxEnvelope>,
@@ -48,17 +48,17 @@ fn senders(block: &ConsensusBlock<TxEnvelope>) -> RpcResult<Vec<Address>> {
     block.body.transactions.iter().map(sender).collect()
 }
 
-/// The sender of a transaction of the chain.
+/// Returns the sender of a transaction of the chain.
 pub(super) fn sender(tx: &TxEnvelope) -> RpcResult<Address> {
     sender_of(tx).map_err(|error| RpcError::internal(&error))
 }
 
-/// A header alone.
+/// Returns a header without a body.
 pub(super) fn header(header: &Sealed<ConsensusHeader>) -> RpcResult<Value> {
     json_of(&Header::from_consensus(header.clone(), None, None))
 }
 
-/// A transaction of a block.
+/// Returns a transaction of a block.
 pub(super) fn transaction(
     tx: TxEnvelope,
     sender: Address,
@@ -75,12 +75,12 @@ pub(super) fn transaction(
     };
     let price = tx.effective_gas_price(header.base_fee_per_gas);
     let mut shown = Transaction::from_transaction(Recovered::new_unchecked(tx, sender), info);
-    // The library adds the tip to the base fee, which in a simulated block may be more than the transaction offers.
+    // The library adds the tip to the base fee, and in a simulated block the sum may exceed the transaction's fee.
     shown.effective_gas_price = Some(price);
     json_of(&shown)
 }
 
-/// A transaction that waits.
+/// Returns a transaction of the pool.
 pub(super) fn pending(tx: &PoolTransaction) -> RpcResult<Value> {
     let info = TransactionInfo { hash: Some(tx.hash()), ..Default::default() };
     let tx = Recovered::new_unchecked(tx.tx.clone(), tx.sender);
@@ -89,7 +89,7 @@ pub(super) fn pending(tx: &PoolTransaction) -> RpcResult<Value> {
     Ok(value)
 }
 
-/// The receipts of a block.
+/// Returns the receipts of a block.
 pub(super) fn receipts(
     found: &Found,
     receipts: Vec<ReceiptEnvelope>,
@@ -105,7 +105,7 @@ pub(super) fn receipts(
     Ok(all)
 }
 
-/// One of the receipts of a block; `None` if there are not so many.
+/// Returns the receipt with this index in a block; `None` if the block has fewer transactions.
 pub(super) fn receipt(
     found: &Found,
     index: usize,
@@ -119,7 +119,7 @@ pub(super) fn receipt(
     one_receipt(found, index, receipts.swap_remove(index), before, blob_fee)
 }
 
-/// Gas and logs of the transactions before one in its block.
+/// Gas and number of logs of the transactions before one in its block.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
     gas: u64,
@@ -174,7 +174,7 @@ fn one_receipt(
     .map(Some)
 }
 
-/// The logs of a block, in order.
+/// Returns the logs of a block, in order.
 pub(super) fn logs(
     header: &Sealed<ConsensusHeader>,
     block: &ConsensusBlock<TxEnvelope>,
@@ -198,17 +198,17 @@ pub(super) fn logs(
     logs
 }
 
-/// A number as clients read it: hexadecimal, with 0x and without leading zeros.
+/// Returns a number as hex text with 0x and without leading zeros.
 pub(super) fn quantity(number: impl LowerHex) -> Value {
     Value::String(format!("{number:#x}"))
 }
 
-/// Any other value.
+/// Serializes any other value.
 pub(super) fn json_of(value: &impl serde::Serialize) -> RpcResult<Value> {
     serde_json::to_value(value).map_err(|error| RpcError::internal(&error))
 }
 
-/// Gas of each transaction of a block.
+/// Returns the gas that each transaction of a block used.
 pub(super) fn gas_used(receipts: &[ReceiptEnvelope]) -> Vec<u64> {
     let mut before = 0;
     let used = |receipt: &ReceiptEnvelope| {

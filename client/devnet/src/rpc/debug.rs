@@ -1,4 +1,4 @@
-//! `debug_`: what is stored, byte by byte, and traces.
+//! `debug_`: stored data in its binary form, and traces.
 
 use super::{
     Methods, Rpc,

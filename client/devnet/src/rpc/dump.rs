@@ -1,5 +1,5 @@
-//! `anvil_dumpState` and `anvil_loadState`, and files of the same: the whole state in the form that anvil writes, so that
-//! either node reads what the other one wrote. Of the blocks only the head is part of it.
+//! `anvil_dumpState` and `anvil_loadState`, and the state files of the node: the whole state in anvil's format, so that
+//! either node can load what the other one wrote. Of the blocks a dump has only the head.
 
 use super::{
     Methods, Rpc,
@@ -23,13 +23,13 @@ use std::{
     marker::PhantomData,
 };
 
-/// How files begin that are packed with gzip.
+/// First bytes of a gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// Bytes of JSON that are read of a request at most: a small file may unpack to a very large one.
+/// Maximum number of bytes of JSON in a request after unpacking, because a small file may unpack to a very large one.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// Accounts and slots that are read of a request at most; each takes several times its JSON in memory.
+/// Maximum number of accounts and slots in a request. Each takes several times its JSON in memory.
 const MOST_ENTRIES: usize = 1_000_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -44,7 +44,7 @@ struct Written {
     block: Value,
     accounts: BTreeMap<Address, WrittenAccount>,
     best_block_number: u64,
-    /// The head alone: anvil wants to know its hash.
+    /// The head only: anvil looks up its hash there.
     blocks: [Value; 1],
     transactions: [Value; 0],
 }
@@ -57,18 +57,18 @@ struct WrittenAccount {
     storage: BTreeMap<B256, B256>,
 }
 
-/// JSON, packed, as hexadecimal digits.
+/// `anvil_dumpState`: returns JSON, packed with gzip, as hex text.
 fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     write_state(&rpc.node, &mut packed)?;
     Ok(packed.finish().map_err(|error| RpcError::internal(&error))?.into())
 }
 
-/// Writes the whole state as JSON, as anvil keeps it in files.
+/// Writes the whole state as JSON in the format of anvil's state files.
 ///
 /// # Errors
 ///
-/// If an account is known by its hash only, or something cannot be read or written.
+/// If an account is known by its hash only, or the state cannot be read or written.
 pub fn write_state(node: &Node, out: &mut impl Write) -> RpcResult<()> {
     let dump = node.dump()?;
     let accounts = dump.accounts.into_iter().map(|(address, account)| {
@@ -92,7 +92,7 @@ pub fn write_state(node: &Node, out: &mut impl Write) -> RpcResult<()> {
     out.flush().map_err(|error| RpcError::internal(&error))
 }
 
-/// The head as anvil writes blocks.
+/// Returns the head in anvil's format of blocks.
 fn block(view: &View) -> RpcResult<Value> {
     let body = view.db().block(view.head.number())?.unwrap_or_default().body;
     let transactions: Vec<_> = body
@@ -108,7 +108,7 @@ fn block(view: &View) -> RpcResult<Value> {
     }))
 }
 
-/// The environment of the head.
+/// Returns the block environment of the head.
 fn environment(node: &Node, view: &View) -> Value {
     let header = &view.head.header;
     let blobs = node.spec().blob_fee(header);
@@ -126,7 +126,7 @@ fn environment(node: &Node, view: &View) -> Value {
     })
 }
 
-/// No more than so many accounts and slots.
+/// A state to load, with at most `MOST` accounts and slots.
 #[derive(Debug, Deserialize)]
 struct Given<const MOST: usize> {
     #[serde(default)]
@@ -136,7 +136,7 @@ struct Given<const MOST: usize> {
     accounts: GivenAccounts<MOST>,
 }
 
-/// No more than so many, slots counted.
+/// The accounts of a state; at most `MOST`, with their slots.
 #[derive(Debug)]
 struct GivenAccounts<const MOST: usize>(BTreeMap<Address, GivenAccount<MOST>>);
 
@@ -156,7 +156,7 @@ struct GivenAccount<const MOST: usize> {
     storage: GivenSlots<MOST>,
 }
 
-/// No more than so many.
+/// The slots of an account, at most `MOST`.
 #[derive(Debug, Default)]
 struct GivenSlots<const MOST: usize>(BTreeMap<U256, U256>);
 
@@ -173,7 +173,7 @@ impl<'de, const MOST: usize> Deserialize<'de> for GivenSlots<MOST> {
     }
 }
 
-/// Reads a map that ends as soon as there are more than `most` in it, each counted as `count` says.
+/// Deserializes a map, and stops with an error as soon as the sum of `count` over its values exceeds `most`.
 fn bounded<'de, D, K, V>(
     deserializer: D,
     most: usize,
@@ -217,11 +217,11 @@ fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     Ok(true)
 }
 
-/// Reads a state as anvil keeps it in files, packed with gzip or not, and makes it the node's, see [`Node::load`].
+/// Reads a state in the format of anvil's state files, packed with gzip or not, and loads it with [`Node::load`].
 ///
 /// # Errors
 ///
-/// If it is no state, or the node may change nothing, or cannot.
+/// If the input is not a state, or [`Node::load`] fails.
 pub fn read_state(node: &Node, given: impl Read) -> RpcResult<()> {
     let mut given = BufReader::new(given);
     let is_packed = given.fill_buf().map(|start| start.starts_with(GZIP));
@@ -252,14 +252,14 @@ fn put<const MOST: usize>(node: &Node, state: Given<MOST>) -> RpcResult<()> {
     Ok(node.load(accounts, origin)?)
 }
 
-/// What was given is none.
+/// Returns the error of an input that is not a state.
 fn no_state(error: &serde_json::Error) -> RpcError {
     RpcError::params(format!(
         "this is no state as anvil_dumpState writes it (JSON, packed with gzip): {error}"
     ))
 }
 
-/// JSON, packed or not. What is packed is read as it is unpacked.
+/// Parses JSON, packed or not. Packed input is parsed while it is unpacked, so that it never lies in memory as a whole.
 fn parse<const MOST: usize>(given: &[u8]) -> RpcResult<Given<MOST>> {
     let wrong = |error: serde_json::Error| no_state(&error);
     if !given.starts_with(GZIP) {
@@ -308,7 +308,7 @@ mod tests {
         packed.finish().unwrap()
     }
 
-    /// A file of some kilobytes that unpacks to as much as it likes is read no further than the limits.
+    /// A file of some kilobytes that unpacks to a huge size is read up to the limits only.
     #[test]
     fn a_state_that_unpacks_to_too_much_is_refused() {
         let spaces = packed(|out| {

@@ -1,4 +1,4 @@
-//! What a request that failed is answered with.
+//! Error answers of requests, and their codes.
 
 use crate::{NodeError, PoolError};
 use alloy_primitives::{B256, Bytes};
@@ -12,72 +12,71 @@ use polytrie_chain::executor::{
 use polytrie_chain::{BuildError, ChainError};
 use polytrie_state::StateError;
 
-/// The parameters are wrong.
+/// Code for invalid parameters.
 const INVALID_PARAMS: i32 = -32602;
-/// The request cannot be carried out.
+/// Code for a request that cannot be carried out.
 const SERVER: i32 = -32000;
-/// A layer, or the node, has nothing to answer a method with.
+/// Code for a method that the state layer or the node does not support.
 const UNSUPPORTED: i32 = -32004;
-/// A transaction that no block can hold as things are.
+/// Code for a transaction that no block can include at current fees.
 const REJECTED: i32 = -32003;
-/// The node failed.
+/// Code for a failure of the node.
 const INTERNAL: i32 = -32603;
-/// The message of a call that reverted, without its reason.
+/// The message of a reverted call, without its reason.
 pub(super) const REVERT_MESSAGE: &str = "execution reverted";
-/// A call reverted; the data say why.
+/// Code for a reverted call; the data have the reason.
 const REVERTED: i32 = 3;
 
-/// The answer to a request that failed.
+/// The error answer of a request.
 #[derive(Debug, Clone)]
 pub struct RpcError(ErrorObjectOwned);
 
-/// The answer to a request.
+/// The result of a request.
 pub type RpcResult<T> = Result<T, RpcError>;
 
 impl RpcError {
-    /// Any code.
+    /// Creates an error with any code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self(ErrorObject::owned(code, message.into(), None::<()>))
     }
 
-    /// Any code, about one transaction.
+    /// Creates an error with any code and the hash of a transaction as its data.
     pub fn about(code: i32, message: impl Into<String>, hash: &B256) -> Self {
         Self(ErrorObject::owned(code, message.into(), Some(hash)))
     }
 
-    /// The parameters are wrong.
+    /// Creates the error of invalid parameters.
     pub fn params(message: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS, message)
     }
 
-    /// The request cannot be carried out.
+    /// Creates the error of a request that cannot be carried out.
     pub fn server(message: impl Into<String>) -> Self {
         Self::new(SERVER, message)
     }
 
-    /// The block that a request is about is not there. The tests of execution-apis have the code of any other request that
-    /// cannot be carried out.
+    /// Creates the error of a missing block. Its code is that of [`Self::server`], as in the tests of execution-apis.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::server(message)
     }
 
-    /// The state layer cannot do what a method is about.
+    /// Creates the error of a method that the state layer does not support.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(UNSUPPORTED, message)
     }
 
-    /// The node failed; the log says more.
+    /// Logs a failure of the node, and creates its error.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!("a request failed: {error}");
         Self::new(INTERNAL, error.to_string())
     }
 
-    /// A call that reverted.
+    /// Creates the error of a reverted call.
     pub fn reverted(data: &Bytes) -> Self {
         Self(ErrorObject::owned(REVERTED, revert_message(data), Some(data)))
     }
 
-    /// A call that did not succeed.
+    /// Creates the error of a call that halted or reverted.
     pub fn failed(outcome: &CallOutcome) -> Self {
         match &outcome.halt {
             Some(reason) => Self::server(reason.clone()),
@@ -85,18 +84,18 @@ impl RpcError {
         }
     }
 
-    /// The code, as JSON-RPC has it.
+    /// Returns the JSON-RPC code.
     pub fn code(&self) -> i32 {
         self.0.code()
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         self.0.message()
     }
 }
 
-/// What a revert says, as far as it is `Error(string)` or `Panic(uint256)`.
+/// Returns the message of a revert, with its reason if that is `Error(string)` or `Panic(uint256)`.
 pub(super) fn revert_message(data: &Bytes) -> String {
     match revert_reason(data) {
         None => REVERT_MESSAGE.to_owned(),

@@ -1,4 +1,4 @@
-//! `evm_`: time, mining and going back, as ganache named them.
+//! `evm_`: time, mining, snapshots and reverts, under the names that ganache introduced.
 
 use super::{
     Methods, Rpc,
@@ -13,10 +13,10 @@ use polytrie_state::BlockRef;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Blocks that can be mined at once.
+/// Maximum number of blocks that one call may mine.
 pub(super) const MOST_BLOCKS: u64 = 100_000;
 
-/// How many blocks one call may mine where its answer holds all of them.
+/// Maximum number of blocks that one call may mine if its answer holds all of them.
 const MOST_DETAILED: u64 = 1_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -31,10 +31,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("evm_increaseTime", increase_time)?;
     methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
     methods.add("evm_setTime", set_time)?;
-    // The name tells the answer: hardhat's is `true`, and anvil's is `null`, which alloy insists on.
+    // The result depends on the name: hardhat's is `true`, and anvil's is `null`, which alloy demands.
     methods.add("evm_setAutomine", |rpc, args| set_automine(rpc, args).map(|()| true))?;
     methods.add("anvil_setAutomine", |rpc, args| set_automine(rpc, args).map(|()| Value::Null))?;
-    // And the unit: hardhat counts milliseconds, anvil seconds.
+    // The unit depends on the name too: hardhat counts milliseconds, anvil seconds.
     methods.add("evm_setIntervalMining", |rpc, args| {
         let period = Duration::from_millis(args.next::<Number>()?.as_u64()?);
         set_interval_mining(rpc, period).map(|()| true)
@@ -77,7 +77,7 @@ fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
     Ok("0x0")
 }
 
-/// As [`mine_one`], but the answer has the blocks and their transactions.
+/// Does the same as [`mine_one`], but answers with the blocks and their transactions.
 fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     let mined = mine_wanted(rpc, args, MOST_DETAILED)?;
     let view = rpc.node.view();
@@ -88,9 +88,9 @@ fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     mined.into_iter().map(block).collect()
 }
 
-/// Mines what the parameters ask for.
+/// Mines the blocks that the parameters describe, at most `most`.
 fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<BlockRef>> {
-    // A time alone, or an object with it and a number of blocks.
+    // The parameter is a time, or an object with a time and a number of blocks.
     let wanted: Option<Value> = args.optional()?;
     let (timestamp, blocks) = match wanted {
         Some(Value::Object(object)) => {
@@ -141,7 +141,7 @@ fn mine(rpc: &Rpc, blocks: u64, first: BlockTime, others: BlockTime) -> RpcResul
     Ok(mined)
 }
 
-/// Answers, as anvil does, how many seconds the clock is ahead then.
+/// Moves the clock; as in anvil, the answer is the number of seconds by which the clock is then ahead.
 fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<i64> {
     let seconds = args.next::<Number>()?.as_u64()?;
     let seconds = i64::try_from(seconds)
@@ -154,10 +154,10 @@ fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(Value::Null)
 }
 
-/// Answers, as anvil does, by how many seconds the clock went ahead.
+/// Sets the clock; as in anvil, the answer is the number of seconds by which the clock advanced.
 fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
     let mut time = args.next::<Number>()?.0;
-    // Some tools count milliseconds.
+    // Some tools send milliseconds.
     if time > U256::from(100_000_000_000u64) {
         time /= U256::from(1000);
     }
@@ -175,13 +175,13 @@ fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<()> {
     match (enabled, miner.mode()) {
         (true, _) => miner.set_mode(MiningMode::OnArrival),
         (false, MiningMode::OnArrival) => miner.set_mode(MiningMode::Manual),
-        // A clock goes on.
+        // Mining at intervals continues.
         (false, MiningMode::Every(_) | MiningMode::Manual) => {}
     }
     Ok(())
 }
 
-/// Makes a block at regular times, or only when asked to if there is no time between them.
+/// Sets the interval of blocks; with an interval of zero, blocks are made on request only.
 fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<()> {
     writable(rpc)?;
     rpc.node.miner().set_mode(match interval.is_zero() {

@@ -1,4 +1,10 @@
-//! Filters that a client asks again and again.
+//! Filters that clients poll.
+//!
+//! Each poll returns the news since the last one. Of blocks and logs a filter stores only the number of the first
+//! unreported block, and an answer reads them from the chain. The number advances once the answer is complete
+//! ([`Filters::told`]), so a failed answer loses nothing. A revert lowers the number. A filter for logs also keeps a
+//! reference to the former chain then, whose logs are reported as removed. Pending transactions are stored in the
+//! filter until the next poll.
 
 use super::eth::LogFilter;
 use crate::{Event, FormerChain, Listener, PoolTransaction, Reverted, View};
@@ -11,27 +17,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A filter that was not asked for so long is removed.
+/// Time without a poll after which the next new filter removes this one, and its former chain is released.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Filters that are kept; the one that was not asked for longest goes first.
+/// Maximum number of filters; for a new one the filter whose last poll is oldest is removed.
 const MOST: usize = 4096;
 
-/// Bytes of transactions that all filters together keep until they are asked. Where there are more, the filter that was
-/// not asked for longest loses what it has.
+/// Maximum number of bytes of transactions that all filters together hold until the next poll. Beyond it, the filter
+/// whose last poll is oldest loses its transactions.
 const PENDING_BYTES: usize = 64 << 20;
 
-/// Bytes of what all filters together wait for. Where it is more, the filter that was not asked for longest goes first.
+/// Maximum number of bytes of the conditions of all filters together. Beyond it, the filter whose last poll is
+/// oldest is removed.
 const FILTER_BYTES: usize = 64 << 20;
 
-/// What a filter waits for.
+/// The kind of news that a filter collects.
 #[derive(Debug, Clone)]
 pub(super) enum FilterKind {
-    /// New blocks.
+    /// Hashes of new blocks.
     Blocks,
-    /// Transactions that wait for a block, with all their fields or only their hashes.
+    /// Executable transactions of the pool, with all their fields or only their hashes.
     Pending { full: bool },
-    /// Logs.
+    /// Logs that match the filter.
     Logs(Arc<LogFilter>),
 }
 
@@ -44,7 +51,7 @@ impl FilterKind {
     }
 }
 
-/// The filters that clients have made.
+/// The filters of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     all: Mutex<All>,
@@ -61,20 +68,20 @@ struct All {
 #[derive(Debug)]
 struct Entry {
     kind: FilterKind,
-    /// The first block that was not sent.
+    /// Number of the first block that was not reported.
     next: u64,
-    /// Blocks from `next` on that were sent, and then taken back.
+    /// Blocks from `next` on that were reported and then reverted.
     taken_back: Option<TakenBack>,
-    /// How often it was asked.
+    /// Number of polls.
     polls: u64,
-    /// Whether an answer is on its way.
+    /// Whether an answer to the last poll is being made.
     is_answering: bool,
-    /// What was taken back since then.
+    /// Reverts since that poll.
     meanwhile: Option<Meanwhile>,
     pending: Pending,
-    /// Bytes of them.
+    /// Bytes of the pending transactions.
     bytes: usize,
-    /// Whether there were more of them than could be kept.
+    /// Whether pending transactions were dropped for want of room.
     lost: bool,
     asked: Instant,
 }
@@ -96,49 +103,49 @@ impl Entry {
     }
 }
 
-/// Blocks that are not in the chain any more.
+/// Reported blocks that were reverted.
 #[derive(Debug, Clone)]
 pub(super) struct TakenBack {
-    /// The chain that they were in.
+    /// The chain that had the blocks.
     pub(super) former: Weak<FormerChain>,
-    /// The number after that of the last one.
+    /// The number after that of the last block.
     pub(super) end: u64,
 }
 
-/// What was taken back while an answer was made.
+/// Reverts while an answer was made.
 #[derive(Debug)]
 struct Meanwhile {
-    /// The chain before the first time.
+    /// The chain before the first of these reverts.
     former: Weak<FormerChain>,
-    /// The lowest of the blocks.
+    /// Number of the lowest reverted block.
     lowest: u64,
 }
 
-/// Transactions that came since a filter was last asked, as far as it wants them.
+/// Transactions since the last poll, as hashes or in full.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) hashes: Vec<B256>,
     pub(super) full: Vec<Arc<PoolTransaction>>,
 }
 
-/// What is new since a filter was last asked.
+/// The news since the last poll of a filter.
 #[derive(Debug)]
 pub(super) struct Poll {
     id: u64,
     poll: u64,
     pub(super) kind: FilterKind,
-    /// The head up to which the client has answers.
+    /// View whose head is the last block of this answer.
     pub(super) view: Arc<View>,
-    /// The first block that is new.
+    /// Number of the first new block.
     pub(super) from: u64,
-    /// Blocks from there on of which the client was told before, in a chain that was taken back.
+    /// Blocks from `from` on that were reported before and then reverted.
     pub(super) taken_back: Option<TakenBack>,
-    /// The transactions that are new; `None` if some of them were not kept.
+    /// The new transactions; `None` if some of them were dropped.
     pub(super) pending: Option<Pending>,
 }
 
 impl Filters {
-    /// A filter that begins after the head; returns its number.
+    /// Adds a filter for blocks after the head; returns its ID.
     pub(super) fn add(&self, kind: FilterKind, view: impl FnOnce() -> Arc<View>) -> u64 {
         let mut all = self.all.lock();
         all.make_room(kind.bytes());
@@ -157,7 +164,7 @@ impl Filters {
         Some(self.all.lock().filters.get(&id)?.kind.clone())
     }
 
-    /// What is new, up to the head. Of blocks it is so until [`Self::told`] says that the client was told.
+    /// Returns the news up to the head. Blocks stay new until [`Self::told`] confirms the answer.
     pub(super) fn poll(&self, id: U256, view: impl FnOnce() -> Arc<View>) -> Option<Poll> {
         let id = u64::try_from(id).ok()?;
         let mut all = self.all.lock();
@@ -165,12 +172,12 @@ impl Filters {
         entry.asked = Instant::now();
         entry.polls += 1;
         (entry.is_answering, entry.meanwhile) = (true, None);
-        // What can be read no more is lost, which is said once.
+        // A former chain that is not kept any more makes the answer an error, once.
         let taken_back = match &entry.taken_back {
             Some(lost) if lost.former.strong_count() == 0 => entry.taken_back.take(),
             taken_back => taken_back.clone(),
         };
-        // Not earlier: what is taken back from now on is heard of once the lock is free.
+        // The view is read under the lock: reverts from now on are noted once the lock is free.
         let view = view();
         let (poll, kind) = (entry.polls, entry.kind.clone());
         let from = entry.next.min(view.head.number() + 1);
@@ -182,8 +189,8 @@ impl Filters {
         Some(Poll { id, poll, kind, view, from, taken_back, pending })
     }
 
-    /// The client was told of the blocks before `next`, and of those that were taken back but for `left`. Of two answers
-    /// at the same time the one that was asked for last counts: the other one's blocks are in it too.
+    /// Confirms that the client got the blocks before `next`, and the removed logs of all reverted blocks but those in
+    /// `left`. Of two concurrent answers only that to the later poll counts, which has the blocks of the other one too.
     pub(super) fn told(&self, poll: &Poll, next: u64, left: Option<TakenBack>) {
         let mut all = self.all.lock();
         let Some(entry) = all.filters.get_mut(&poll.id) else { return };
@@ -192,7 +199,7 @@ impl Filters {
         }
         entry.is_answering = false;
         (entry.next, entry.taken_back) = (next, left);
-        // Where the chain went back while the answer was made, some of what it tells of is gone already.
+        // A revert during the answer makes some of its blocks outdated.
         if let Some(meanwhile) = entry.meanwhile.take() {
             entry.take_back(meanwhile.lowest, &meanwhile.former);
         }
@@ -204,7 +211,7 @@ impl Listener for Filters {
         let mut all = self.all.lock();
         match event {
             Event::Block(_) => all.forget_chains(),
-            // What comes after it is new, whatever was there before.
+            // The blocks after the new head are new again.
             Event::Reverted(Reverted { head, former }) => {
                 let lowest = head.number + 1;
                 for entry in all.filters.values_mut() {
@@ -222,14 +229,14 @@ impl Listener for Filters {
 }
 
 impl Entry {
-    /// The blocks from `lowest` on were taken back, which are in the chain `former`.
+    /// Notes that the blocks from `lowest` on were reverted; they are in the chain `former`.
     fn take_back(&mut self, lowest: u64, former: &Weak<FormerChain>) {
         let end = self.next;
         if lowest >= end {
             return;
         }
         self.next = lowest;
-        // Blocks that were taken back before have been on top of these.
+        // Blocks that were reverted earlier were above these, in a chain that has these too.
         if self.taken_back.is_none() && matches!(self.kind, FilterKind::Logs(_)) {
             self.taken_back = Some(TakenBack { former: Weak::clone(former), end });
         }
@@ -241,7 +248,7 @@ impl Entry {
 }
 
 impl All {
-    /// Gives up what is kept of former chains for filters that are no longer polled.
+    /// Releases the former chains of filters that are no longer polled.
     fn forget_chains(&mut self) {
         let now = Instant::now();
         let old = self.filters.values_mut().filter(|entry| entry.is_old(now));
@@ -257,7 +264,7 @@ impl All {
         kept.for_each(|former| *former = Weak::new());
     }
 
-    /// Removes filters until there is room for another one of so many bytes.
+    /// Removes filters until there is room for another one whose condition takes `bytes` bytes.
     fn make_room(&mut self, bytes: usize) {
         let now = Instant::now();
         let old = self.filters.iter().filter(|(_, entry)| entry.is_old(now));
@@ -279,7 +286,7 @@ impl All {
         true
     }
 
-    /// Keeps a transaction for all filters that want it, and no more than `most` bytes.
+    /// Adds a transaction to all filters that collect them, and drops transactions beyond `most` bytes in all.
     fn keep(&mut self, tx: &Arc<PoolTransaction>, most: usize) {
         for entry in self.filters.values_mut().filter(|entry| !entry.lost) {
             let bytes = match entry.kind {
@@ -365,7 +372,7 @@ mod tests {
         };
         assert_eq!(kept(&all), [(0, true), (3, false)]);
         assert_eq!(all.bytes, 3 * size);
-        // A client that lost some begins again once it knows.
+        // A filter that lost transactions collects again only after the client was informed.
         for nonce in 3..6 {
             all.keep(&transaction(nonce), 5 * size);
         }

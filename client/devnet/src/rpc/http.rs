@@ -1,5 +1,8 @@
-//! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
-//! server beneath knows of.
+//! The HTTP layer around the RPC server.
+//!
+//! Each request is checked in this order: token (if there is a secret), host name, origin. A GET is answered here: the
+//! page, `/health` and `/metrics`. The body of a POST is read here with limits of time and size, so that its bytes
+//! count towards its connection, and a notification is answered without content.
 
 use super::{RpcState, connection::Connection, jwt::JwtSecret, origins::Origins};
 use crate::NodeFailure;
@@ -32,30 +35,30 @@ use std::{
 use tokio::time;
 use tower::{Layer, Service};
 
-/// The page for people.
+/// The web page of the node.
 const PAGE: &str = include_str!("page.html");
 
-/// The time in which the body of a request must have come.
+/// Time within which the body of a request must arrive.
 const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Bytes of `null`, which the server beneath answers to a notification, and which no answer is.
+/// Length in bytes of `null`, which the server beneath answers to a notification. No other answer is so short.
 const NOTHING: u64 = 4;
 
-/// Marks what came over HTTP: each request has one answer, and nothing can follow it.
+/// The marker of requests over HTTP: each has one answer, after which nothing can be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OneAnswer;
 
-/// Answers GETs by itself and refuses requests for hosts that are not this one.
+/// The layer that answers GET requests, and refuses requests with a wrong token, host or origin.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLayer {
     pub(super) shared: Arc<RpcState>,
-    /// Names by which the node may be called; `*` for any.
+    /// Host names by which requests may call the node; `*` for any.
     pub(super) hosts: Arc<Vec<String>>,
-    /// Origins whose pages may call the node.
+    /// Origins of the pages that may call the node.
     pub(super) origins: Arc<Origins>,
-    /// The secret that a caller must have, if there is one.
+    /// The secret for the tokens of callers, if tokens are required.
     pub(super) secret: Option<JwtSecret>,
-    /// Bytes of a request.
+    /// Maximum number of bytes of a request.
     pub(super) max_request: u32,
 }
 
@@ -67,7 +70,7 @@ impl<S> Layer<S> for HttpLayer {
     }
 }
 
-/// The service that [`HttpLayer`] makes.
+/// The service that [`HttpLayer`] creates.
 #[derive(Debug, Clone)]
 pub(super) struct HttpService<S> {
     inner: S,
@@ -106,11 +109,11 @@ where
             let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
             return Box::pin(std::future::ready(Ok(answer)));
         }
-        // Some clients offer HTTP/2 this way (`h2c`), and go on without.
+        // Some clients offer HTTP/2 in this header (`h2c`), and continue without it.
         let upgrade = request.headers().get(header::UPGRADE);
         let is_upgrade = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        // Browsers let any page open a WebSocket and read what comes. Of a POST they only keep the answer from it, and
-        // whether they ask first is for the browser to decide.
+        // Browsers let any page open a WebSocket and read from it. Of a POST they hide only the answer, and whether
+        // they send a preflight request first is up to the browser.
         let origin = request.headers().get(header::ORIGIN);
         let origin = origin.map(|origin| origin.to_str().unwrap_or("null"));
         if (is_upgrade || request.method() == Method::POST)
@@ -134,7 +137,7 @@ where
         }
         drop(begun);
         request.extensions_mut().insert(OneAnswer);
-        // The one that was asked whether it is ready is the one to call.
+        // The service that was polled for readiness must be the one that is called.
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         let answer = post(inner, request, connection.clone(), self.layer.max_request);
@@ -142,7 +145,7 @@ where
     }
 }
 
-/// Whether a request shows that its sender has the secret.
+/// Checks the token of a request against the secret.
 fn authorized(secret: &JwtSecret, headers: &HeaderMap) -> Result<(), String> {
     let value = headers.get(header::AUTHORIZATION);
     let value = value.and_then(|value| value.to_str().ok());
@@ -150,7 +153,7 @@ fn authorized(secret: &JwtSecret, headers: &HeaderMap) -> Result<(), String> {
     secret.check(value, now)
 }
 
-/// An answer, counted as one that its connection is yet to take.
+/// Counts an answer as unread bytes of its connection.
 fn counted(answer: HttpResponse, connection: Option<Arc<Connection>>) -> HttpResponse {
     if let (Some(connection), Some(bytes)) = (connection, answer.body().size_hint().exact()) {
         connection.answered(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -158,7 +161,8 @@ fn counted(answer: HttpResponse, connection: Option<Arc<Connection>>) -> HttpRes
     answer
 }
 
-/// Passes a request on, and sees to what the server beneath would not do with it.
+/// Reads the body of a POST with limits of time and size, and passes the request on. A notification is
+/// answered without content.
 async fn post<S>(
     mut inner: S,
     request: HttpRequest,
@@ -173,7 +177,7 @@ where
     let (body, single) = match read {
         Ok(Ok(read)) => read,
         Ok(Err(HttpError::Malformed)) => return Ok(response::malformed()),
-        // A stream fails where it becomes too long, or where its client is gone.
+        // A stream fails if it is too long, or if the client has disconnected.
         Ok(Err(HttpError::TooLarge | HttpError::Stream(_))) => return Ok(response::too_large(max)),
         Err(_) => {
             let text = format!("the request did not come within {BODY_TIME:?}\n");
@@ -187,7 +191,7 @@ where
     if answer.body().size_hint().exact() != Some(NOTHING) {
         return Ok(answer);
     }
-    // An id that the server beneath does not know makes a notification of a request.
+    // The server beneath treats a request with an unknown kind of ID as a notification.
     if single && serde_json::from_slice::<RequestHead>(&body).is_ok_and(|head| head.id.is_some()) {
         let message = "the id of a request is a text or a whole number from 0 to 2^64 - 1";
         let error = ErrorObject::borrowed(INVALID_REQUEST_CODE, message, None);
@@ -199,7 +203,7 @@ where
     Ok(answer)
 }
 
-/// What tells a request from a notification.
+/// The ID of a JSON-RPC request, which a notification lacks.
 #[derive(Deserialize)]
 struct RequestHead {
     id: Option<IgnoredAny>,
@@ -221,7 +225,7 @@ fn get(shared: &RpcState, path: &str) -> HttpResponse {
     }
 }
 
-/// What a node says of itself.
+/// Returns the status and the JSON of `/health`.
 fn health(head: u64, failure: Option<NodeFailure>) -> (StatusCode, String) {
     let Some(failure) = failure else {
         return (StatusCode::OK, format!("{{\"status\":\"ok\",\"head\":{head}}}\n"));
@@ -239,8 +243,8 @@ fn respond(status: StatusCode, content_type: &'static str, body: String) -> Http
     response
 }
 
-/// Whether a request may name this host. An address always may: only names can be made to mean another address (DNS
-/// rebinding).
+/// Whether a request may name this host. An IP address is always allowed: only a name can be made to resolve to another
+/// address (DNS rebinding).
 fn is_allowed(host: &str, allowed: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The secret of the Engine API: each request carries a token that is signed with it (JSON Web Token, HS256).
 //!
-//! Of what such tokens may be, the Engine API takes one kind, so what is here is one kind: the library that knows all of
-//! them would bring the signatures of all of them along.
+//! The Engine API accepts one kind of token only, so this module implements one kind: a library for all kinds would add
+//! the code of all their signatures.
 
 use alloy_primitives::hex;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
@@ -19,42 +19,43 @@ use std::{
 };
 use thiserror::Error;
 
-/// The most seconds between the time of a token and the node's (the authentication page of the Engine API).
+/// Maximum difference in seconds between the time of a token and the node's (as the authentication page of the
+/// Engine API says).
 const WINDOW: u64 = 60;
 
 /// A secret of 256 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JwtSecret([u8; 32]);
 
-/// It is not shown.
+/// The output leaves out the secret.
 impl fmt::Debug for JwtSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JwtSecret(…)")
     }
 }
 
-/// There is no secret.
+/// The error of a secret that cannot be read or made.
 #[derive(Debug, Error)]
 pub enum JwtError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("cannot {action} the secret in {}: {source}; name another file with --authrpc.jwtsecret", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's words.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The file holds something else.
+    /// The content of the file is not a secret.
     #[error(
         "{} holds no secret: expected 64 hexadecimal digits (32 bytes), found {found}; remove the file to have one made, or name another with --authrpc.jwtsecret",
         path.display()
     )]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is in it.
+        /// Description of the content.
         found: String,
     },
 }
@@ -66,18 +67,18 @@ struct Header {
 
 #[derive(Deserialize)]
 struct Claims {
-    /// When it was made, in seconds since 1970, if it says.
+    /// Time of the token in seconds since 1970, if it has one.
     iat: Option<u64>,
-    /// When it ends, if it says.
+    /// End of the token's validity in seconds since 1970, if it has one.
     exp: Option<u64>,
 }
 
 impl JwtSecret {
-    /// The secret in a file. One is made if the file is not there, for the eyes of its owner only.
+    /// Reads the secret from a file. If there is no file, one is made that only its owner can read.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or made, or the file holds something else.
+    /// If the file cannot be read or made, or its content is not a secret.
     pub fn read_or_make(path: &Path) -> Result<Self, JwtError> {
         let io = |action| move |source| JwtError::Io { action, path: path.to_owned(), source };
         match fs::read(path) {
@@ -92,7 +93,7 @@ impl JwtSecret {
         }
     }
 
-    /// The secret that a file holds, or what it holds instead.
+    /// Parses the secret; the error describes the content.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "bytes that are no text".to_owned())?;
         let text = text.trim();
@@ -105,7 +106,7 @@ impl JwtSecret {
         let secret: [u8; 32] = rand::random();
         let dir = parent(path);
         create_dir(dir)?;
-        // Whole or not at all, and for the eyes of the owner.
+        // The file appears with its full content or not at all, and only its owner can read it.
         let mut file =
             tempfile::Builder::new().make_in(dir, |path| File::open(path, Access::CreateSecret))?;
         writeln!(file, "{}", hex::encode(secret))?;
@@ -115,7 +116,7 @@ impl JwtSecret {
         Ok(Self(secret))
     }
 
-    /// A token that was made at this time, in seconds since 1970, as a consensus layer makes it.
+    /// Returns a token with this time, in seconds since 1970, as a consensus layer makes it.
     pub fn token(&self, issued_at: u64) -> String {
         let header = BASE64.encode(r#"{"typ":"JWT","alg":"HS256"}"#);
         let claims = BASE64.encode(format!(r#"{{"iat":{issued_at}}}"#));
@@ -124,11 +125,12 @@ impl JwtSecret {
         format!("{signed}.{signature}")
     }
 
-    /// Whether the value of the header `Authorization` is a token that is good at this time, in seconds since 1970.
+    /// Checks that the value of the header `Authorization` is a token that is valid at the time `now`, in
+    /// seconds since 1970.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason for which the token is not valid.
     pub(super) fn check(&self, authorization: Option<&str>, now: u64) -> Result<(), String> {
         let value = authorization.ok_or("there is no header Authorization with a token")?;
         let (scheme, token) = value.split_once(' ').ok_or("Authorization names no token")?;
@@ -163,7 +165,7 @@ impl JwtSecret {
     }
 
     fn mac(&self, signed: &str) -> Hmac<Sha256> {
-        // A key that is shorter than a block of the hash is one with zeros behind it (RFC 2104).
+        // A key shorter than a block of the hash is padded with zeros (RFC 2104).
         let mut key = [0; 64];
         key[..32].copy_from_slice(&self.0);
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
@@ -172,7 +174,7 @@ impl JwtSecret {
     }
 }
 
-/// A part of a token.
+/// Decodes a part of a token; `None` if it is not base64 of the expected JSON.
 fn part<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
 }
@@ -210,7 +212,7 @@ mod tests {
         for bad in ["Bearer", "Basic abc", "Bearer a.b", "Bearer a.b.c", "Bearer ..", ""] {
             check(bad, 1000).unwrap_err();
         }
-        // Claims that were exchanged after they were signed.
+        // Here the claims were replaced after the signature.
         let [header, _, signature] = good.split('.').collect::<Vec<_>>()[..] else { panic!() };
         let claims = BASE64.encode(r#"{"iat":2000}"#);
         let changed = format!("Bearer {header}.{claims}.{signature}");
@@ -247,7 +249,8 @@ mod tests {
         }
     }
 
-    /// A consensus layer has it by then, so it may not become another.
+    /// Loses power while a secret is made, and checks that a returned secret survives: a consensus layer may
+    /// already use it.
     fn lose_power(seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
         let disk = ForgetfulDisk::new(seed);
         if let Some(place) = ignored {
@@ -287,7 +290,7 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert!(!format!("{made:?}").contains(&hex::encode(made.0)));
-        // As other clients write it.
+        // Other clients write the secret in this form.
         fs::write(&path, format!("0x{}\r\n", "07".repeat(32))).unwrap();
         assert_eq!(JwtSecret::read_or_make(&path).unwrap(), SECRET);
         for (content, found) in

@@ -1,4 +1,4 @@
-//! The methods without a network.
+//! The RPC methods without a network, for fuzzing.
 
 use super::{Audience, RpcLimits, RpcState, ServeError, module, server::STACK};
 use crate::Node;
@@ -7,8 +7,8 @@ use polytrie_layers::LayerNeeds;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// The methods of a node for callers in this process: each request goes to its method as a server would hand it over,
-/// on a thread with a stack of the same size. What a server does with connections, origins and batches is left out.
+/// The methods of a node for callers in this process. Each request runs as under a server, on a thread with a stack of
+/// the same size. Connections, origins and batches are left out.
 #[derive(Debug)]
 pub struct LocalRpc {
     runtime: Runtime,
@@ -16,11 +16,11 @@ pub struct LocalRpc {
 }
 
 impl LocalRpc {
-    /// The methods of a node.
+    /// Registers the methods of a node.
     ///
     /// # Errors
     ///
-    /// If the system gives no threads.
+    /// If the system cannot start a thread.
     pub fn new(node: Arc<Node>, limits: RpcLimits) -> Result<Self, ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -32,12 +32,12 @@ impl LocalRpc {
         Ok(Self { runtime, methods: module(Arc::new(shared), &Audience::Owner)? })
     }
 
-    /// The names of all methods.
+    /// Returns the names of all methods.
     pub fn method_names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.methods.method_names()
     }
 
-    /// The answer to a request; `None` if the text is no request.
+    /// Returns the answer to a request; `None` if the text is not a request.
     pub fn answer(&self, request: &str) -> Option<String> {
         let answered = self.runtime.block_on(self.methods.raw_json_request(request, 1));
         answered.ok().map(|(answer, _)| answer.get().to_owned())

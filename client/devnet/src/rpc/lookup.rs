@@ -1,4 +1,4 @@
-//! Blocks and states by the names that requests have for them.
+//! Resolution of the blocks and states that requests name.
 
 use super::{
     Rpc,
@@ -17,29 +17,29 @@ use polytrie_kv::Snapshot;
 use polytrie_state::{BlockRef, StateReader};
 use std::sync::Arc;
 
-/// A block of the chain.
+/// A block that a request named.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) header: Sealed<Header>,
     pub(super) block: Block<TxEnvelope>,
     pub(super) rlp_length: usize,
-    /// The total difficulty with this block.
+    /// Total difficulty up to and including this block.
     pub(super) total_difficulty: U256,
 }
 
-/// A state, and the block whose environment belongs to it.
+/// A state, and the header of the block that gives calls on it their environment.
 #[derive(Debug)]
 pub(super) struct At {
     pub(super) header: Sealed<Header>,
     pub(super) state: Arc<dyn StateReader>,
-    /// Whether it is past the merge.
+    /// Whether the block is past the merge.
     pub(super) merged: bool,
-    /// The chain that the block is in, or comes after.
+    /// The chain that has the block or, for the pending block, its parent.
     db: ChainDb<Snapshot>,
 }
 
 impl At {
-    /// Hashes of earlier blocks, for BLOCKHASH.
+    /// Returns the hashes of earlier blocks, for BLOCKHASH.
     pub(super) fn hashes(&self) -> Arc<dyn BlockHashes + Send + Sync> {
         let db = self.db.clone();
         Arc::new(move |number: u64| db.canonical(number).ok().flatten().map(|(hash, _)| hash))
@@ -47,7 +47,7 @@ impl At {
 }
 
 impl Rpc {
-    /// The number of a block; `None` if there is no such block.
+    /// Returns the number of a block; `None` if there is no such block.
     fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
         let head = view.head.number();
         Ok(match id {
@@ -66,7 +66,7 @@ impl Rpc {
         })
     }
 
-    /// The number of a block that the request needs; an error if there is no such block.
+    /// Returns the number of a block; an error if there is no such block.
     pub(super) fn known(&self, view: &View, id: BlockId) -> RpcResult<u64> {
         self.number(view, id)?.ok_or_else(|| {
             RpcError::not_found(match id {
@@ -79,14 +79,14 @@ impl Rpc {
         })
     }
 
-    /// The block that the chain begins with: its genesis block, or the one whose state it was given. Those after it were executed
-    /// here.
+    /// Returns the number of the first block: the genesis block, or the block whose state the chain was started from.
+    /// The blocks after it were executed here.
     pub(super) fn beginning(&self, view: &View) -> RpcResult<u64> {
         let genesis = self.node.spec().genesis_header().number;
         Ok(view.db().start()?.unwrap_or(genesis))
     }
 
-    /// The receipts of a block. Those of a block that was not executed here are not known.
+    /// Returns the receipts of a block; an error for a block with transactions that was not executed here.
     pub(super) fn receipts(&self, view: &View, found: &Found) -> RpcResult<Vec<ReceiptEnvelope>> {
         let number = found.header.number;
         match view.db().receipts(number)? {
@@ -96,17 +96,17 @@ impl Rpc {
         }
     }
 
-    /// The first block up to `number` that can be told of: the genesis block, or what comes after the state that the chain
-    /// begins with.
+    /// Returns the first block up to `number` that can be shown: the genesis block, or the one after the state from
+    /// which the chain was started.
     pub(super) fn first_block(&self, view: &View, number: u64) -> RpcResult<u64> {
         let start = view.db().start()?.filter(|start| *start <= number);
         let genesis = self.node.spec().genesis_header().number;
-        // The body of the block with that state may be missing; its header is there.
+        // The block of the starting state may have no body, but it has a header.
         Ok(start.map_or(genesis, |start| number.min(start + 1)))
     }
 
-    /// Number and hash of a block that a request makes no sense without. What is read of it afterwards is read of the block
-    /// with this hash, or not at all.
+    /// Returns number and hash of a block; an error if there is no such block. The caller reads with the hash, so that
+    /// a revert is noticed.
     pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
         let number = self.known(view, id)?;
         let row = view.db().canonical(number)?;
@@ -114,7 +114,7 @@ impl Rpc {
         Ok(BlockRef { number, hash })
     }
 
-    /// A block by its number.
+    /// Returns a block by its number, or `None` if its body is not stored.
     pub(super) fn block(&self, view: &View, number: u64) -> RpcResult<Option<Found>> {
         let db = view.db();
         let (Some(found), Some(row)) = (db.block_and_size(number)?, db.canonical(number)?) else {
@@ -125,7 +125,7 @@ impl Rpc {
         Ok(Some(Found { header, block, rlp_length, total_difficulty }))
     }
 
-    /// The block that an id names; for the pending one, what would be made now.
+    /// Returns the block of an ID; for `pending` the pending block, if there is one.
     pub(super) fn find(&self, id: BlockId) -> RpcResult<Option<Found>> {
         let view = self.node.view();
         if id.is_pending()
@@ -136,19 +136,19 @@ impl Rpc {
         self.made(&view, id)
     }
 
-    /// The block of the chain that an id names: `pending` stands for the head.
+    /// Returns the block of an ID in the chain; `pending` means the head.
     pub(super) fn made(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
         let Some(number) = self.number(view, id)? else { return Ok(None) };
         match self.block(view, number)? {
-            // There is one, from before the state that the chain begins with.
+            // The block exists, but lies before the state from which the chain was started.
             None => Err(view.db().missing(number).into()),
             found => Ok(found),
         }
     }
 
-    /// The block that would be made now. Where a signer of Clique makes the next one, or a consensus layer has just sent it,
-    /// there is none, and the head takes its place; so it does where nothing is made, as the fork of today may ask for more than
-    /// the state of the head has.
+    /// Returns the pending block. There is none, and the head takes its place, in these cases: a signer of Clique makes
+    /// the next block; a consensus layer has just sent one; or the node is read only, where today's fork may need
+    /// contracts that the state of the head lacks.
     pub(super) fn pending_block(&self, view: &View) -> RpcResult<Option<Arc<PendingBlock>>> {
         if self.node.is_read_only() {
             return Ok(None);
@@ -160,15 +160,15 @@ impl Rpc {
         }
     }
 
-    /// The block that would be made now, as others are found.
+    /// Returns the pending block in the form of other found blocks.
     pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
         let (header, block) = (pending.header.clone(), pending.block.clone());
         let total_difficulty = self.node.view().head.total_difficulty + header.difficulty;
         Found { header, block, rlp_length: pending.rlp_length, total_difficulty }
     }
 
-    /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
-    /// block is the one that would be made now.
+    /// Returns the state after a block (by default the head) and its environment. `pending` means the pending block, if
+    /// there is one.
     pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         if id.is_some_and(|id| id.is_pending())
             && let Some(pending) = self.pending_block(view)?
@@ -180,7 +180,7 @@ impl Rpc {
         self.at_made(view, id)
     }
 
-    /// The state at a block that was made: `pending` stands for the head.
+    /// Returns the state after a block of the chain; `pending` means the head.
     pub(super) fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         let number = self.known(view, id.unwrap_or_default())?;
         self.at_number(view, number)
@@ -212,12 +212,12 @@ impl Rpc {
         self.node.spec().is_merged_after(parent)
     }
 
-    /// The rules of a block.
+    /// Returns the rules of a block.
     pub(super) fn rules<'a>(&'a self, header: &Header, merged: bool) -> Rules<'a> {
         self.node.spec().rules(header.number, header.timestamp, merged)
     }
 
-    /// The rules of a block whose number or time a caller wants otherwise.
+    /// Returns the rules of a block whose number or time may be overridden.
     pub(super) fn rules_under<'a>(
         &'a self,
         header: &Header,
@@ -228,13 +228,13 @@ impl Rpc {
         let number = number.map_or(header.number, |number| number.saturating_to());
         let time = overrides.and_then(|wanted| wanted.time).unwrap_or(header.timestamp);
         let spec = self.node.spec();
-        // PREVRANDAO came with the merge, and the merge after London.
+        // An override of PREVRANDAO implies the merge, which cannot come before London.
         let claims = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
         let is_as_found = merged && number == header.number;
         spec.rules(number, time, is_as_found || (claims && is_london(spec, number)))
     }
 
-    /// The block a transaction is in, and its index there.
+    /// Returns the block of a transaction, and the transaction's index in it.
     pub(super) fn transaction(
         &self,
         view: &View,
@@ -251,7 +251,7 @@ impl Rpc {
     }
 }
 
-/// Whether London is in force in a block of this number.
+/// Whether London is active in a block of this number.
 pub(super) fn is_london(spec: &ChainSpec, number: u64) -> bool {
     spec.rules(number, 0, false).is(EthereumHardfork::London)
 }

@@ -1,10 +1,10 @@
-//! Figures about the node for Prometheus.
+//! Metrics of the node in the format of Prometheus.
 
 use super::RpcState;
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-/// Requests by method.
+/// Counters of requests by method.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     requests: Mutex<BTreeMap<&'static str, Requests>>,
@@ -18,7 +18,7 @@ struct Requests {
 }
 
 impl Metrics {
-    /// A request was answered.
+    /// Counts a request that was answered.
     pub(super) fn answered(&self, method: &'static str, success: bool, time: Duration) {
         let mut requests = self.requests.lock();
         let entry = requests.entry(method).or_default();
@@ -29,7 +29,7 @@ impl Metrics {
 }
 
 impl RpcState {
-    /// All figures in the text form that Prometheus reads.
+    /// Returns all metrics in the text format of Prometheus.
     pub(super) fn metrics_text(&self) -> String {
         let mut text = Text::default();
         self.requests_text(&mut text);
@@ -211,7 +211,7 @@ impl Text {
         let _ = writeln!(self.0, "{name} {value}");
     }
 
-    /// A counter with one value a label.
+    /// Writes a counter with one value for each label.
     fn labelled(&mut self, name: &str, help: &str, label: &str, rows: &[(&str, f64)]) {
         self.family(name, "counter", help);
         self.rows(name, label, rows);

@@ -1,4 +1,4 @@
-//! What happens to every request on its way to its method.
+//! The middleware between the server and the methods: logging, metrics, and limits of concurrent requests.
 
 use super::{
     batch::Batches,
@@ -18,17 +18,17 @@ use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Level;
 
-/// Marks the requests of a batch.
+/// The marker of the requests of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InBatch;
 
-/// Letters of a method's name that are shown where there is no such method.
+/// Maximum number of characters of an unknown method's name in logs and errors.
 const NAME: usize = 100;
 
-/// Letters of a request's parameters that the log shows.
+/// Maximum number of characters of a request's parameters in the log.
 const PARAMS: usize = 200;
 
-/// The answer to a request that no method has: there is none of this name, or it is one to subscribe and came over HTTP.
+/// Returns the error of an unknown method, or of a subscription over HTTP; `None` for a request that may run.
 pub(super) fn refused(
     request: &Request<'_>,
     names: &HashSet<&'static str>,
@@ -48,7 +48,8 @@ pub(super) fn refused(
     })
 }
 
-/// The connection of a request, where it may send others meanwhile: over HTTP it waits for the answer.
+/// Returns the connection of a request over a WebSocket. Over HTTP there is none to watch here, since the client waits
+/// for the answer.
 fn socket(extensions: &Extensions) -> Option<Arc<Connection>> {
     match extensions.get::<OneAnswer>() {
         Some(_) => None,
@@ -56,7 +57,7 @@ fn socket(extensions: &Extensions) -> Option<Arc<Connection>> {
     }
 }
 
-/// A request of a socket, once it may run.
+/// A request of a WebSocket that has a permit to run.
 #[derive(Debug)]
 struct Begun {
     connection: Arc<Connection>,
@@ -65,11 +66,11 @@ struct Begun {
 }
 
 impl Begun {
-    /// Waits for a place; `None` if the client is gone.
+    /// Waits for a permit, unless the method `waits` for a block; `None` if the connection was closed.
     async fn new(connection: Arc<Connection>, bytes: usize, waits: bool) -> Option<Self> {
         let under_way = connection.begin(bytes);
         let turn = match waits {
-            // Other requests of the same client may be what it waits for.
+            // The method may wait for other requests of the same client.
             true => None,
             false => Some(connection.turn().await?),
         };
@@ -87,7 +88,7 @@ fn closed(id: Id<'_>) -> MethodResponse {
     MethodResponse::error(id, ErrorObject::borrowed(-32000, "the connection was closed", None))
 }
 
-/// A request that the log is to name, with `-v`.
+/// A request that the log shows at level `-v`.
 #[derive(Debug)]
 pub(super) struct Asked {
     text: String,
@@ -95,7 +96,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes note of it; `None` if the log does not name requests.
+    /// Records a request; `None` if the log does not show requests.
     pub(super) fn new(request: &Request<'_>) -> Option<Self> {
         let shown = || {
             let params = request.params.as_ref().map_or("[]", |params| params.get());
@@ -109,7 +110,7 @@ impl Asked {
         tracing::enabled!(Level::DEBUG).then(|| Self { text: shown(), start: Instant::now() })
     }
 
-    /// Writes the line.
+    /// Writes the log line with the duration and any error.
     pub(super) fn answered(self, response: &MethodResponse) {
         let (text, took) = (self.text, self.start.elapsed().as_secs_f64() * 1000.0);
         let Some(code) = response.as_error_code() else {
@@ -123,12 +124,12 @@ impl Asked {
     }
 }
 
-/// Counts requests, and lets those of one socket run some at a time.
+/// The middleware that counts requests, and bounds the concurrent requests of one WebSocket.
 #[derive(Debug, Clone)]
 pub(super) struct Watch<S> {
     pub(super) inner: S,
     pub(super) metrics: Arc<Metrics>,
-    /// The methods that exist, counted one by one; names that clients make up must not fill the memory.
+    /// Names of all methods. Unknown names share one counter, so that clients cannot fill the memory.
     pub(super) names: Arc<HashSet<&'static str>>,
     pub(super) batches: Batches,
 }
@@ -217,7 +218,7 @@ where
     }
 }
 
-/// Bytes of the parameters of a request in a batch.
+/// Returns the bytes of the parameters of a request in a batch.
 fn params_of(entry: &BatchEntry<'_>) -> usize {
     match entry {
         BatchEntry::Call(request) => request.params.as_ref().map_or(0, |params| params.get().len()),

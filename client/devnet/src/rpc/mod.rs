@@ -1,7 +1,8 @@
-//! JSON-RPC, one file per namespace.
+//! JSON-RPC, with one file for each namespace.
 //!
-//! A method is a function of the node and the parameters. All of them run on threads that may wait, so none holds up
-//! the others; what is read of the chain within one request is one moment of it (a [`View`](crate::View)).
+//! A method is a function of the node and the parameters. All methods run on threads that may block, so none
+//! delays the others. Within one request the chain is read through one [`View`](crate::View), so all answers
+//! belong to the same moment.
 
 mod access_lists;
 mod anvil;
@@ -65,28 +66,28 @@ use tokio::{
     task, time,
 };
 
-/// What all requests share.
+/// The data that all requests share.
 #[derive(Debug)]
 pub(crate) struct RpcState {
     node: Arc<Node>,
-    /// What a consensus layer talks to, where it does.
+    /// The engine, if a consensus layer drives the node.
     engine: Option<Arc<Engine>>,
     filters: Arc<Filters>,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
-    /// Bytes that all subscriptions may take.
+    /// Permits for the bytes of all subscriptions.
     subscriptions: Arc<Semaphore>,
-    /// Bytes of an answer.
+    /// Maximum number of bytes of an answer.
     max_response: usize,
-    /// What verifying proofs takes.
+    /// The setup that the layer needs to verify proofs.
     needs: LayerNeeds,
     turns: Turns,
-    /// Held from the choice of a nonce until the transaction with it is in the pool.
+    /// Lock from the choice of a nonce until its transaction is in the pool.
     nonces: Mutex<()>,
 }
 
 impl RpcState {
-    /// What the requests to a node share. Its filters hear of what happens from now on.
+    /// Creates the shared data of requests to a node. The filters receive its events from now on.
     fn new(
         node: Arc<Node>,
         engine: Option<Arc<Engine>>,
@@ -111,11 +112,11 @@ impl RpcState {
     }
 }
 
-/// One request: what it works with, and the time that it has.
+/// One request: the shared data and the deadline.
 #[derive(Debug)]
 pub(crate) struct Rpc {
     shared: Arc<RpcState>,
-    /// When all of its work must have ended.
+    /// Time at which all work of the request must have ended.
     deadline: Option<Instant>,
 }
 
@@ -127,23 +128,24 @@ impl Deref for Rpc {
     }
 }
 
-/// Bytes that all subscriptions may take.
+/// Maximum number of bytes of all subscriptions.
 const SUBSCRIPTIONS: usize = 64 << 20;
 
-/// Requests at the same time for methods that may take much memory or go back through many blocks.
+/// Maximum number of concurrent requests for methods that may take much memory or go back through many blocks.
 const HEAVY: usize = 2;
 
-/// Requests at the same time that search through many blocks. They have turns of their own, since applications ask for logs
-/// all the time, and one that is traced may take as long as it is allowed.
+/// Maximum number of concurrent requests that search through many blocks. These have separate permits, since
+/// applications ask for logs all the time, and a trace may run until its deadline.
 const SEARCHES: usize = 2;
 
-/// Subscriptions at the same time that read blocks, which may be large, for what they tell: there may be thousands of them.
+/// Maximum number of concurrent subscriptions that read blocks, which may be large. There may be
+/// thousands of subscriptions.
 const NEWS: usize = 2;
 
-/// The longest time for which a request waits for its turn.
+/// Maximum time for which a request waits for a permit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The turns that requests wait for before they do something large.
+/// The permits for requests that do something large.
 #[derive(Debug)]
 struct Turns {
     heavy: Arc<Semaphore>,
@@ -159,7 +161,7 @@ impl Default for Turns {
     }
 }
 
-/// What a request waits for before it begins.
+/// The kind of permit that a request needs.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
     Heavy,
@@ -181,21 +183,21 @@ impl Turns {
     }
 }
 
-/// How much one request may ask for.
+/// Limits of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcLimits {
-    /// Gas of a call.
+    /// Maximum gas of a call.
     pub gas_cap: u64,
-    /// Time of a call; `None` for no limit.
+    /// Maximum time of a call; `None` for no limit.
     pub call_time: Option<Duration>,
-    /// Blocks that a search for logs may span.
+    /// Maximum number of blocks of a search for logs.
     pub log_blocks: u64,
-    /// Logs that a search may find.
+    /// Maximum number of logs of a search.
     pub logs: usize,
 }
 
 impl Default for RpcLimits {
-    /// 50,000,000 gas, 5 seconds, 100,000 blocks, 20,000 logs.
+    /// Returns limits of 50,000,000 gas, 5 seconds, 100,000 blocks and 20,000 logs.
     fn default() -> Self {
         let call_time = Some(Duration::from_secs(5));
         Self { gas_cap: 50_000_000, call_time, log_blocks: 100_000, logs: 20_000 }
@@ -203,18 +205,18 @@ impl Default for RpcLimits {
 }
 
 impl Rpc {
-    /// A request that begins now.
+    /// Starts a request; its deadline counts from now.
     fn new(shared: Arc<RpcState>) -> Self {
         let deadline = shared.limits.call_time.and_then(|time| Instant::now().checked_add(time));
         Self { shared, deadline }
     }
 
-    /// When everything that the request asks for must have ended, waiting for the chain included.
+    /// Returns the time at which all work of the request must have ended, including any wait for the chain.
     const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Ends a search that goes on for too long.
+    /// Returns an error if the deadline has passed.
     fn in_time(&self) -> RpcResult<()> {
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(CallError::TooLong.into()),
@@ -223,11 +225,11 @@ impl Rpc {
     }
 }
 
-/// Methods on their way into the server.
+/// The methods during registration.
 struct Methods(RpcModule<RpcState>);
 
 impl Methods {
-    /// Adds a method.
+    /// Adds a method that runs on a blocking thread.
     fn add<R>(
         &mut self,
         name: &'static str,
@@ -244,8 +246,8 @@ impl Methods {
         Ok(())
     }
 
-    /// Adds a method that may take much memory: only [`HEAVY`] requests for such methods run at the same time, and the
-    /// others wait without a thread. The time of a request begins with its turn.
+    /// Adds a method that may take much memory: at most [`HEAVY`] requests for such methods run at the same time, and
+    /// the others wait without a thread. The deadline of a request counts from its permit.
     fn add_heavy<R>(
         &mut self,
         name: &'static str,
@@ -257,7 +259,8 @@ impl Methods {
         self.add_in_turn(name, Turn::Heavy, method)
     }
 
-    /// Adds a method that searches through many blocks: as [`Self::add_heavy`], with [`SEARCHES`] turns.
+    /// Adds a method that searches through many blocks, in the same way as [`Self::add_heavy`]
+    /// with [`SEARCHES`] permits.
     fn add_search<R>(
         &mut self,
         name: &'static str,
@@ -305,14 +308,14 @@ impl Methods {
     }
 }
 
-/// Does what may take a while on a thread that may wait.
+/// Runs blocking work on a thread for it.
 async fn on_thread<R: Send + 'static>(
     work: impl FnOnce() -> RpcResult<R> + Send + 'static,
 ) -> RpcResult<R> {
     task::spawn_blocking(work).await.unwrap_or_else(|error| Err(RpcError::internal(&error)))
 }
 
-/// The methods that an audience may call.
+/// Returns the methods that an audience may call.
 fn module(
     shared: Arc<RpcState>,
     audience: &Audience,

@@ -1,4 +1,4 @@
-//! `net_`: there is no network, but clients ask.
+//! `net_`: constant answers, since the node has no network.
 
 use super::Methods;
 use alloy_primitives::U64;

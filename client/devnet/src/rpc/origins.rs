@@ -1,42 +1,43 @@
-//! Which pages may call the node.
+//! The origins of web pages that may call the node.
 //!
-//! A browser lets any page send requests to `localhost`, and says in `Origin` where the page comes from. What a page is
-//! told of the answer, and whether it may send JSON at all, is decided by headers (CORS); a WebSocket is decided by the
-//! server alone. So both are held against one list here, and requests of pages that are not on it are refused.
+//! A browser lets any page send requests to `localhost`, and names the page's origin in the header `Origin`. For HTTP,
+//! headers of the answer (CORS) decide whether the page may read it, and whether it may send JSON at all. For a
+//! WebSocket only the server decides. So both are checked against one list here, and requests of pages that are not on
+//! it are refused.
 
 use super::ServeError;
 use parking_lot::Mutex;
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// Refused origins that are told of in the log, each once.
+/// Maximum number of refused origins in the log, each logged once.
 const TOLD: usize = 16;
 
-/// The origins of pages that may call the node, beside pages that this machine serves.
+/// The origins of pages that may call the node, beside the pages of this machine.
 #[derive(Debug)]
 pub(super) struct Origins {
-    /// In small letters; `None` for any.
+    /// The origins in lower case; `None` for any.
     named: Option<Vec<String>>,
     told: Mutex<BTreeSet<String>>,
 }
 
 impl Origins {
-    /// These and those of this machine; `*` for any.
+    /// Creates the list from these origins; `*` allows any.
     ///
     /// # Errors
     ///
-    /// If one is no origin.
+    /// If one of them is not an origin.
     pub(super) fn new(origins: &[String]) -> Result<Self, ServeError> {
         let told = Mutex::default();
         if origins.iter().any(|origin| origin == "*") {
             return Ok(Self { named: None, told });
         }
-        // `--http.corsdomain ""` is how geth's users name none.
+        // Users of geth write `--http.corsdomain ""` for no origin.
         let named = origins.iter().filter(|origin| !origin.is_empty());
         let named = named.map(|origin| in_form(origin)).collect::<Result<_, _>>()?;
         Ok(Self { named: Some(named), told })
     }
 
-    /// Whether any page may.
+    /// Whether pages of any origin may call the node.
     pub(super) const fn are_any(&self) -> bool {
         self.named.is_none()
     }
@@ -48,7 +49,7 @@ impl Origins {
         is_of_this_machine(&origin) || named.contains(&origin)
     }
 
-    /// Whether a page of this origin may send a request that calls the node `host`: the node's own page may as well.
+    /// Whether a page of this origin may send a request with this `Host` header. The node's own page may too.
     pub(super) fn may_call(&self, origin: &str, host: &str) -> bool {
         let own = origin.split_once("://").map(|(_, host)| host);
         let may = own.is_some_and(|own| own.eq_ignore_ascii_case(host)) || self.has(origin);
@@ -69,7 +70,7 @@ impl Origins {
     }
 }
 
-/// An origin as it was named, in the form in which browsers send it.
+/// Returns an origin of the options in the form in which browsers send it.
 fn in_form(origin: &str) -> Result<String, ServeError> {
     let text = origin.trim().trim_end_matches('/').to_ascii_lowercase();
     let host = text.split_once("://").map(|(scheme, host)| (scheme.is_empty(), host));
@@ -79,7 +80,7 @@ fn in_form(origin: &str) -> Result<String, ServeError> {
     if is_origin || text == "null" { Ok(text) } else { Err(ServeError::Origin(origin.to_owned())) }
 }
 
-/// Whether a page comes from this machine, whatever the port: a dapp under development mostly does.
+/// Whether an origin is this machine, on any port, as that of most dapps in development.
 fn is_of_this_machine(origin: &str) -> bool {
     let Some(("http" | "https", host)) = origin.split_once("://") else { return false };
     let (name, port) = match host.strip_prefix('[') {
@@ -136,7 +137,7 @@ mod tests {
         ] {
             assert!(!none.may_call(origin, "localhost:8545"), "{origin}");
         }
-        // The page of the node itself, by whatever name it is called.
+        // The node's own page is allowed under any name of the node.
         assert!(none.may_call("http://node.example:8545", "NODE.example:8545"));
         assert!(!none.may_call("http://node.example:8546", "node.example:8545"));
     }

@@ -1,4 +1,4 @@
-//! `polytrie_`: the state layer itself.
+//! `polytrie_`: the state layer, its proofs, and metrics.
 
 use super::{
     Methods, Rpc,
@@ -43,7 +43,7 @@ fn state_layer(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-/// A proof in the layer's own form, at the head unless another block is named, with what is needed to verify it.
+/// Returns a proof in the layer's own form, with the data for its verification. The block defaults to the head.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let slots: Vec<String> = args.optional()?.unwrap_or_default();
@@ -55,7 +55,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(json!({ "layer": proof.layer, "proof": proof.proof, "commitment": commitment(&made_of) }))
 }
 
-/// A proof as [`proof`] answers it.
+/// A proof in the form in which [`proof`] returns it.
 #[derive(Debug, Deserialize)]
 struct GivenProof {
     #[serde(flatten)]
@@ -69,7 +69,7 @@ struct GivenCommitment {
     body: Bytes,
 }
 
-/// Whether a proof holds against a digest, and what it proves.
+/// Verifies a proof against a digest, and returns the proven values.
 fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let GivenProof { proof, commitment } = args.next()?;
     let digest: B256 = args.next()?;
@@ -92,7 +92,7 @@ fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
 }
 
-/// What was made since the start, and where the time went.
+/// Returns counters and times since the start.
 fn metrics(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     let (blocks, totals) = rpc.node.miner().totals();
     let pending = rpc.node.db().store().pending();

@@ -1,5 +1,5 @@
-//! The state as `debug_` shows it, part by part in the order of the hashes: `debug_storageRangeAt`,
-//! `debug_accountRange`, `debug_dumpBlock`, `debug_preimage`.
+//! Pages of the state in the order of the hashes: `debug_storageRangeAt`, `debug_accountRange`,
+//! `debug_dumpBlock` and `debug_preimage`.
 
 use super::{
     Methods, Rpc,
@@ -13,10 +13,10 @@ use jsonrpsee::core::RegisterMethodError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Accounts in one answer at most.
+/// Maximum number of accounts in one answer.
 const ACCOUNTS: usize = 256;
 
-/// Slots in one answer at most.
+/// Maximum number of slots in one answer.
 const SLOTS: usize = 65_536;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -34,7 +34,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })
 }
 
-/// Slots of a contract.
+/// A page of the slots of a contract.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Slots {
@@ -48,7 +48,7 @@ struct Slot {
     value: B256,
 }
 
-/// As geth does, it looks at the state before the block, whichever of its transactions is named.
+/// `debug_storageRangeAt`: as in geth, it reads the state before the block, whichever of its transactions is named.
 fn storage_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Slots> {
     let id = args.block()?;
     let index: i64 = args.next()?;
@@ -85,12 +85,12 @@ fn account_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Accounts> {
     let parts = AccountParts { code: !no_code, slots: !no_slots, nameless };
     let most = usize::try_from(most).unwrap_or(0);
     let most = if (1..=ACCOUNTS).contains(&most) { most } else { ACCOUNTS };
-    // A short beginning is a number here, and not the first digits of a hash.
+    // A start shorter than 32 bytes is a number here, not the first bytes of a hash.
     let from = B256::left_padding_from(from.get(..32).unwrap_or(&from));
     accounts(rpc, id, from, parts, most)
 }
 
-/// Accounts of a state.
+/// A page of the accounts of a state.
 #[derive(Debug, Serialize)]
 struct Accounts {
     root: String,
@@ -157,7 +157,7 @@ fn limits(rpc: &Rpc, most: usize) -> RangeLimits {
     RangeLimits { most, bytes: rpc.max_response, deadline: rpc.deadline() }
 }
 
-/// The first hash that begins with these bytes.
+/// Returns the first hash that begins with these bytes.
 fn first(bytes: &[u8]) -> B256 {
     B256::right_padding_from(bytes.get(..32).unwrap_or(bytes))
 }

@@ -1,4 +1,4 @@
-//! Blocks of the chain again, transaction by transaction.
+//! Repeated execution of blocks of the chain, transaction by transaction.
 
 use super::{
     Rpc, convert,
@@ -10,10 +10,10 @@ use alloy_consensus::{Header, Sealed, TxEnvelope};
 use alloy_primitives::Address;
 use polytrie_chain::executor::sandbox::{NoObserver, Replay, Sandbox, TraceError};
 
-/// The code of an answer that is too large, as the server has it.
+/// Error code of an answer that is too large, the same as the server's.
 pub(super) const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
-/// Runs a block's transactions up to one, and that one as the caller says.
+/// Executes the transactions of a block before the one with index `wanted`, then that one with `run`.
 pub(super) fn replay_one<R>(
     rpc: &Rpc,
     view: &View,
@@ -32,7 +32,7 @@ pub(super) fn replay_one<R>(
     run(&mut replay, tx, convert::sender(tx)?)
 }
 
-/// Runs each of a block's transactions as the caller says.
+/// Executes each transaction of a block with `run`.
 pub(super) fn replay_all<R>(
     rpc: &Rpc,
     view: &View,
@@ -50,7 +50,7 @@ pub(super) fn replay_all<R>(
     each.map(|(index, tx)| run(&mut replay, index, tx, convert::sender(tx)?)).collect()
 }
 
-/// The state within a block, before the transaction with this index.
+/// Returns the state within a block, before the transaction with this index.
 pub(super) fn before_transaction(
     rpc: &Rpc,
     view: &View,
@@ -72,7 +72,7 @@ pub(super) fn before_transaction(
     Ok(sandbox)
 }
 
-/// Runs transactions without an inspector.
+/// Executes transactions without an observer.
 pub(super) fn pass(replay: &mut Replay<'_>, transactions: &[TxEnvelope]) -> RpcResult<()> {
     for tx in transactions {
         replay.next(tx, convert::sender(tx)?, NoObserver {})?;
@@ -80,7 +80,8 @@ pub(super) fn pass(replay: &mut Replay<'_>, transactions: &[TxEnvelope]) -> RpcR
     Ok(())
 }
 
-/// The state before a block, with what was changed by hand ahead of it. What runs on it has the time of a call.
+/// Returns the state before a block, with the block's changes by hand applied. Execution on it ends at the deadline
+/// of the request.
 pub(super) fn parent_sandbox(
     rpc: &Rpc,
     view: &View,

@@ -1,4 +1,4 @@
-//! HTTP and WebSocket on one port.
+//! The server: HTTP and WebSocket on one port.
 
 use super::{
     RpcLimits, RpcState,
@@ -34,37 +34,37 @@ use tokio::{
 use tower::{Service, ServiceBuilder, ServiceExt};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
-/// Threads that run methods, which may wait for each other.
+/// Number of threads that run methods, which may wait for each other.
 const METHOD_THREADS: usize = 128;
 
-/// Bytes of the stack of each thread, whatever the system's default: what clients send is read by functions that call
-/// themselves, each within bounds that fit here with room to spare.
+/// Bytes of the stack of each thread, independent of the system's default. Input of clients is parsed by recursive
+/// functions, whose limits fit into this with room to spare.
 pub(super) const STACK: usize = 8 << 20;
 
-/// Messages on their way to one WebSocket, which others wait behind.
+/// Number of messages that one WebSocket queues; further senders wait.
 const MESSAGES: u32 = 64;
 
-/// The time in which the head of a request must have come, and for which a connection may be idle.
+/// Time within which the head of a request must arrive, and for which a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
 
-/// Who may call a server, and which methods.
+/// The kind of callers of a server, which decides about its methods.
 #[derive(Debug, Clone)]
 pub enum Audience {
-    /// The owner of the chain: every method, changes by hand included.
+    /// The owner of the chain, with all methods, including changes by hand.
     Owner,
-    /// Anybody: nothing that changes the chain, which others decide about, but transactions to be sent.
+    /// Any caller. Sending transactions is the only change of the chain that such a caller can cause.
     Everybody,
-    /// A caller with the secret: the methods of `Everybody`, and the Engine API.
+    /// A caller with the secret, with the methods of `Everybody` and the Engine API.
     ConsensusLayer {
         /// The engine that the caller drives.
         engine: Arc<Engine>,
-        /// The secret.
+        /// The secret for the tokens of the caller.
         secret: JwtSecret,
     },
 }
 
 impl Audience {
-    /// How the options of the command line begin that are about this server.
+    /// Returns the prefix of the command line options for this server.
     const fn prefix(&self) -> &'static str {
         match self {
             Self::Owner | Self::Everybody => "http",
@@ -73,58 +73,58 @@ impl Audience {
     }
 }
 
-/// How the server is to be.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Who may call it.
+    /// The permitted callers.
     pub audience: Audience,
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
     /// Origins whose pages may call it beside those of this machine; `*` for any.
     pub cors: Vec<String>,
-    /// Names by which it may be called beside `localhost` and addresses; `*` for any.
+    /// Host names by which requests may call it beside `localhost` and addresses; `*` for any.
     pub hosts: Vec<String>,
-    /// Bytes of a request.
+    /// Maximum number of bytes of a request.
     pub max_request: u32,
-    /// Bytes of an answer.
+    /// Maximum number of bytes of an answer.
     pub max_response: u32,
-    /// Requests in a batch.
+    /// Maximum number of requests in a batch.
     pub max_batch: u32,
-    /// Connections at once.
+    /// Maximum number of concurrent connections.
     pub max_connections: u32,
     /// Limits of one request.
     pub limits: RpcLimits,
-    /// Settings that the verification of proofs needs.
+    /// Settings for the verification of proofs.
     pub needs: LayerNeeds,
 }
 
-/// The server cannot run.
+/// The error of a server that cannot start.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// It cannot listen.
+    /// The address cannot be used.
     #[error("cannot listen on {address}: {source}; {}", where_else(source, prefix))]
     Listen {
-        /// Where.
+        /// Address on which it should listen.
         address: SocketAddr,
-        /// How the options begin that are about this server.
+        /// Prefix of the command line options for this server.
         prefix: &'static str,
-        /// The operating system's words.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// An origin is none.
+    /// A configured origin is not valid.
     #[error(
         "--http.corsdomain: `{0}` is not an origin; write for example https://example.org, or * for any"
     )]
     Origin(String),
-    /// No threads.
+    /// The threads cannot be started.
     #[error("cannot start the threads of the server: {0}")]
     Threads(io::Error),
-    /// Two methods of one name: a mistake in this program.
+    /// Two methods have the same name, which is a bug in this program.
     #[error(transparent)]
     Methods(#[from] RegisterMethodError),
 }
 
-/// What to do about an address that cannot be listened on.
+/// Returns advice for an address that cannot be used.
 fn where_else(error: &io::Error, prefix: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -138,7 +138,7 @@ fn where_else(error: &io::Error, prefix: &str) -> String {
     }
 }
 
-/// A server that runs until it is dropped.
+/// A running server. Dropping it stops the server.
 #[derive(Debug)]
 pub struct RunningServer {
     runtime: Runtime,
@@ -147,15 +147,15 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no new requests, and waits some seconds for those under way.
+    /// Refuses new requests, and waits up to 5 seconds for running ones.
     pub fn stop(self) {
         let Self { runtime, handle, .. } = self;
-        // It may have stopped already.
+        // The server may have stopped already.
         let _ = handle.stop();
         runtime.block_on(async {
             let _ = tokio::time::timeout(Duration::from_secs(3), handle.stopped()).await;
@@ -168,7 +168,7 @@ impl RunningServer {
 ///
 /// # Errors
 ///
-/// If it cannot listen.
+/// If the address cannot be used, an origin is not valid, or the threads cannot be started.
 pub fn serve(node: Arc<Node>, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -233,7 +233,7 @@ async fn start(
     Ok((handle, address))
 }
 
-/// Takes in connections until the server stops.
+/// Accepts connections until the server stops.
 async fn accept<S>(
     listener: TcpListener,
     connections: Arc<Connections>,
@@ -258,7 +258,7 @@ async fn accept<S>(
                 Ok(stream) => stream,
                 Err(error) => {
                     tracing::debug!("a connection was not taken in: {error}");
-                    // Where the system gives no more files it does not help to ask again at once.
+                    // If the system has no file descriptors left, a retry without a pause would fail as well.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -267,7 +267,7 @@ async fn accept<S>(
     }
 }
 
-/// Answers what comes over one connection.
+/// Serves one connection until it ends.
 async fn serve_one<S>(stream: TcpStream, connection: Arc<Connection>, stop: StopHandle, service: S)
 where
     S: Service<HttpRequest<Incoming>, Response = HttpResponse, Error = BoxError>
@@ -277,7 +277,7 @@ where
     S::Future: Send,
 {
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&connection)));
-    // A WebSocket outlives this, and keeps the socket.
+    // A WebSocket outlives this function, and keeps the socket open.
     let service = service.map_request(move |mut request: HttpRequest<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&connection));
         request
@@ -311,7 +311,7 @@ fn cors(origins: &Arc<Origins>) -> CorsLayer {
     }))
 }
 
-/// Subscriptions have hexadecimal names, as clients expect.
+/// The provider of subscription IDs in hex, as clients expect them.
 #[derive(Debug)]
 struct HexIds;
 

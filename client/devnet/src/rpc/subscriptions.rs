@@ -1,7 +1,7 @@
-//! `eth_subscribe`.
+//! `eth_subscribe` and the tasks of subscriptions.
 //!
-//! The tasks of subscriptions share their threads with all connections, so blocks are read elsewhere: on threads that may
-//! wait, by few subscriptions at a time.
+//! The tasks share their threads with all connections. So they read blocks on blocking threads, and only a few of them
+//! at a time.
 
 use super::{
     Methods, RpcState,
@@ -28,10 +28,10 @@ use serde_json::{
 use std::{collections::HashSet, mem, sync::Arc};
 use tokio::sync::broadcast::error::RecvError;
 
-/// Bytes that a subscription takes beside what it is about: a task, and its place in the lists of events.
+/// Estimated bytes of a subscription without its filter: a task, and its place in the lists of receivers.
 const TASK: usize = 4 << 10;
 
-/// What a client wants to hear of.
+/// The kind of news that a subscription sends.
 #[derive(Debug)]
 enum Topic {
     Heads,
@@ -41,7 +41,7 @@ enum Topic {
 }
 
 impl Topic {
-    /// Bytes that a subscription takes, about.
+    /// Returns the estimated bytes that a subscription takes in memory.
     fn bytes(&self) -> u32 {
         let filter = match self {
             Self::Logs(filter) => filter.bytes(),
@@ -74,7 +74,7 @@ async fn subscribe(
             return Ok(());
         }
     };
-    // Held as long as the subscription.
+    // The permits are held as long as the subscription exists.
     let Ok(_room) = Arc::clone(&rpc.subscriptions).try_acquire_many_owned(topic.bytes()) else {
         let error = RpcError::server(
             "all subscriptions together take too much memory; end some, or name fewer addresses and topics",
@@ -87,7 +87,7 @@ async fn subscribe(
         Topic::Pending { .. } => rpc.node.pending_events(),
         Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
     };
-    // What comes after it is an event.
+    // Later blocks come as events.
     let mut told = Told { last: rpc.node.view().head.number(), gone: HashSet::new() };
     let sink = pending.accept().await?;
     let to = Receiver { topic, sink, connection };
@@ -104,25 +104,25 @@ async fn subscribe(
             Ok(Event::Block(header)) => told.block(&rpc, &to, header).await?,
             Ok(Event::Reverted(reverted)) => told.reverted(&rpc, &to, &reverted).await?,
             Ok(Event::Pending(tx)) => to.tell(|topic| pending_news(topic, &tx)).await?,
-            // Who cannot keep up misses transactions, as on any other node, and finds the blocks in the chain.
+            // A slow client misses transactions, as on any other node; missed blocks are read from the chain later.
             Err(RecvError::Lagged(_)) => told.gone.clear(),
             Err(RecvError::Closed) => return Ok(()),
         }
     }
 }
 
-/// What a subscription was sent.
+/// The progress of a subscription.
 #[derive(Debug)]
 struct Told {
-    /// The last block.
+    /// Number of the last reported block.
     last: u64,
-    /// Blocks that were not in the chain any more when they were to be told of: their logs were not told, and need not be
-    /// taken back.
+    /// Hashes of blocks that were reverted before they could be reported. Their logs were not sent, so a revert need
+    /// not remove them.
     gone: HashSet<B256>,
 }
 
 impl Told {
-    /// There is a new head.
+    /// Reports a new head, after any blocks that were missed before it.
     async fn block(
         &mut self,
         rpc: &Arc<RpcState>,
@@ -134,7 +134,7 @@ impl Told {
         self.tell(rpc, to, header).await
     }
 
-    /// Blocks were taken back.
+    /// Reports the removed logs of reverted blocks.
     async fn reverted(
         &mut self,
         rpc: &Arc<RpcState>,
@@ -146,7 +146,8 @@ impl Told {
         let last = mem::replace(&mut self.last, head);
         let Topic::Logs(filter) = &to.topic else { return Ok(()) };
         let Some(former) = reverted.former.upgrade() else {
-            // A receiver so late that others have taken its place misses it, and with it which blocks to forget.
+            // The receiver was so late that the former chain is not kept any more. It cannot know the hashes to remove
+            // from `gone` then.
             self.gone.clear();
             return Ok(());
         };
@@ -164,7 +165,7 @@ impl Told {
         Ok(())
     }
 
-    /// Tells of blocks before `next` that were missed, as the chain has them now.
+    /// Reports the missed blocks before `next`, as the current chain has them.
     async fn catch_up(
         &mut self,
         rpc: &Arc<RpcState>,
@@ -175,7 +176,7 @@ impl Told {
             let state = Arc::clone(rpc);
             let header = read(rpc, move || {
                 let view = state.node.view();
-                // It may be gone again.
+                // The block may have been reverted again.
                 match missed <= view.head.number() {
                     true => Ok(Some(view.db().block_head(missed)?.header)),
                     false => Ok(None),
@@ -214,7 +215,7 @@ impl Told {
     }
 }
 
-/// Where the news of a subscription go.
+/// The receiver of a subscription's news.
 #[derive(Debug)]
 struct Receiver {
     topic: Topic,
@@ -223,7 +224,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Sends what there is to tell. Where that cannot be read the subscription ends, and says why.
+    /// Sends the news that `news` returns. If it fails, the subscription ends with the reason.
     async fn tell(
         &self,
         news: impl FnOnce(&Topic) -> RpcResult<Vec<Value>>,
@@ -235,8 +236,8 @@ impl Receiver {
         self.send(news).await
     }
 
-    /// Waits until its client has taken so much that it may be told more: one that takes slowly what it is told misses
-    /// transactions, and finds the blocks in the chain. `false` if it is gone.
+    /// Waits until the connection has room for more news; returns `false` if it was closed. A slow client misses
+    /// transactions meanwhile, and missed blocks are read from the chain later.
     async fn has_room(&self) -> bool {
         match &self.connection {
             Some(connection) => connection.room().await,
@@ -244,10 +245,10 @@ impl Receiver {
         }
     }
 
-    /// Sends what there is to tell.
+    /// Sends news.
     async fn send(&self, news: Vec<Box<RawValue>>) -> Result<(), SubscriptionError> {
         let connection = self.connection.as_deref();
-        // All of it at once: other subscriptions of this client wait until it is taken.
+        // All bytes are counted at once, so that other subscriptions of this client wait until they are read.
         let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
         if let Some(connection) = connection {
             connection.answered(owed.bytes);
@@ -261,7 +262,7 @@ impl Receiver {
     }
 }
 
-/// News that a connection is yet to be sent; what is not sent in the end is no longer counted.
+/// The bytes of news that are counted but not sent yet. Dropping this subtracts them from the connection.
 #[derive(Debug)]
 struct Owed<'a> {
     connection: Option<&'a Connection>,
@@ -276,7 +277,7 @@ impl Drop for Owed<'_> {
     }
 }
 
-/// Reads blocks on a thread that may wait, when it is the turn of the subscription.
+/// Reads blocks on a blocking thread, once the subscription has a permit.
 async fn read<R: Send + 'static>(
     rpc: &RpcState,
     work: impl FnOnce() -> RpcResult<R> + Send + 'static,
@@ -291,7 +292,7 @@ async fn read<R: Send + 'static>(
     read.await.map_err(ended)
 }
 
-/// Why a subscription ends: a sentence for its client and the log.
+/// Logs the reason for which a subscription ends, and returns it for the client.
 fn ended(error: RpcError) -> SubscriptionError {
     tracing::error!("a subscription ends: {}", error.message());
     SubscriptionError::from(format!("the subscription ends: {}", error.message()))
@@ -317,7 +318,7 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     })
 }
 
-/// What there is to tell about a block beside its logs.
+/// Returns the news about a block, except for its logs.
 fn block_news(topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
     match topic {
         Topic::Heads => Ok(vec![convert::header(header)?]),
@@ -325,7 +326,7 @@ fn block_news(topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
     }
 }
 
-/// What there is to tell about a transaction that can go into the next block.
+/// Returns the news about a transaction that became executable.
 fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
     match topic {
         Topic::Pending { full: false } => Ok(vec![json!(tx.hash())]),
@@ -334,7 +335,7 @@ fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
     }
 }
 
-/// News as they are sent.
+/// Serializes news.
 fn raw(news: &[impl Serialize]) -> RpcResult<Vec<Box<RawValue>>> {
     news.iter().map(|news| to_raw_value(news).map_err(|error| RpcError::internal(&error))).collect()
 }
@@ -352,7 +353,7 @@ mod tests {
     use std::{thread, time::Duration};
     use tokio::time;
 
-    /// What requests share, of a node that has made no block yet.
+    /// Returns the shared data of requests to a node without any blocks.
     fn shared() -> Arc<RpcState> {
         let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
         Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs))
@@ -377,9 +378,9 @@ mod tests {
         };
         let mut logs = call("eth_subscribe", json!(["logs"])).await;
         let mut heads = call("eth_subscribe", json!(["newHeads"])).await;
-        // Other subscriptions have all the turns.
+        // Other subscriptions hold all permits.
         let turns = Arc::clone(&shared.turns.news).acquire_many_owned(NEWS as u32).await.unwrap();
-        // Logs without a topic: PUSH0 PUSH0 LOG0
+        // The contract emits a log without a topic: PUSH0 PUSH0 LOG0.
         let from = shared.node.accounts().addresses()[0];
         let creation = json!([{ "from": from, "data": "0x5f5fa0", "gas": "0x186a0" }]);
         call("eth_sendTransaction", creation).await;

@@ -1,4 +1,4 @@
-//! `testing_`: a block of given transactions, without adding it to the chain.
+//! `testing_`: building of a block from given transactions, without adding it to the chain.
 
 use super::{
     Methods, Rpc,
@@ -24,7 +24,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("testing_buildBlockV1", build_block)
 }
 
-/// What the consensus layer would say about a block.
+/// The payload attributes, as a consensus layer would send them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Attributes {
@@ -113,7 +113,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-/// A transaction as it stands in a block, its sender, and the blobs that it brings.
+/// A transaction as a block holds it, its sender, and its sidecar if there was one.
 type Given = (TxEnvelope, Address, Option<Arc<BlobTransactionSidecarVariant>>);
 
 fn with_sender(bytes: &Bytes) -> RpcResult<Given> {

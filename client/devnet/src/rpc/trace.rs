@@ -1,4 +1,4 @@
-//! `trace_`: traces as Parity gave them, and Erigon, Nethermind and explorers still do.
+//! `trace_`: traces in the format of Parity, which Erigon, Nethermind and explorers still use.
 
 use super::{
     Methods, Rpc,
@@ -52,8 +52,8 @@ fn transaction_traces(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Traces>> {
     .map(Some)
 }
 
-/// `trace_get`: the trace at a place in the tree of calls. `["0x1", "0x0"]` is the first call within the second call of the
-/// transaction.
+/// `trace_get`: the trace at a place in the tree of calls. `["0x1", "0x0"]` is the first call within the second call
+/// of the transaction.
 fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactionTrace>> {
     let hash = args.hash()?;
     let place: Vec<U64> = args.next()?;
@@ -72,7 +72,7 @@ fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
     block_traces(rpc, &view, &found, &mut bytes).map(Some)
 }
 
-/// What `trace_filter` asks for.
+/// The parameters of `trace_filter`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Wanted {
@@ -85,8 +85,8 @@ struct Wanted {
     count: Option<U64>,
 }
 
-/// Blocks from the genesis to the head unless others are named. Every block is executed again, so the time of a call is
-/// what bounds it.
+/// `trace_filter`: searches the blocks from the genesis to the head, or a given range. Every block is executed again,
+/// so the search is bounded by the deadline of the request.
 fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let wanted: Wanted = args.next()?;
     let view = rpc.node.view();
@@ -131,7 +131,7 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
                 traces.push(trace);
             }
         }
-        // What is left out takes no room in the answer.
+        // Traces that do not match take no room in the answer.
         bytes -= (bytes - left) / all.max(1) * (traces.len() - kept);
     }
     Ok(traces)
@@ -181,7 +181,7 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     parity_trace_call(&mut sandbox, call, &types, rpc.max_response).map_err(traced)
 }
 
-/// The traces of a block's transactions, and what is paid for it.
+/// Returns the traces of a block's transactions and of its rewards.
 fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> RpcResult<Traces> {
     if found.header.number == rpc.node.spec().genesis_header().number {
         return Ok(Traces::new());

@@ -1,4 +1,4 @@
-//! `txpool_`: what waits for a block.
+//! `txpool_`: the transactions of the pool.
 
 use super::{
     Methods, Rpc,
@@ -25,34 +25,34 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("txpool_inspect", |rpc, _| all(rpc, |tx| Ok(line(tx).into())))
 }
 
-/// How a transaction is shown.
+/// A function that formats a transaction.
 type Show = fn(&PoolTransaction) -> RpcResult<Value>;
 
-/// Transactions of one sender as they are shown, by their nonces.
+/// Formatted transactions of one sender by nonce.
 type Shown = BTreeMap<String, Box<RawValue>>;
 
-/// What can go into the next block, and what waits for another transaction.
+/// The two parts of the pool: transactions that can go into the next block, and those after a gap.
 #[derive(Debug, Clone, Serialize)]
 struct Waiting<T> {
     pending: T,
     queued: T,
 }
 
-/// Turns what is shown into text piece by piece: as values a full pool would take several times as much memory. Ends where
-/// the answer becomes larger than it may be.
+/// The serializer of large answers piece by piece, because JSON values of a full pool would take several times the
+/// memory of their text. It fails once the answer exceeds its maximum size.
 #[derive(Debug)]
 pub(super) struct Texts {
-    /// Bytes that the answer may still take.
+    /// Bytes that are left for the answer.
     left: usize,
 }
 
 impl Texts {
-    /// For one answer.
+    /// Creates the serializer of one answer.
     pub(super) fn new(rpc: &Rpc) -> Self {
         Self { left: rpc.max_response }
     }
 
-    /// The text of a part of the answer.
+    /// Serializes a part of the answer.
     pub(super) fn text(&mut self, value: &Value) -> RpcResult<Box<RawValue>> {
         let text = to_raw_value(value).map_err(|error| RpcError::internal(&error))?;
         let left = self.left.checked_sub(text.get().len());

@@ -1,20 +1,20 @@
-//! `web3_`.
+//! `web3_` and `rpc_modules`.
 
 use super::{Audience, Methods};
 use alloy_primitives::{Bytes, keccak256};
 use jsonrpsee::core::RegisterMethodError;
 use std::collections::BTreeMap;
 
-/// The version of this program.
+/// Version of this program.
 pub(super) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// How the node calls itself.
+/// Name and version of the node.
 pub(super) const CLIENT_VERSION: &str = concat!("polytrie/v", env!("CARGO_PKG_VERSION"));
 
-/// What methods begin with.
+/// Namespaces of the methods that all callers have.
 const MODULES: &[&str] = &["debug", "eth", "net", "ots", "polytrie", "trace", "txpool", "web3"];
 
-/// What further methods begin with, where the chain may be changed by hand.
+/// Namespaces of the additional methods for the owner of the chain.
 const OWNER_MODULES: &[&str] = &["anvil", "evm", "hardhat", "testing"];
 
 pub(super) fn register(
@@ -22,7 +22,7 @@ pub(super) fn register(
     audience: &Audience,
 ) -> Result<(), RegisterMethodError> {
     match audience {
-        // Tools for testing refuse to work where the name does not begin as that of a node they know; this one has the
+        // Test tools refuse a node unless its name begins with one that they know, and this node has the
         // methods of anvil.
         Audience::Owner => {
             methods.add("rpc_modules", |_, _| Ok(modules(OWNER_MODULES)))?;
@@ -46,7 +46,7 @@ pub(super) fn register(
     })
 }
 
-/// The modules that there are, with these among them.
+/// Returns the common namespaces and those in `more`.
 fn modules(more: &[&str]) -> BTreeMap<String, &'static str> {
     MODULES.iter().chain(more).map(|name| ((*name).to_owned(), "1.0")).collect()
 }

@@ -1,4 +1,4 @@
-//! `debug_executionWitness`: what it takes to execute a block without the state.
+//! `debug_executionWitness`: the trie nodes, codes and headers for a stateless execution of a block.
 
 use super::{
     Methods, Rpc,
@@ -37,7 +37,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let at = rpc.at_number(&view, parent)?;
     let hashes = at.hashes();
     let reader = RecordingReader::new(at.state);
-    // Headers are needed from the oldest block whose hash was asked for.
+    // The witness has headers from the oldest block whose hash was read.
     let oldest = Arc::new(AtomicU64::new(parent));
     let hashes = {
         let oldest = Arc::clone(&oldest);

@@ -1,4 +1,4 @@
-//! `engine_getBlobs`: blobs of transactions that wait in the pool, by their versioned hashes.
+//! `engine_getBlobs`: blobs of the pool's transactions, by their versioned hashes.
 
 use super::expect_few;
 use crate::{
@@ -12,7 +12,7 @@ use alloy_primitives::B256;
 use jsonrpsee::core::RegisterMethodError;
 use std::{slice, sync::Arc};
 
-/// The most blobs in one answer; the specification asks for at least as many.
+/// Maximum number of blobs in one answer; the specification demands at least 128.
 const BLOBS: u64 = 128;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -22,13 +22,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("engine_getBlobsV2", |rpc, args| {
         let blobs = blobs(rpc, args, with_cell_proofs)?;
-        // All of them or none.
+        // Version 2 answers with all of the blobs or with null.
         Ok(blobs.into_iter().collect::<Option<Vec<_>>>())
     })?;
     methods.add("engine_getBlobsV3", |rpc, args| blobs(rpc, args, with_cell_proofs))
 }
 
-/// Version 1 ends with the fork from which on blobs have a proof for each cell.
+/// Refuses version 1 of the method from Osaka on, where blobs have cell proofs.
 fn expect_before_osaka(rpc: &Rpc) -> RpcResult<()> {
     let view = rpc.node.view();
     let rules = rpc.rules(&view.head.header, true);
@@ -42,17 +42,18 @@ fn expect_before_osaka(rpc: &Rpc) -> RpcResult<()> {
     Err(EngineError::Fork(reason).into())
 }
 
-/// A blob of a transaction, if that has it, with the proofs that a version of the method answers with.
+/// Returns the blob with this versioned hash from a sidecar, with the proofs of one version of the method; `None` if
+/// the sidecar does not have it.
 type BlobOf<B> = fn(&BlobTransactionSidecarVariant, &B256) -> Option<B>;
 
-/// Those of all transactions that have a blob, which may differ in their proofs.
+/// The sidecars of all transactions that have the same blob; they may differ in their proofs.
 type Sidecars = Vec<Arc<BlobTransactionSidecarVariant>>;
 
-/// The blobs that are asked for; `None` for each that no transaction here has with such proofs.
+/// Returns the requested blobs; `None` for each one that no transaction of the pool has with such proofs.
 fn blobs<B>(rpc: &Rpc, args: &mut Args, of: BlobOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
     expect_few("blobs", hashes.len() as u64, BLOBS)?;
-    // They are copied once others may use the pool again.
+    // The pool is unlocked before the blobs are copied.
     let found: Vec<Sidecars> = {
         let pool = rpc.node.pool();
         hashes.iter().map(|hash| pool.sidecars_with(hash).cloned().collect()).collect()

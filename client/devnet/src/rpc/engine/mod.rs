@@ -1,6 +1,7 @@
-//! `engine_`: the methods of a consensus layer, and `debug_setHead`.
+//! `engine_`: the methods for a consensus layer, and `debug_setHead`.
 //!
-//! The rules are in [`crate::engine`]; here are the versions of the methods and the shapes of parameters and answers.
+//! The logic is in [`crate::engine`]. This module has the versions of the methods, and the formats of
+//! parameters and answers.
 
 mod blobs;
 
@@ -31,10 +32,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
-/// The most bodies in one answer; the specification asks for at least 32.
+/// Maximum number of bodies in one answer; the specification demands at least 32.
 const BODIES: u64 = 1024;
 
-/// The methods that a consensus layer may ask for; the one that lists them is not among them.
+/// Names of the methods for a consensus layer, without `engine_exchangeCapabilities` itself.
 static CAPABILITIES: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -83,10 +84,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("engine_getClientVersionV1", |_, args| {
         let asking: Option<Value> = args.optional()?;
         tracing::debug!("the consensus layer is {}", asking.unwrap_or_default());
-        // The specification wants two letters that nobody else has, and four bytes of the commit, which a build does not know.
+        // The specification demands a code of two letters that no other client uses, and four bytes of the commit,
+        // which a build does not know.
         Ok(json!([{ "code": "PT", "name": "polytrie", "version": VERSION, "commit": "0x00000000" }]))
     })?;
-    // All that are there by now.
+    // All other `engine_` methods are registered at this point.
     CAPABILITIES.get_or_init(|| {
         let names = methods.0.method_names().filter(|name| name.starts_with("engine_"));
         let mut names: Vec<_> = names.collect();
@@ -119,7 +121,7 @@ impl From<EngineError> for RpcError {
 }
 
 fn engine(rpc: &Rpc) -> RpcResult<&Arc<Engine>> {
-    // These methods are there only where there is one.
+    // These methods are registered only for a node with an engine.
     rpc.engine.as_ref().ok_or_else(|| RpcError::server("no consensus layer drives this node"))
 }
 
@@ -137,10 +139,11 @@ fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUp
     let choice: ForkchoiceState = args.next()?;
     let attributes: Option<Value> = args.optional()?;
     if version >= 4 {
-        // Which columns of blobs the consensus layer keeps matters to a node that samples them from others.
+        // The columns of blobs that the consensus layer keeps are ignored: they matter to a node that samples blobs of
+        // its peers only.
         let _custody: Option<FixedBytes<16>> = args.optional()?;
     }
-    // The head is chosen whatever is wrong with them.
+    // Invalid attributes must not prevent the choice of the head.
     let attributes = attributes.map(|attributes| {
         serde_json::from_value::<PayloadAttributes>(attributes)
             .map_err(|error| EngineError::Attributes(format!("they do not parse: {error}")))
@@ -148,7 +151,7 @@ fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUp
     Ok(engine(rpc)?.forkchoice_updated(version, choice, attributes)?)
 }
 
-/// A payload that was begun, if it is for this version.
+/// Returns a started payload, if its fork fits the version of the method.
 fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<Payload>> {
     let id: PayloadId = args.next()?;
     let built = engine(rpc)?.payload(id)?;
@@ -169,7 +172,7 @@ fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<Payload>> {
     Err(EngineError::Fork(reason).into())
 }
 
-/// A payload with what a proposer wants to know beside it.
+/// A payload with the additional fields for a proposer.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<P> {
@@ -201,13 +204,13 @@ impl<P> Envelope<P> {
     }
 }
 
-/// A payload from Cancun on.
+/// Returns the answer for a payload from Cancun on.
 fn envelope(rpc: &Rpc, built: &Payload) -> RpcResult<Envelope<ExecutionPayloadV3>> {
     let payload = ExecutionPayloadV3::from_block_unchecked(built.header.hash(), &built.block);
     envelope_of(rpc, built, payload)
 }
 
-/// A payload from Amsterdam on.
+/// Returns a payload from Amsterdam on, with its access list.
 fn payload_with_list(built: &BuiltBlock) -> ExecutionPayloadV4 {
     let list = built.executed.access_list.clone().unwrap_or_default();
     let (hash, list) = (built.header.hash(), alloy_rlp::encode(&list).into());
@@ -223,13 +226,13 @@ fn envelope_of<P>(rpc: &Rpc, built: &Payload, payload: P) -> RpcResult<Envelope<
     })
 }
 
-/// The body of a block of a view, by its number; `None` if the block is not there.
+/// Returns the body of a block of the view by its number; `None` if the block is not there.
 type BodyOf<B> = fn(&Rpc, &View, u64) -> RpcResult<Option<B>>;
 
 fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
     expect_few("payload bodies", hashes.len() as u64, BODIES)?;
-    // One for all: a block of another branch may have the number in the next one.
+    // One view serves all hashes: in another view the same number may belong to a block of another branch.
     let view = rpc.node.view();
     let body = |hash| match view.db().number_of(hash)? {
         Some(number) => of(rpc, &view, number),
@@ -262,8 +265,8 @@ fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadB
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
 }
 
-/// A body with its access list, as long as the state before the block is kept and the request has time: the block is run
-/// once more for it.
+/// Returns a body with its access list, for which the block is executed again. The list is `None` if the state before
+/// the block is not kept, or the request has no time left.
 fn body_with_list(
     rpc: &Rpc,
     view: &View,
@@ -273,7 +276,7 @@ fn body_with_list(
     let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
         Some(_) if rpc.in_time().is_ok() => match list_of(rpc, view, &found) {
-            // Its time was over before the block was at its end.
+            // The time of the request ended while the block was executed.
             Err(_) if rpc.in_time().is_err() => None,
             list => list?,
         },

@@ -1,7 +1,7 @@
-//! Blobs in requests for transactions that the node makes itself.
+//! Checks of the blob fields in requests for transactions that the node builds itself.
 //!
-//! A transaction with blobs travels with its sidecar (EIP-4844, EIP-7594), and the node makes none. What a request says
-//! of blobs is refused where it would be lost.
+//! A transaction with blobs travels with its sidecar (EIP-4844, EIP-7594), which the node does not make. Blob fields
+//! that the node would lose are refused.
 
 use super::fees::blob_base_fee;
 use crate::rpc::{
@@ -14,12 +14,12 @@ use alloy_primitives::TxKind;
 use alloy_rpc_types_eth::TransactionRequest;
 use serde_json::Value;
 
-/// What only a sidecar has room for.
+/// The fields of a request that only a sidecar can hold.
 const SIDECAR: &[&str] = &["blobs", "commitments", "proofs"];
-/// What the transaction itself says of its blobs.
+/// The fields of a request about blobs that the transaction itself holds.
 const FIELDS: &[&str] = &["blobVersionedHashes", "maxFeePerBlobGas"];
 
-/// The next argument, a request for a transaction that the node is to send: it must have no blobs.
+/// Takes the next argument, a transaction for the node to sign and send, which must have no blobs.
 pub(super) fn to_send(args: &mut Args) -> RpcResult<TransactionRequest> {
     if let Some(field) = named(args, SIDECAR).or_else(|| named(args, FIELDS)) {
         return Err(not_sent(&format!("`{field}`")));
@@ -37,7 +37,8 @@ fn not_sent(what: &str) -> RpcError {
     ))
 }
 
-/// The next argument, a request for a transaction that is handed back: it may say which blobs it has, but not bring them.
+/// Takes the next argument, a transaction to return to the caller. It may name its blobs by hash, but must
+/// not include them.
 pub(super) fn to_hand_back(args: &mut Args) -> RpcResult<TransactionRequest> {
     match named(args, SIDECAR) {
         None => args.next(),
@@ -47,7 +48,7 @@ pub(super) fn to_hand_back(args: &mut Args) -> RpcResult<TransactionRequest> {
     }
 }
 
-/// The next argument, a call: the hashes of blobs are all that it sees of them.
+/// Takes the next argument, a call, which sees only the hashes of its blobs.
 pub(super) fn to_call(args: &mut Args) -> RpcResult<TransactionRequest> {
     match named(args, SIDECAR).filter(|_| named(args, &FIELDS[..1]).is_none()) {
         None => args.next(),
@@ -57,14 +58,15 @@ pub(super) fn to_call(args: &mut Args) -> RpcResult<TransactionRequest> {
     }
 }
 
-/// The first of these fields that the next argument has.
+/// Returns the first of these fields that the next argument has.
 fn named(args: &Args, fields: &[&'static str]) -> Option<&'static str> {
     let request = args.peek()?;
     let is_there = |field: &&&str| request.get(field).is_some_and(|value| *value != Value::Null);
     fields.iter().find(is_there).copied()
 }
 
-/// Fills in what a request for a transaction with blobs leaves open, and refuses one that can have none.
+/// Fills in the missing blob fields of a request for a blob transaction, and refuses a request without blobs or
+/// without a recipient.
 pub(super) fn complete(rpc: &Rpc, request: &mut TransactionRequest) -> RpcResult<()> {
     let hashes = request.blob_versioned_hashes.as_ref();
     if hashes.is_none() && request.transaction_type != Some(EIP4844_TX_TYPE_ID) {

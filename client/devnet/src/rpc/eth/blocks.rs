@@ -1,4 +1,4 @@
-//! Blocks and their receipts.
+//! Methods about blocks and their receipts.
 
 use crate::{
     PendingBlock,
@@ -60,7 +60,7 @@ fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
 }
 
-/// The block that would be made now, or its header, has no hash, nonce or beneficiary yet.
+/// Clears the fields that the pending block does not have yet: hash, nonce, beneficiary and bloom.
 fn unsealed(mut block: Value) -> Value {
     for field in ["hash", "nonce", "miner", "logsBloom"] {
         block[field] = Value::Null;

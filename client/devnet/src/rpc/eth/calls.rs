@@ -1,4 +1,4 @@
-//! Calls that leave no trace on the chain.
+//! Calls, estimates and access lists, which change nothing on the chain.
 
 use super::blobs;
 use crate::{
@@ -22,13 +22,13 @@ use polytrie_chain::executor::{
 };
 use serde_json::{Value, json};
 
-/// What a plain transfer costs.
+/// Gas that a plain transfer uses.
 const TRANSFER_GAS: u64 = 21_000;
 
-/// An estimate may be higher than what is needed by this part (as geth's).
+/// Relative error up to which an estimate may exceed the necessary gas (the same as geth's).
 const ESTIMATE_ERROR: f64 = 0.015;
 
-/// Runs of a call from which on its access list only grows.
+/// Number of runs of a call after which its access list may only grow.
 const RUNS: usize = 16;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -37,7 +37,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("eth_createAccessList", create_access_list)
 }
 
-/// The parameters that all calls share.
+/// The parameters that all calls have in common.
 #[derive(Debug)]
 pub(in crate::rpc) struct CallArgs {
     pub(in crate::rpc) request: TransactionRequest,
@@ -57,13 +57,13 @@ impl CallArgs {
     }
 }
 
-/// The next argument, what a call wants otherwise about its block.
+/// Takes the next argument, the block overrides of a call.
 fn environment(args: &mut Args) -> RpcResult<Option<BlockOverrides>> {
     check_environment(args.peek())?;
     args.optional()
 }
 
-/// Refuses what a call cannot have otherwise, in the place of an answer that passes over it.
+/// Refuses block overrides that a call would ignore.
 pub(in crate::rpc) fn check_environment(overrides: Option<&Value>) -> RpcResult<()> {
     let Some(overrides) = overrides else { return Ok(()) };
     let is_there = |field: &&&str| overrides.get(field).is_some_and(|value| !value.is_null());
@@ -77,7 +77,7 @@ pub(in crate::rpc) fn check_environment(overrides: Option<&Value>) -> RpcResult<
     check_base_fee(overrides)
 }
 
-/// A base fee is a number of 64 bits, as the EVM has it here: a larger one would become another one.
+/// Refuses a base fee beyond 64 bits: the EVM here has 64 bits for it, so a larger one would be cut off.
 pub(super) fn check_base_fee(overrides: &Value) -> RpcResult<()> {
     let fee = overrides.get("baseFeePerGas").or_else(|| overrides.get("baseFee"));
     let fee = fee.and_then(|fee| serde_json::from_value::<U256>(fee.clone()).ok());
@@ -87,7 +87,7 @@ pub(super) fn check_base_fee(overrides: &Value) -> RpcResult<()> {
     }
 }
 
-/// A sandbox at a block, with overrides applied.
+/// Returns a sandbox at a block, with the state overrides applied.
 fn sandbox_at(
     rpc: &Rpc,
     at: &At,
@@ -102,7 +102,7 @@ fn sandbox_at(
     Ok(sandbox)
 }
 
-/// Runs a call on a sandbox made for it.
+/// Runs a call in a new sandbox.
 pub(in crate::rpc) fn run_call<I: Observer>(
     rpc: &Rpc,
     view: &View,
@@ -144,10 +144,10 @@ fn estimate_gas(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     estimate(rpc, &rpc.node.view(), args).map(quantity)
 }
 
-/// The least gas with which a call succeeds, or little more.
+/// Finds the least gas with which a call succeeds, within a relative error of [`ESTIMATE_ERROR`].
 pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64> {
     let CallArgs { request, block, state, environment } = args;
-    // What is estimated will be in the next block: its time decides about deadlines.
+    // The transaction will be in the next block, whose time decides about its deadlines.
     let at = rpc.at(view, Some(block.unwrap_or_else(BlockId::pending)))?;
     let gas_limit = environment.as_ref().and_then(|block| block.gas_limit);
     let wanted = request.gas.filter(|gas| *gas >= TRANSFER_GAS);
@@ -160,7 +160,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     let mut high = wanted.min(cap);
     let mut sandbox = sandbox_at(rpc, &at, state.as_ref(), environment.as_ref())?;
 
-    // Before London what a request says of the fees of EIP-1559 is passed over.
+    // Before London the EIP-1559 fees of a request are ignored.
     let offered = request.max_fee_per_gas.filter(|_| rules.is(EthereumHardfork::London));
     let price = offered.or(request.gas_price).unwrap_or_default();
     if price > 0 {
@@ -184,18 +184,18 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
                 rpc.node.tell_printed("eth_estimateGas", &console.take());
                 Ok(Some(outcome))
             }
-            // Too little even to begin.
+            // The gas is below the intrinsic gas.
             Err(CallError::Refused(refusal)) if refusal.code == -38013 => Ok(None),
             Err(error) => Err(error.into()),
         }
     };
-    // A transfer to an account without code needs no search.
+    // A plain transfer to an account without code needs no search.
     let is_plain = matches!(request.to, Some(TxKind::Call(_)))
         && request.input.input().is_none_or(|input| input.is_empty());
     if is_plain && attempt(TRANSFER_GAS, false)?.is_some_and(|outcome| outcome.success) {
         return Ok(TRANSFER_GAS);
     }
-    // What it prints is printed once, however often it is tried.
+    // Only this attempt logs the messages of the call, so that they are logged once.
     let most = attempt(high, rpc.node.tells())?;
     let Some(most) = most.filter(|outcome| outcome.success || !outcome.out_of_gas) else {
         return Err(RpcError::server(format!("gas required exceeds allowance ({high})")));
@@ -204,7 +204,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
         return Err(RpcError::failed(&most));
     }
     let mut low = most.gas_used - 1;
-    // What a call needs at most: what it used before refunds, the stipend, and one 64th that callers keep.
+    // An upper bound for most calls: gas before refunds, the stipend, and the 64th part that callers keep.
     let optimistic = (most.gas_spent + 2_300) * 64 / 63;
     if optimistic < high {
         if attempt(optimistic, false)?.is_some_and(|outcome| outcome.success) {
@@ -224,7 +224,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     Ok(high)
 }
 
-/// What a call offers for its blobs.
+/// Returns the maximum blob fee of a call in wei.
 fn blob_cost(request: &TransactionRequest) -> U256 {
     let blobs = request.blob_versioned_hashes.as_ref().map_or(0, Vec::len);
     let price = U256::from(request.max_fee_per_blob_gas.unwrap_or_default());
@@ -234,7 +234,7 @@ fn blob_cost(request: &TransactionRequest) -> U256 {
 fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut args = CallArgs::new(args)?;
     let view = rpc.node.view();
-    // With the list the call may take another way, so it is repeated until the list stays.
+    // With the list the call may take another path, so it is repeated until the list does not change.
     let mut runs = 0;
     loop {
         rpc.in_time()?;
@@ -255,7 +255,7 @@ fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         if list == before {
             let mut answer = json!({ "accessList": list, "gasUsed": quantity(outcome.gas_used) });
             if !outcome.success {
-                // As geth does: what the contract says about it is left to eth_call.
+                // As in geth, the reason of the contract is left out; eth_call returns it.
                 answer["error"] = json!(outcome.halt.as_deref().unwrap_or(REVERT_MESSAGE));
             }
             return Ok(answer);
@@ -264,8 +264,9 @@ fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
 }
 
-/// A list with the slots that were named before it. The observer drops those of the sender, the callee and the precompiles that
-/// this run did not touch, so that a list may come and go for ever; what only grows ends, because it costs gas of the call.
+/// Adds the slots of an earlier list to a list. The observer drops the slots of the sender, the callee and the
+/// precompiles that this run did not touch, so lists could alternate forever. A list that only grows comes to an end,
+/// because it costs gas of the call.
 fn joined(mut list: AccessList, before: &AccessList) -> AccessList {
     list.0.extend(before.iter().filter(|item| !item.storage_keys.is_empty()).cloned());
     list.dedup();

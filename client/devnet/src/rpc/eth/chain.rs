@@ -1,4 +1,4 @@
-//! About the node and its chain as a whole.
+//! Methods about the node and its chain as a whole.
 
 use crate::rpc::{Methods, Rpc, args::Args, convert::quantity, error::RpcResult};
 use alloy_primitives::{Address, U64};
@@ -43,7 +43,7 @@ fn mining(rpc: &Rpc, _: &mut Args) -> RpcResult<bool> {
     Ok(rpc.node.miner().mode() != crate::MiningMode::Manual)
 }
 
-/// What the node can answer, and since which block.
+/// `eth_capabilities`: the kinds of data that the node can answer, each with its oldest block.
 fn capabilities(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     let view = rpc.node.view();
     let head = view.head.number();

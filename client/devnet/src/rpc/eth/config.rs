@@ -1,4 +1,4 @@
-//! The forks in force, as EIP-7910 describes them.
+//! `eth_config`: the active and the coming forks (EIP-7910).
 
 use crate::rpc::{Methods, Rpc, args::Args, convert::quantity, error::RpcResult};
 use alloy_eips::{
@@ -31,7 +31,7 @@ fn config(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-/// The times at which a fork activates.
+/// Returns the times at which forks activate.
 fn fork_times(rpc: &Rpc) -> BTreeSet<u64> {
     let forks = rpc.node.spec().forks();
     let at = |fork: &EthereumHardfork| match forks.activation(*fork) {
@@ -41,7 +41,7 @@ fn fork_times(rpc: &Rpc) -> BTreeSet<u64> {
     EthereumHardfork::VARIANTS.iter().filter_map(at).collect()
 }
 
-/// The rules from a time on.
+/// Describes the rules from a time on.
 fn fork(rpc: &Rpc, time: u64) -> Value {
     let spec = rpc.node.spec();
     let rules = spec.rules(u64::MAX, time, true);
@@ -82,7 +82,7 @@ fn fork(rpc: &Rpc, time: u64) -> Value {
     })
 }
 
-/// EIP-2124: the checksum over genesis and the forks up to a time.
+/// Returns the fork hash of EIP-2124: the checksum over the genesis and the forks up to a time.
 fn fork_id(rpc: &Rpc, time: u64) -> Value {
     let spec = rpc.node.spec();
     let genesis = spec.genesis_header();

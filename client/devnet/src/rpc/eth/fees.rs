@@ -1,4 +1,4 @@
-//! What transactions cost, and what they did cost.
+//! Fees of coming transactions, and the history of fees.
 
 use super::logs::LIMIT;
 use crate::{
@@ -15,13 +15,13 @@ use alloy_primitives::U256;
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
 
-/// Blocks that a fee history may span.
+/// Maximum number of blocks of a fee history.
 const MAX_BLOCKS: u64 = 1024;
 
-/// Percentiles that a fee history may be asked for.
+/// Maximum number of percentiles of a fee history.
 const MAX_PERCENTILES: usize = 100;
 
-/// The tip that is suggested, in wei.
+/// Suggested tip in wei.
 const SUGGESTED_TIP: u64 = 1_000_000_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -32,12 +32,12 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("eth_feeHistory", fee_history)
 }
 
-/// The base fee of the next block; 0 before London.
+/// Returns the base fee of the next block in wei; 0 before London.
 pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
     rpc.node.next_fees(view).base
 }
 
-/// What a unit of blob gas costs in the next block; 0 before Cancun.
+/// Returns the fee for a unit of blob gas in the next block, in wei; 0 before Cancun.
 pub(super) fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
     rpc.node.next_fees(view).blob
 }
@@ -82,7 +82,7 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let oldest = newest + 1 - count;
     let mut history = History::default();
     for number in oldest..=newest {
-        // At least one block, whatever the time.
+        // The first block is always included, even after the deadline.
         if number > oldest && rpc.in_time().is_err() {
             return Err(RpcError::new(
                 LIMIT,
@@ -153,7 +153,7 @@ impl History {
     }
 }
 
-/// The tips of a block's transactions at these percentiles of its gas.
+/// Returns the tips of a block's transactions at these percentiles of its gas.
 fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
     let db = view.db();
     let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which logs a client wants.
+//! The filter of logs by block, address and topics.
 
 use crate::rpc::args::Exact;
 use alloy_eips::BlockNumberOrTag;
@@ -7,34 +7,34 @@ use alloy_rpc_types_eth::Filter;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-/// Topics that a log has at most.
+/// Maximum number of topics of a log.
 const MAX_POSITIONS: usize = 4;
 
-/// Addresses, or topics in one position (as geth has it).
+/// Maximum number of addresses, or of topics in one position (the same as geth's).
 const MAX_ALTERNATIVES: usize = 1000;
 
-/// A filter for logs that knows how many topics it is about.
+/// A filter for logs that also knows its number of topic positions.
 ///
-/// A position without a topic takes any topic, but there must be one: `[null]` passes by a log without topics. The
-/// library's filter forgets such positions.
+/// A position without a topic accepts any topic, but the log must have one: `[null]` does not match a log without
+/// topics. The library's filter forgets such positions.
 #[derive(Debug, Clone, Default)]
 pub(in crate::rpc) struct LogFilter {
     /// Blocks, addresses, and topics by their position.
     pub(in crate::rpc) filter: Filter,
-    /// Topics that a log must have at least.
+    /// Minimum number of topics of a log.
     positions: usize,
 }
 
 impl LogFilter {
-    /// Bytes that it takes.
+    /// Returns the estimated number of bytes that the filter takes in memory.
     pub(in crate::rpc) fn bytes(&self) -> usize {
-        // What a set takes for an entry is about twice what the entry takes.
+        // An entry of a set takes about twice the size of its value.
         let topics: usize = self.filter.topics.iter().map(|topics| topics.iter().count()).sum();
         let addresses = self.filter.address.iter().count();
         size_of::<Self>() + 2 * (topics * size_of::<B256>() + addresses * size_of::<Address>())
     }
 
-    /// Whether a log has its address and topics.
+    /// Whether the address and the topics of a log match.
     pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         log.topics().len() >= self.positions && self.filter.matches(log)
     }
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// geth: `filterLogs` leaves out a log with fewer topics than the filter has positions.
+    /// The same rule as in geth: `filterLogs` skips a log with fewer topics than the filter has positions.
     #[test]
     fn a_log_needs_a_topic_for_every_position() {
         let log = |count: u8| {

@@ -1,4 +1,4 @@
-//! Logs, and filters that remember what was seen.
+//! Methods about logs and filters.
 
 use super::LogFilter;
 use crate::{
@@ -19,7 +19,7 @@ use polytrie_kv::Snapshot;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The code of what would be too much.
+/// Error code of a request or an answer that exceeds a limit.
 pub(super) const LIMIT: i32 = -32005;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -51,7 +51,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })
 }
 
-/// The blocks that a filter is about, first and last, whether they are there already or not.
+/// Returns the first and the last block of a filter; both may be beyond the head.
 fn ends(rpc: &Rpc, view: &View, filter: &Filter) -> RpcResult<(u64, u64)> {
     match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => {
@@ -72,7 +72,7 @@ fn reversed(from: u64, to: u64) -> RpcError {
     RpcError::params(format!("invalid block range: it begins at {from} and ends at {to}"))
 }
 
-/// Refuses a filter that no block will ever pass. It may be about blocks that are not there yet.
+/// Refuses a filter whose range is reversed. The range may begin beyond the head.
 fn check_future(filter: &Filter) -> RpcResult<()> {
     match (filter.get_from_block(), filter.get_to_block()) {
         (Some(from), Some(to)) if from > to => Err(reversed(from, to)),
@@ -80,7 +80,7 @@ fn check_future(filter: &Filter) -> RpcResult<()> {
     }
 }
 
-/// The logs of one block that pass a filter; none if the block is not in this chain.
+/// Returns the logs of one block that match a filter; none if the block is not in this chain.
 pub(in crate::rpc) fn logs_of_block(
     db: &ChainDb<Snapshot>,
     header: &Sealed<Header>,
@@ -94,7 +94,7 @@ pub(in crate::rpc) fn logs_of_block(
     }
     let (Some(block), Some(receipts)) = (db.block(header.number)?, db.receipts(header.number)?)
     else {
-        // It was not executed here, and there are logs.
+        // The block was not executed here, although its bloom says that it has logs.
         return Err(db.missing(header.number).into());
     };
     let mut logs = convert::logs(header, &block, receipts);
@@ -102,7 +102,7 @@ pub(in crate::rpc) fn logs_of_block(
     Ok(logs)
 }
 
-/// The logs of a block that was taken back, by its number in the chain that it was in, that pass a filter.
+/// Returns the logs of a reverted block that match a filter. `number` is that in the former chain.
 pub(in crate::rpc) fn removed_logs(
     former: &FormerChain,
     number: u64,
@@ -114,14 +114,14 @@ pub(in crate::rpc) fn removed_logs(
     Ok(logs)
 }
 
-/// What a search for logs found.
+/// The result of a search for logs.
 #[derive(Debug, Default)]
 struct Search {
     logs: Vec<Log>,
     stopped: Option<Stop>,
 }
 
-/// Where a search ended before the last block, and why. The logs of this block are not among those that were found.
+/// The block at which a search stopped early, and the reason. The logs of this block are not in the result.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
     TooMany(u64),
@@ -129,7 +129,7 @@ enum Stop {
 }
 
 impl Rpc {
-    /// The logs of a range of blocks that are there.
+    /// Returns the logs of a range of blocks, which must not exceed the head.
     fn find_logs(&self, filter: &LogFilter) -> RpcResult<Vec<Log>> {
         let view = self.node.view();
         let (from, to) = ends(self, &view, &filter.filter)?;
@@ -145,7 +145,7 @@ impl Rpc {
         self.logs_between(&view, from, to, filter)
     }
 
-    /// The logs that a filter would have told of so far.
+    /// Returns all logs of a filter's range up to the head.
     fn filter_logs(&self, id: U256) -> RpcResult<Vec<Log>> {
         let filter = self.filter_of(id)?;
         let view = self.node.view();
@@ -157,7 +157,8 @@ impl Rpc {
         self.logs_between(&view, from, to, &filter)
     }
 
-    /// The logs of these blocks, both included, that pass a filter, as far as so many are searched and found at once.
+    /// Returns the logs of the blocks from `from` to `to` that match a filter, or an error if there are too many blocks
+    /// or logs, or no time is left.
     fn logs_between(
         &self,
         view: &View,
@@ -196,7 +197,7 @@ impl Rpc {
         )
     }
 
-    /// Searches these blocks, where so many logs are in the answer already.
+    /// Searches the blocks from `from` to `to`. `there` logs in the answer count towards the limit.
     fn search(
         &self,
         view: &View,
@@ -207,7 +208,7 @@ impl Rpc {
     ) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
-            // At least one block, so that a second request gets on.
+            // At least one block is searched, so that each request makes progress.
             if number > from && self.in_time().is_err() {
                 search.stopped = Some(Stop::TooLong(number));
                 break;
@@ -265,7 +266,7 @@ impl Rpc {
         Ok(news)
     }
 
-    /// Logs that were sent and are in no block any more, then new ones. What does not fit comes with the next answer.
+    /// Returns the removed logs of reverted blocks, then new logs. Logs beyond the limits come with the next answer.
     fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
         let head = poll.view.head.number();
         let (removed, left) = match &poll.taken_back {
@@ -292,8 +293,8 @@ impl Rpc {
         Ok(news)
     }
 
-    /// The logs of the blocks from `from` on that were taken back, and what is left of these blocks: the last ones come
-    /// first where they do not fit into one answer, so that what is left is always the blocks up to some number.
+    /// Returns the logs of the reverted blocks from `from` on, and the blocks that did not fit. The last blocks are
+    /// taken first, so that the rest is always a range up to some number.
     fn removed(
         &self,
         from: u64,

@@ -1,4 +1,4 @@
-//! Transactions on their way into the pool, and signatures of the node's own accounts.
+//! Submission of transactions, and signatures of the node's own accounts.
 
 use super::{
     blobs,
@@ -27,10 +27,10 @@ use jsonrpsee::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// The method that takes in a signed transaction.
+/// Name of the method that submits a signed transaction.
 pub(in crate::rpc) const SEND_RAW: &str = "eth_sendRawTransaction";
 
-/// Methods that wait for a block, which another request of the same client may have to ask for.
+/// Names of the methods that wait for a block, which another request of the same client may have to trigger.
 pub(in crate::rpc) const WAITING: &[&str] = &[
     SEND_RAW,
     "eth_sendTransaction",
@@ -39,30 +39,30 @@ pub(in crate::rpc) const WAITING: &[&str] = &[
     "eth_sendTransactionSync",
 ];
 
-/// The tip of a transaction that names none, in wei.
+/// Tip of a transaction whose request has none, in wei.
 const TIP: u128 = 1_000_000_000;
 
-/// How long a sender waits for its transaction to be mined where that happens on arrival.
+/// Time for which a sender waits until its transaction is mined, if that happens on arrival.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest time a caller may ask to wait.
+/// Maximum time for which a caller may wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// EIP-7966: the transaction was not mined in time.
+/// Error code (EIP-7966): the transaction was not mined in time.
 const NOT_MINED: i32 = 4;
-/// EIP-7966: the transaction waits for others.
+/// Error code (EIP-7966): the transaction waits for others with lower nonces.
 const NOT_READY: i32 = 5;
-/// The transaction is not there any more.
+/// Error code: the transaction has left the pool without being mined.
 const REMOVED: i32 = -32000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
     add(methods, "eth_sendTransaction", send_signed)?;
-    // For any account at all.
+    // This method accepts any account as the sender.
     add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
         send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
     })?;
-    // EIP-7966
+    // The next two methods are those of EIP-7966.
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
     add_sync(methods, "eth_sendTransactionSync", send_signed)?;
     methods.add("eth_fillTransaction", fill)?;
@@ -79,11 +79,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("eth_signTypedData_v4", &["eth_signTypedData", "eth_signTypedData_v3"])
 }
 
-/// Takes in the transaction that a request brings.
+/// A function that submits the transaction of a request.
 type TakeIn = fn(&Rpc, &mut Args) -> RpcResult<Added>;
 
-/// Adds a method that answers with the hash of a transaction. Where blocks are made on arrival, whoever sends one by
-/// itself finds it mined.
+/// Adds a method that answers with the hash of a transaction. Outside a batch, and if blocks are made on arrival, the
+/// answer waits until the transaction is mined or [`PATIENCE`] is over.
 fn add(
     methods: &mut Methods,
     name: &'static str,
@@ -102,8 +102,8 @@ fn add(
     Ok(())
 }
 
-/// Adds a method that answers with the receipt of a transaction; the second argument says for how many milliseconds it
-/// may be waited for.
+/// Adds a method that answers with the receipt of a transaction. The second argument is the number of milliseconds to
+/// wait for it, at most [`LONGEST`].
 fn add_sync(
     methods: &mut Methods,
     name: &'static str,
@@ -132,9 +132,9 @@ fn patience(params: &Params<'_>) -> RpcResult<Duration> {
     Ok(millis.map_or(PATIENCE, Duration::from_millis).min(LONGEST))
 }
 
-/// The receipt of a transaction that was waited for.
+/// Returns the receipt of a transaction after the wait for it.
 fn receipt_of(rpc: &Rpc, hash: &B256, patience: Duration) -> RpcResult<Value> {
-    // First where it waits: from there it only goes into a block.
+    // The pool is read first: a transaction moves from there into a block, never back.
     let (waits, is_next) = {
         let pool = rpc.node.pool();
         (pool.get(hash).is_some(), pool.is_pending(hash))
@@ -175,13 +175,14 @@ fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
     Ok(rpc.node.submit(PoolTransaction::signed(tx).map_err(pool_error)?)?)
 }
 
-/// The transaction among the parameters of `eth_sendRawTransaction`, its sender recovered.
+/// Decodes the transaction in the parameters of `eth_sendRawTransaction`, and recovers its sender.
 pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransaction> {
     let bytes: Bytes = Args::new(params)?.next()?;
     PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)
 }
 
-/// Takes in transactions that came together, as far as they are some. The answer does not wait until they are mined.
+/// Submits the transactions of a batch that were decoded. Returns the hash or the error of each, without waiting until
+/// it is mined.
 pub(in crate::rpc) fn submit_all(
     rpc: &RpcState,
     found: Vec<RpcResult<PoolTransaction>>,
@@ -202,7 +203,7 @@ pub(in crate::rpc) fn submit_all(
     answers
 }
 
-/// A transaction as it travels, without anything behind it.
+/// Decodes a transaction in its network form, after which no bytes may follow.
 pub(in crate::rpc) fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
     if bytes.is_empty() {
         return Err(RpcError::params("the transaction is empty"));
@@ -220,18 +221,18 @@ fn pool_error(error: PoolError) -> RpcError {
     crate::NodeError::from(error).into()
 }
 
-/// Takes in the transaction that a request means, for an account that the node may sign for.
+/// Builds, signs and submits the transaction of a request, for an account of the node or an impersonated one.
 fn send_signed(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
     let request = blobs::to_send(args)?;
     let from = sender(rpc, &request)?;
-    // Before the gas is estimated: that would find fault with its balance.
+    // This check comes before the estimate of the gas, which would complain about the balance of the account.
     if !rpc.node.accounts().addresses().contains(&from) && !rpc.node.may_impersonate(&from) {
         return Err(unknown_account(&from));
     }
     send(rpc, request, signed)
 }
 
-/// Takes in the transaction that a request means, once `sign` has signed it for its sender.
+/// Completes the transaction of a request, signs it with `sign`, and submits it.
 fn send(
     rpc: &Rpc,
     request: TransactionRequest,
@@ -239,13 +240,13 @@ fn send(
 ) -> RpcResult<Added> {
     let from = sender(rpc, &request)?;
     let request = complete(rpc, request)?;
-    // Requests that come at the same time must not find the same nonce.
+    // Concurrent requests must not get the same nonce.
     let _chosen = request.nonce.is_none().then(|| rpc.nonces.lock());
     let tx = sign(rpc, with_nonce(rpc, request, &from)?, from)?;
     Ok(rpc.node.submit(PoolTransaction::local(tx).map_err(pool_error)?)?)
 }
 
-/// Signed by an account of the node, or as one that is impersonated.
+/// Signs a transaction with an account of the node, or marks it as sent by an impersonated one.
 fn signed(rpc: &Rpc, tx: TypedTransaction, from: Address) -> RpcResult<TxEnvelope> {
     match rpc.node.accounts().sign(&from, &tx.signature_hash()) {
         Some(signature) => Ok(tx.into_envelope(signature)),
@@ -281,7 +282,7 @@ fn answer(tx: TxEnvelope) -> RpcResult<Value> {
 fn sign_typed(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let address: Address = args.next()?;
     let data: Value = args.next()?;
-    // Before anything is done for an account that the node does not have.
+    // This check comes first, so that no data is hashed for an unknown account.
     if !rpc.node.accounts().addresses().contains(&address) {
         return Err(unknown_account(&address));
     }
@@ -302,14 +303,14 @@ fn unknown_account(address: &Address) -> RpcError {
     ))
 }
 
-/// Who sends: the account named, or the first one of the node.
+/// Returns the sender of a request: the account in `from`, or the first one of the node.
 fn sender(rpc: &Rpc, request: &TransactionRequest) -> RpcResult<Address> {
     request.from.or_else(|| rpc.node.accounts().addresses().first().copied()).ok_or_else(|| {
         RpcError::params("`from` is missing, and the node has no account of its own (--accounts 0)")
     })
 }
 
-/// Fills in what a request leaves open except the nonce: fees, gas, chain id.
+/// Fills in the missing fields of a request except the nonce: fees, gas and chain ID.
 fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TransactionRequest> {
     let from = sender(rpc, &request)?;
     request.from = Some(from);
@@ -344,7 +345,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
     request.to = Some(request.to.unwrap_or(alloy_primitives::TxKind::Create));
     if request.gas.is_none() {
         let mut asked = request.clone();
-        // What it will cost does not matter for how much it uses.
+        // The gas that a transaction uses does not depend on its fees.
         (asked.gas_price, asked.max_fee_per_gas, asked.max_priority_fee_per_gas) =
             (None, None, None);
         asked.transaction_type = None;
@@ -354,7 +355,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
     Ok(request)
 }
 
-/// The transaction of a request that is complete; its nonce is the next one of `from` unless it has one.
+/// Builds the transaction of a complete request. A missing nonce becomes the next one of `from`.
 fn with_nonce(
     rpc: &Rpc,
     mut request: TransactionRequest,
@@ -369,7 +370,7 @@ fn with_nonce(
         request.access_list.get_or_insert_default();
     }
     let built = match request.blob_versioned_hashes {
-        // What the library calls complete has its blobs, which are not here.
+        // The library counts the transaction as complete only with its blobs, which are not here.
         Some(_) => request
             .build_4844_without_sidecar()
             .map(TypedTransaction::from)

@@ -1,4 +1,4 @@
-//! `eth_simulateV1`: blocks that never were.
+//! `eth_simulateV1`: execution of blocks that are not part of the chain.
 
 use super::calls::check_base_fee;
 use crate::{
@@ -31,13 +31,13 @@ use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
 use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
-/// Blocks that may be simulated at once, those in gaps counted.
+/// Maximum number of simulated blocks, with those that fill gaps.
 const MAX_BLOCKS: u64 = 256;
 
-/// The time of a simulated block is not after that of the one before.
+/// Error code: the time of a simulated block is not after that of its parent.
 const TIME_ORDER: i32 = -38021;
 
-/// Seconds between blocks that name no time.
+/// Seconds between blocks that have no time of their own.
 const BLOCK_TIME: u64 = 12;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -74,19 +74,19 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
 #[derive(Debug, Clone, Copy)]
 struct Options {
     run: RunOptions,
-    /// Whether transactions are shown with all their fields.
+    /// Whether the answer has transactions with all their fields, not only hashes.
     full: bool,
 }
 
-/// A block to be simulated.
+/// A block that is to be simulated.
 #[derive(Debug, Default)]
 struct Planned {
     block: SimBlock,
     withdrawals: Vec<Withdrawal>,
 }
 
-/// Takes the withdrawals of each block out of a request, for which the library's type has no room, and refuses what does
-/// not fit into a header.
+/// Takes the withdrawals of each block out of a request, because the library's type has no field for them, and refuses
+/// base fees that do not fit into a header.
 fn take_withdrawals(given: &mut Value) -> RpcResult<Vec<Vec<Withdrawal>>> {
     let blocks = given.get_mut("blockStateCalls").and_then(Value::as_array_mut);
     let overrides = blocks.into_iter().flatten().map(|block| block.get_mut("blockOverrides"));
@@ -101,7 +101,7 @@ fn take_withdrawals(given: &mut Value) -> RpcResult<Vec<Vec<Withdrawal>>> {
     overrides.map(take).collect()
 }
 
-/// Gives every block its number and time, with empty blocks where numbers are left out.
+/// Gives every block its number and time, and inserts empty blocks where numbers are left out.
 fn fill_gaps(wanted: Vec<Planned>, base: &Header) -> RpcResult<Vec<Planned>> {
     let mut blocks = Vec::with_capacity(wanted.len());
     let (mut number, mut time) = (base.number, base.timestamp);
@@ -144,7 +144,7 @@ fn fill_gaps(wanted: Vec<Planned>, base: &Header) -> RpcResult<Vec<Planned>> {
     Ok(blocks)
 }
 
-/// The time of a block that names none.
+/// Returns the time of a block without one, after a parent at `time`.
 fn after(time: u64) -> RpcResult<u64> {
     time.checked_add(BLOCK_TIME).ok_or_else(|| {
         let reason =
@@ -171,7 +171,7 @@ fn run_all(
         let overrides = block.block_overrides.clone().unwrap_or_default();
         let number = overrides.number.unwrap_or_default().saturating_to();
         let rules = rules(rpc.node.spec(), number, overrides.time.unwrap_or(0), total_difficulty);
-        // What is moved stays moved for one block.
+        // Precompiles that were moved by an override stay moved for one block only.
         sandbox.restore_precompiles();
         if let Some(state) = &block.state_overrides {
             sandbox.override_state(rules.spec_id(), state)?;
@@ -188,11 +188,11 @@ fn run_all(
     Ok(answers)
 }
 
-/// The rules of a simulated block, where `before` is the total difficulty of its parent.
+/// Returns the rules of a simulated block; `before` is the total difficulty of its parent.
 ///
-/// It is past the merge if that has reached the terminal one. A chain that was simulated may be behind that although its number
-/// or its time says otherwise: it is past the merge too from the block on at which networks part after it, and in the time of
-/// Shanghai, which comes after it. Before London there is no merge.
+/// The block is past the merge if `before` has reached the terminal difficulty. A simulated chain may not reach that
+/// although its numbers or times are later. So the block is past the merge too from the network's fork block for it on,
+/// and from the time of Shanghai on. Before London there is no merge.
 fn rules(spec: &ChainSpec, number: u64, time: u64, before: U256) -> Rules<'_> {
     let is_later = |fork| match spec.ethereum_fork_activation(fork) {
         ForkCondition::TTD { fork_block, .. } => fork_block.is_some_and(|block| number >= block),
@@ -204,7 +204,7 @@ fn rules(spec: &ChainSpec, number: u64, time: u64, before: U256) -> Rules<'_> {
     spec.rules(number, time, merged)
 }
 
-/// The header of a simulated block, as far as it is known before the block runs.
+/// Returns the header of a simulated block, as far as it is known before execution.
 fn header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
@@ -225,7 +225,7 @@ fn header(
         parent_hash: parent.hash(),
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
         beneficiary: overrides.coinbase.unwrap_or(parent.beneficiary),
-        // Past the merge there is none, whatever the caller wants (EIP-3675).
+        // After the merge the difficulty is zero, whatever the caller wants (EIP-3675).
         difficulty: if rules.merged { U256::ZERO } else { difficulty },
         number: rules.number,
         gas_limit: overrides.gas_limit.unwrap_or(parent.gas_limit),
@@ -238,17 +238,17 @@ fn header(
     }
 }
 
-/// One block under way.
+/// A simulated block during its execution.
 struct One<'a> {
     options: Options,
     overrides: &'a BlockOverrides,
     header: Header,
     rules: Rules<'a>,
-    /// Gas that all blocks together may still use.
+    /// Gas that all remaining calls together may still use.
     gas_left: &'a mut u64,
 }
 
-/// What a call left behind.
+/// The result of a call.
 struct Called {
     tx: TxEnvelope,
     sender: Address,
@@ -276,7 +276,7 @@ impl One<'_> {
         let mut receipts = Vec::with_capacity(calls.len());
         for request in calls {
             let one = self.call(&mut run, request)?;
-            // Before Byzantium a receipt holds the state root, as far as the layer has one.
+            // Before Byzantium a receipt holds the state root, if the layer has one.
             let root = match self.rules.is(EthereumHardfork::Byzantium) {
                 true => B256::ZERO,
                 false => roots.after(run.take_recorded())?,
@@ -342,7 +342,7 @@ impl One<'_> {
         Ok(Called { tx, sender, outcome, logs })
     }
 
-    /// What a call would be as a transaction, without a signature.
+    /// Returns a call as an unsigned transaction.
     fn transaction(&self, mut request: TransactionRequest) -> RpcResult<TxEnvelope> {
         let london = self.rules.is(EthereumHardfork::London);
         if !london {
@@ -427,7 +427,7 @@ fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResu
         "status": quantity(u8::from(outcome.success)),
     });
     if outcome.reverted() {
-        // The data stand in the error.
+        // The return data of a revert is in the error.
         answer["returnData"] = json!("0x");
         answer["error"] = json!({
             "message": revert_message(&outcome.output),

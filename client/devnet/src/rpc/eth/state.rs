@@ -1,4 +1,4 @@
-//! Accounts and slots.
+//! Methods about accounts and slots.
 
 use crate::{
     NodeError,
@@ -19,10 +19,10 @@ use polytrie_state::{Account, Commitment, Proof};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Slots that one request may ask for.
+/// Maximum number of slots of one request.
 pub(in crate::rpc) const MAX_SLOTS: usize = 1024;
 
-/// Characters that a key has at most, 0x included, if it is shorter than 32 bytes.
+/// Maximum number of characters, with 0x, of a key shorter than 32 bytes.
 const WORD_KEY: usize = 2 + 2 * 31;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -101,7 +101,7 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
     Ok(values)
 }
 
-/// EIP-1186, of a layer whose commitment is the state root.
+/// `eth_getProof`: a proof as EIP-1186 defines it, of a layer whose commitment is the state root.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let keys: Vec<String> = args.next()?;
@@ -118,7 +118,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         )));
     }
     let mut proof = rpc.proof(&address, &slots, Some(id))?.0.proof;
-    // Keys of 32 bytes are shown as such, others as numbers, as geth does.
+    // As in geth, keys of 32 bytes are shown in full, and others as numbers.
     let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
     for ((entry, key), slot) in storage.into_iter().flatten().zip(&keys).zip(slots) {
         if key.len() > WORD_KEY {
@@ -138,7 +138,7 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
             node.kind().name
         )));
     }
-    // All of it stands in the proof, which is one of one block.
+    // All fields are in the proof, so that they belong to one block.
     let proof = rpc.proof(&address, &[], id)?.0.proof;
     let proof = serde_json::from_value::<EIP1186AccountProofResponse>(proof)
         .map_err(|error| RpcError::internal(&error))?;
@@ -148,7 +148,7 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
 }
 
 impl Rpc {
-    /// A proof by the state layer and the commitment that it holds against, after a block that was made.
+    /// Returns a proof of the state layer after a block of the chain, and the commitment against which it verifies.
     pub(in crate::rpc) fn proof(
         &self,
         address: &Address,
@@ -159,7 +159,7 @@ impl Rpc {
         loop {
             let block = self.block_ref(&self.node.view(), id)?;
             match self.node.prove(block, address, slots, self.deadline()) {
-                // What a number or a tag means now may be another block.
+                // A number or a tag may name another block after a revert, so it is resolved again.
                 Err(NodeError::TakenBack { .. }) if !id.is_hash() => self.in_time()?,
                 proven => return Ok(proven?),
             }

@@ -1,4 +1,4 @@
-//! Transactions that are in a block or wait for one.
+//! Methods about transactions in blocks and in the pool.
 
 use crate::rpc::{
     Methods, Rpc, args::Args, convert, error::RpcResult, lookup::Found, txpool::Texts,
@@ -39,9 +39,9 @@ fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     with_hash(rpc, &hash)
 }
 
-/// A transaction, where it is now.
+/// Returns a transaction of a block, else of the pool.
 pub(in crate::rpc) fn with_hash(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
-    // First where it waits: from there it only goes into a block.
+    // The pool is read first: a transaction moves from there into a block, never back.
     let waiting = rpc.node.pool().get(hash).cloned();
     if let Some((found, index)) = rpc.transaction(&rpc.node.view(), hash)? {
         return one(found, index).map(Some);
@@ -77,7 +77,7 @@ fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Byt
     Ok(tx.map(|tx| tx.encoded_2718().into()))
 }
 
-/// The receipt of a transaction of the chain.
+/// Returns the receipt of a transaction of the chain.
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
@@ -91,7 +91,7 @@ fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {
     raw(rpc, &hash)
 }
 
-/// A transaction as it stands in a block.
+/// Returns the binary form of a transaction of a block or of the pool, without blobs.
 pub(in crate::rpc) fn raw(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Bytes>> {
     let waiting = rpc.node.pool().get(hash).cloned();
     if let Some((found, index)) = rpc.transaction(&rpc.node.view(), hash)? {

@@ -1,5 +1,5 @@
-//! Typed data (EIP-712) as clients send it, with bounds on what goes to the library that hashes it: it calls itself
-//! for every level of brackets and for every type within a type, and writes out a type as often as it is referred to.
+//! Typed data (EIP-712) in requests, with limits on the input of the hashing library. That library recurses for every
+//! level of brackets and for every type within a type, and writes out a type as often as it is referred to.
 
 use crate::rpc::error::{RpcError, RpcResult};
 use alloy_dyn_abi::TypedData;
@@ -7,26 +7,27 @@ use alloy_primitives::B256;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Types that one request may define.
+/// Maximum number of types in one request.
 const MAX_TYPES: usize = 256;
-/// Fields of all its types together.
+/// Maximum number of fields of all types together.
 const MAX_FIELDS: usize = 4096;
-/// Bytes of the name of a type, its brackets included.
+/// Maximum number of bytes of the name of a type, with its brackets.
 const MAX_NAME: usize = 256;
-/// Dimensions of an array.
+/// Maximum number of dimensions of an array.
 const MAX_BRACKETS: usize = 16;
-/// Types within each other, from the primary type down.
+/// Maximum depth of nested types, from the primary type down.
 const MAX_DEPTH: usize = 32;
-/// Fields of a type with those of the types within it, each as often as it is there.
+/// Maximum number of fields of a type with those of its nested types, each counted as often as it occurs.
 const MAX_EXPANDED: usize = 16_384;
-/// Values of the message, times the bytes of the definitions that are hashed with each of them.
+/// Maximum product of the number of values of the message and the bytes of the type definitions, which are hashed
+/// with each value.
 const MAX_WORK: usize = 256 << 20;
 
-/// The hash that a signature of this typed data is about.
+/// Returns the hash that is signed for typed data.
 pub(super) fn signing_hash(data: Value) -> RpcResult<B256> {
     let invalid =
         |reason: String| RpcError::params(format!("the typed data is not valid: {reason}"));
-    // Some clients send it as text.
+    // Some clients send the data as JSON text.
     let data = match data {
         Value::String(text) => serde_json::from_str(&text).map_err(|e| invalid(e.to_string()))?,
         other => other,
@@ -36,7 +37,7 @@ pub(super) fn signing_hash(data: Value) -> RpcResult<B256> {
     data.eip712_signing_hash().map_err(|e| invalid(e.to_string()))
 }
 
-/// Whether typed data is within all bounds; the reason if it is not.
+/// Checks typed data against all limits; the error is the reason.
 fn check(data: &Value) -> Result<(), String> {
     let data = data.as_object().ok_or("expected an object")?;
     let none = Map::new();
@@ -46,7 +47,7 @@ fn check(data: &Value) -> Result<(), String> {
     let (mut fields, mut bytes) = (0, 0);
     for (name, definition) in types {
         check_name(name)?;
-        // What has another form is refused by the library.
+        // The library refuses definitions of another form.
         let members = definition.as_array().map_or(&[][..], Vec::as_slice);
         fields += members.len();
         bytes += name.len();
@@ -72,7 +73,7 @@ fn at_most(found: usize, most: usize, what: &str) -> Result<(), String> {
     if found > most { Err(format!("more than {most} {what}")) } else { Ok(()) }
 }
 
-/// EIP-712 knows names and arrays, no tuples.
+/// Checks the name of a type. EIP-712 has names and arrays, but no tuples.
 fn check_name(name: &str) -> Result<(), String> {
     at_most(name.len(), MAX_NAME, "bytes in the name of a type")?;
     at_most(name.matches('[').count(), MAX_BRACKETS, "dimensions of an array")?;
@@ -82,21 +83,22 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of a type without its brackets.
+/// Returns the name of a type without its brackets.
 fn root(name: &str) -> &str {
     name.split_once('[').map_or(name, |(root, _)| root)
 }
 
-/// How large a type is with everything in it.
+/// The size of a type with all its nested types.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// Fields, those of the types within it counted, each as often as it is there.
+    /// Number of fields, with those of nested types, each counted as often as it occurs.
     fields: usize,
-    /// Types within each other.
+    /// Depth of nested types.
     depth: usize,
 }
 
-/// The size of a type `above` levels below the primary type. What contains itself is refused: no message could have it.
+/// Computes the size of a type `above` levels below the primary type. A type that contains itself is refused, since no
+/// message could have it.
 fn expanded<'a>(
     name: &'a str,
     graph: &HashMap<&'a str, Vec<&'a str>>,
@@ -123,7 +125,7 @@ fn expanded<'a>(
     Ok(size)
 }
 
-/// Values in a value, itself counted. Its depth is bounded where JSON is read.
+/// Counts the values in a value, with itself. The JSON parser has limited the depth of the recursion.
 fn values(value: &Value) -> usize {
     1 + match value {
         Value::Array(list) => list.iter().map(values).sum(),
@@ -147,7 +149,7 @@ mod tests {
         signing_hash(data).unwrap_err().message().to_owned()
     }
 
-    /// `T0` refers to `T1`, that to `T2` and so on, each `times` times.
+    /// Returns types of which `T0` refers to `T1`, that to `T2` and so on, each `times` times.
     fn chain(length: usize, times: usize) -> Value {
         let field = |level: usize, index: usize| json!({ "name": format!("f{index}"), "type": format!("T{}", level + 1) });
         let mut types: Map<String, Value> = (0..length)
@@ -157,7 +159,7 @@ mod tests {
         Value::Object(types)
     }
 
-    /// The example of EIP-712.
+    /// The data and the hash are the example of EIP-712.
     #[test]
     fn the_hash_is_that_of_the_standard() {
         let person =
@@ -199,7 +201,7 @@ mod tests {
     fn types_are_bounded_before_the_library_sees_them() {
         let one =
             |name: &str| of_types(json!({ "T0": [{ "name": "x", "type": name }] }), json!({}));
-        // The deepest types come first, so that each of the others leads to one that is known.
+        // The deepest types come first, so that each of the others refers to one whose size is known.
         let mut backwards = chain(200, 1);
         backwards["T0"] = (1..200)
             .rev()
@@ -241,7 +243,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever refers to whatever, it ends, and with a reason if it is refused.
+        /// For any references between types the check ends, and a refusal has a reason.
         #[test]
         fn any_types_come_to_an_end(
             types in proptest::collection::vec(
@@ -271,7 +273,7 @@ mod tests {
         }
     }
 
-    /// As deep and as wide as is allowed, on a stack of the size that request threads have.
+    /// The data reach the limits of depth and of dimensions, on a stack of the size that request threads have.
     #[test]
     fn all_that_is_allowed_fits_on_the_stack() {
         let nested =

@@ -1,4 +1,4 @@
-//! `ots_`: what the explorer Otterscan asks for, and the one method of Erigon's that it needs.
+//! `ots_`: the methods for the explorer Otterscan, and the one method of Erigon that it needs.
 
 mod search;
 
@@ -21,13 +21,13 @@ use polytrie_chain::executor::{
 };
 use serde_json::{Value, json};
 
-/// The version of the methods.
+/// Version of the `ots_` methods.
 const API_LEVEL: u64 = 8;
 
-/// Most transactions of a page.
+/// Maximum number of transactions of a page.
 const MOST_ON_PAGE: usize = 1_000;
 
-/// Characters of a transaction's data that are shown: 0x and four bytes.
+/// Number of characters of a transaction's input that are shown: 0x and four bytes.
 const SELECTOR: usize = 10;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -63,7 +63,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_search("ots_getContractCreator", search::contract_creator)
 }
 
-/// A block: by number, which may be a plain one, or in any other way.
+/// Takes the next parameter, a block as a JSON number or in any other form.
 fn block_id(args: &mut Args) -> RpcResult<BlockId> {
     let value: Value = args.next()?;
     if let Some(number) = value.as_u64() {
@@ -98,7 +98,7 @@ fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
     Ok(Some(json!({ "block": block, "issuance": issuance, "totalFees": fees })))
 }
 
-/// New ether that came with a block.
+/// Returns the new ether that a block issued.
 fn issuance(rpc: &Rpc, found: &Found) -> Value {
     let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
@@ -112,7 +112,7 @@ fn issuance(rpc: &Rpc, found: &Found) -> Value {
     })
 }
 
-/// A page of a block's transactions; page 0 has the last ones.
+/// Returns a page of a block's transactions; page 0 has the last ones.
 fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let id = block_id(args)?;
     let page = args.next::<Number>()?.0.saturating_to::<usize>();
@@ -145,7 +145,7 @@ fn page_size(args: &mut Args) -> RpcResult<usize> {
     Ok(size)
 }
 
-/// Leaves of a transaction's data only which function it calls.
+/// Shortens the input of a transaction to the function selector.
 fn shorten(transaction: &mut Value) {
     if let Some(Value::String(input)) = transaction.get_mut("input") {
         input.truncate(SELECTOR);
@@ -163,7 +163,7 @@ fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
     convert::receipts(found, receipts, blob_fee)
 }
 
-/// The calls of a transaction of the chain.
+/// Returns the calls of a transaction of the chain.
 fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
     let hash = args.hash()?;
     let view = rpc.node.view();
@@ -176,7 +176,7 @@ fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
     })
 }
 
-/// Ether that moved and contracts that came and went inside a transaction.
+/// Returns the transfers of ether, the creations and the self-destructs inside a transaction.
 fn internal_operations(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     let inner = frames(rpc, args)?.into_iter().filter(|frame| frame.kept && frame.depth > 0);
     let operation = |frame: Frame| {
@@ -209,19 +209,19 @@ fn trace(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     Ok(frames(rpc, args)?.into_iter().map(entry).collect())
 }
 
-/// What a transaction that failed returned.
+/// Returns the output of a failed transaction; empty if it succeeded.
 fn transaction_error(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let frames = frames(rpc, args)?;
     let failed = frames.into_iter().next().filter(|frame| !frame.kept);
     Ok(failed.map(|frame| frame.output).unwrap_or_default())
 }
 
-/// The block before the first one.
+/// Returns the number of the genesis block.
 fn genesis(rpc: &Rpc) -> u64 {
     rpc.node.spec().genesis_header().number
 }
 
-/// The calls of each transaction of a block; `None` if the state before it is not kept any more.
+/// Returns the calls of each transaction of a block; `None` if the state before it is not kept any more.
 fn frames_of_block(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Option<Vec<Vec<Frame>>>> {
     if found.header.number <= view.oldest_state()?.max(genesis(rpc)) {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! What an account had to do with.
+//! Search for the transactions that concern an account.
 //!
-//! There is no index of it: blocks are looked through, and those whose parent's state is still kept are run again to
-//! see calls between contracts as well.
+//! There is no index for this: the search goes through the blocks. It executes those whose parent's state is kept
+//! again, to find calls between contracts as well.
 
 use super::{frames_of_block, gas_used, genesis, page_size, receipts, shorten};
 use crate::{
@@ -19,13 +19,14 @@ use alloy_primitives::{Address, B256};
 use polytrie_chain::executor::sandbox::FrameKind;
 use serde_json::{Value, json};
 
-/// What a transaction costs that does nothing but move ether.
+/// Gas of a transaction that only transfers ether.
 const TRANSFER_GAS: u64 = 21_000;
 
-/// A transaction with its receipt.
+/// A transaction, and its receipt.
 type Hit = (Value, Value);
 
-/// Transactions before a block, from the latest on; 0 stands for after the head.
+/// `ots_searchTransactionsBefore`: an account's transactions before a block, the latest first. Block 0 means from
+/// the head on.
 pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
     let view = rpc.node.view();
@@ -45,7 +46,8 @@ pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(page(hits, is_first, next < first))
 }
 
-/// Transactions of an account after a block, the latest first; 0 stands for before the first block.
+/// `ots_searchTransactionsAfter`: an account's transactions after a block, the latest first. Block 0 means from the
+/// first block on.
 pub(super) fn after(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
     let view = rpc.node.view();
@@ -67,7 +69,7 @@ fn page(hits: Vec<Hit>, is_first: bool, is_last: bool) -> Value {
     json!({ "txs": txs, "receipts": receipts, "firstPage": is_first, "lastPage": is_last })
 }
 
-/// Blocks that one request has looked through.
+/// Number of blocks that one request has searched.
 #[derive(Debug, Default)]
 struct Seen(u64);
 
@@ -119,7 +121,7 @@ fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcR
     Ok(hits)
 }
 
-/// The transactions of a block that have to do with an account, by index.
+/// Returns the indexes of a block's transactions that concern an account.
 fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResult<Vec<usize>> {
     let transactions = &found.block.body.transactions;
     let stored = rpc.receipts(view, found)?;
@@ -142,7 +144,7 @@ fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResu
     Ok((0..hit.len()).filter(|index| hit[*index]).collect())
 }
 
-/// The transaction with which an account used a nonce.
+/// Returns the hash of the transaction with which an account used a nonce.
 pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
     let (sender, nonce): (Address, u64) = (args.next()?, args.next::<Number>()?.as_u64()?);
     let view = rpc.node.view();
@@ -174,7 +176,7 @@ pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Optio
     }
 }
 
-/// Who created a contract, and with which transaction.
+/// `ots_getContractCreator`: the creator of a contract, and the transaction that created it.
 pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let address: Address = args.next()?;
     let view = rpc.node.view();
@@ -199,7 +201,7 @@ pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<V
             Ok(None)
         }
         First::NotAfter(oldest) => {
-            // What other contracts created so long ago cannot be told any more.
+            // Without the state of these blocks, creations by other contracts cannot be found.
             let mut seen = Seen::default();
             for number in (genesis(rpc) + 1..=oldest).rev() {
                 seen.another(rpc)?;
@@ -216,17 +218,17 @@ pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<V
     }
 }
 
-/// The first block after which something holds.
+/// The first block after which a condition holds.
 enum First {
-    /// It does not hold at the head.
+    /// The condition does not hold at the head.
     Never,
-    /// After this block, and not after its parent.
+    /// The condition holds after this block, but not after its parent.
     At(u64),
-    /// Already after this block, the oldest whose state is kept.
+    /// The condition holds after this block already, the oldest whose state is kept.
     NotAfter(u64),
 }
 
-/// The first block after which `holds`, which goes on to hold once it does.
+/// Finds the first block after which `holds` is true, by binary search. Once true, `holds` must stay true.
 fn first_block(
     rpc: &Rpc,
     view: &View,
