@@ -10,9 +10,9 @@ use revm::{
 
 use crate::StateHook;
 
-/// The result of a creation that collides with storage; `None` if it does not, or if it fails for
-/// another reason that revm finds by itself. Has the effects that any collision has: the creator's
-/// nonce goes up, the new address is warm.
+/// Returns the result of a creation that collides with storage; `None` if it does not collide, or fails for another
+/// reason that revm finds by itself. Has the effects of any collision: the creator's nonce goes up, the new address is
+/// warm.
 pub(crate) fn collide<DB: StateHook>(
     context: &mut EthEvmContext<DB>,
     depth: usize,

@@ -1,9 +1,8 @@
 //! SSTORE of Constantinople (EIP-1283): charged by how the value relates to the one before the
 //! transaction.
 //!
-//! Petersburg took it back, Istanbul brought it again with other prices and a check on the gas left
-//! (EIP-2200). The rule is the same in both, so that of Istanbul is used here with the prices of
-//! EIP-1283 and without the check.
+//! Petersburg removed this rule, Istanbul brought it back with other prices and a check on the gas left (EIP-2200). So
+//! the code of Istanbul is used here with the prices of EIP-1283 and without the check.
 
 use alloy_evm::Database;
 use revm::{
@@ -33,7 +32,7 @@ pub(crate) fn set_prices(params: &mut GasParams) {
     ]);
 }
 
-/// SSTORE charged as in EIP-1283; the prices must have been set by [`set_prices`].
+/// Executes SSTORE at the prices of EIP-1283, which must have been set by [`set_prices`].
 pub(crate) fn sstore<DB: Database>(frame: Frame<'_, DB>) -> InstructionExecResult {
     host::sstore_with_gas_accounting(frame, |frame, _, change| {
         let prices = frame.host.gas_params();

@@ -21,31 +21,32 @@ use crate::{
     instructions::{Instructions, install},
 };
 
-/// Gas of a system call (EIP-4788, EIP-2935, EIP-7002, EIP-7251). revm gives it what Amsterdam adds
-/// to that (EIP-8037) in every revision.
+/// Gas of a system call (EIP-4788, EIP-2935, EIP-7002, EIP-7251). revm adds the extra gas of Amsterdam (EIP-8037) in
+/// every revision.
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 type Inner<DB, I, P> = RevmEvm<EthEvmContext<DB>, I, Instructions<DB>, P, EthFrame>;
 
 /// revm's mainnet EVM, with the additions of this crate.
 ///
-/// One is built for a block and runs all its transactions.
+/// An EVM is built for a block and runs all its transactions.
 pub struct HookedEvm<DB: Database, I = NoOpInspector, P = EthPrecompiles> {
     inner: Inner<DB, I, P>,
     inspect: bool,
-    /// System contracts that stand elsewhere on this chain: where they are called, where they are.
+    /// System contracts that stand elsewhere on this chain: the address that is called, and the address of the
+    /// contract.
     moved: Vec<(Address, Address)>,
 }
 
 impl<DB: StateHook> HookedEvm<DB> {
-    /// An EVM for the block that `env` describes, without an inspector.
+    /// Returns an EVM for the block that `env` describes, without an inspector.
     pub fn new(db: DB, env: EvmEnv) -> Self {
         Self::with_inspector(db, env, NoOpInspector {}).inspecting(false)
     }
 }
 
 impl<DB: StateHook, I> HookedEvm<DB, I> {
-    /// An EVM for the block that `env` describes whose inspector sees every step.
+    /// Returns an EVM for the block that `env` describes, whose inspector sees every step.
     pub fn with_inspector(db: DB, env: EvmEnv, inspector: I) -> Self {
         let hooks = db.hooks_enabled();
         let mut inner = Context::mainnet()
@@ -64,8 +65,7 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
 }
 
 impl<DB: StateHook, I, P> HookedEvm<DB, I, P> {
-    /// Charges SSTORE as in EIP-1283: for the blocks in which Constantinople is active and
-    /// Petersburg is not.
+    /// Charges SSTORE as in EIP-1283, for blocks where Constantinople is active and Petersburg is not.
     #[must_use]
     pub fn with_eip1283(mut self) -> Self {
         let hooks = self.inner.ctx.journaled_state.database.hooks_enabled();
@@ -76,38 +76,38 @@ impl<DB: StateHook, I, P> HookedEvm<DB, I, P> {
 }
 
 impl<DB: Database, I, P> HookedEvm<DB, I, P> {
-    /// Takes so much gas for an instruction before it runs, for a draft of a fork that is not revm's.
+    /// Sets the gas that an instruction costs before it runs, for a draft of a fork that differs from revm's.
     #[must_use]
     pub fn with_static_gas(mut self, opcode: u8, gas: u16) -> Self {
         self.inner.instruction.insert_gas(opcode, gas);
         self
     }
 
-    /// Directs system calls to `from` to `to`, for a chain whose system contract stands there.
+    /// Directs system calls for `from` to `to`, on a chain whose system contract stands there.
     #[must_use]
     pub fn with_moved_contract(mut self, from: Address, to: Address) -> Self {
         self.moved.push((from, to));
         self
     }
 
-    /// The same with other precompiles, for calls that move or replace some.
+    /// Returns this EVM with other precompiles, for calls that move or replace some.
     #[must_use]
     pub fn with_precompiles<Q>(self, precompiles: Q) -> HookedEvm<DB, I, Q> {
         let Self { inner, inspect, moved } = self;
         HookedEvm { inner: inner.with_precompiles(precompiles), inspect, moved }
     }
 
-    /// The inspector, with what it has gathered.
+    /// Returns the inspector, with the records that it has collected.
     pub fn into_inspector(self) -> I {
         self.inner.inspector
     }
 
-    /// The context: block, configuration, journal, database.
+    /// Returns the context: block, configuration, journal, database.
     pub const fn context(&self) -> &EthEvmContext<DB> {
         &self.inner.ctx
     }
 
-    /// The context, to be changed between transactions.
+    /// Returns the context for changes between transactions.
     pub const fn context_mut(&mut self) -> &mut EthEvmContext<DB> {
         &mut self.inner.ctx
     }
@@ -228,7 +228,7 @@ where
         } else {
             MainnetHandler::default().run(self)
         };
-        // Also after an error, so that nothing of it is left for the next transaction.
+        // The journal is emptied after an error, too, so that the next transaction starts clean.
         let state = self.inner.ctx.journaled_state.finalize();
         Ok(ResultAndState::new(result?, state))
     }

@@ -1,35 +1,33 @@
-//! What the EVM tells and asks the state below it.
+//! The calls of the EVM to the state below it.
 
 use alloy_evm::Database;
 use revm::primitives::{Address, U256};
 
-/// A database that wants to know what the EVM is about to touch.
+/// A database with hooks for the slots that the EVM is about to read and write.
 ///
-/// The methods are called while a transaction runs, in the order of execution and also inside calls
-/// that revert later. What they are told is a hint: the access may still fail for want of gas or
-/// because the call is static.
+/// The methods are called while a transaction runs, in the order of execution and also inside calls that revert later.
+/// An access is a hint: it may still fail for want of gas or because the call is static.
 pub trait StateHook: Database {
     /// Whether [`Self::on_sload`] and [`Self::on_sstore`] do anything.
     ///
-    /// Asked once, when the EVM is built: if not, the stock instructions stay in place and the
-    /// hooks cost nothing.
+    /// Called once, when the EVM is built: if `false`, the stock instructions stay in place and the hooks cost nothing.
     fn hooks_enabled(&self) -> bool;
 
-    /// SLOAD is about to read `slot` of `address`.
+    /// Called when SLOAD is about to read `slot` of `address`.
     fn on_sload(&mut self, address: Address, slot: U256);
 
-    /// SSTORE is about to write `slot` of `address`.
+    /// Called when SSTORE is about to write `slot` of `address`.
     fn on_sstore(&mut self, address: Address, slot: U256);
 
     /// Whether the account has a slot that is not zero, as of the end of the last committed
     /// transaction.
     ///
-    /// Asked before a contract is created at `address`; the creation fails if it does (EIP-7610).
-    /// Not asked often enough to matter for speed.
+    /// Called before a contract is created at `address`; the creation fails if it returns `true` (EIP-7610). Calls are
+    /// too rare to matter for speed.
     ///
     /// # Errors
     ///
-    /// If the state could not be read; the transaction then fails with this error.
+    /// If the state cannot be read; the transaction then fails with this error.
     fn has_storage(&mut self, address: Address) -> Result<bool, Self::Error>;
 }
 

@@ -1,4 +1,4 @@
-//! SLOAD and SSTORE that tell the database first.
+//! SLOAD and SSTORE with calls to the database's hooks before them.
 
 use alloy_evm::eth::EthEvmContext;
 use revm::{
@@ -14,14 +14,13 @@ use revm::{
 
 use crate::{StateHook, eip1283};
 
-/// Everything an instruction works on.
+/// The interpreter and host that an instruction works on.
 pub(crate) type Frame<'a, DB> = InstructionContext<'a, EthEvmContext<DB>, EthInterpreter>;
 
 /// The instruction table of an EVM over `DB`.
 pub(crate) type Instructions<DB> = EthInstructions<EthInterpreter, EthEvmContext<DB>>;
 
-/// Puts the SLOAD and SSTORE that are asked for into `instructions`. Their static gas stays that of
-/// the revision.
+/// Puts SLOAD and SSTORE with these additions into `instructions`. Their static gas stays that of the revision.
 pub(crate) fn install<DB: StateHook>(
     instructions: &mut Instructions<DB>,
     hooks: bool,
@@ -43,7 +42,7 @@ pub(crate) fn install<DB: StateHook>(
 
 fn hooked_sload<DB: StateHook>(frame: Frame<'_, DB>) -> InstructionExecResult {
     let address = frame.interpreter.input.target_address();
-    // An empty stack is for the stock instruction to complain about.
+    // The stock instruction reports an empty stack.
     if let Some(slot) = frame.interpreter.stack.data().last() {
         frame.host.journaled_state.database.on_sload(address, *slot);
     }

@@ -1,4 +1,4 @@
-//! The EVM with hooks against the stock one.
+//! Compares the EVM with hooks with the stock one.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -56,7 +56,7 @@ struct Broken;
 
 impl DBErrorMarker for Broken {}
 
-/// A map that notes what it is told.
+/// A database in memory that records the calls of its hooks.
 #[derive(Debug, Default, Clone)]
 struct Map {
     inner: CacheDB<EmptyDB>,
@@ -289,7 +289,7 @@ const CREATE: Bytes = bytes!("600060006000f060005500");
 /// CREATE2 with no value, no init code and salt 0, the address to slot 0
 const CREATE2: Bytes = bytes!("6000600060006000f560005500");
 
-/// Where `creator` with nonce 1 creates by [`CREATE`] and by [`CREATE2`].
+/// Returns the addresses at which `creator` with nonce 1 creates by [`CREATE`] and by [`CREATE2`].
 fn created(creator: Address) -> [(Bytes, Address); 2] {
     [(CREATE, creator.create(1)), (CREATE2, creator.create2(B256::ZERO, keccak256([])))]
 }
@@ -307,8 +307,7 @@ fn creation_fails_on_storage() {
             let (taken, _) = run(&map, spec, call(CONTRACT));
             assert_eq!(taken.state[&CONTRACT].storage[&U256::ZERO].present_value, U256::ZERO);
             assert!(taken.result.is_success());
-            // As with any collision: the creator's nonce is used up and so is the gas that the
-            // creation was given.
+            // A collision uses up the creator's nonce and the gas that the creation was given.
             assert_eq!(taken.state[&CONTRACT].info.nonce, 2);
             assert!(taken.result.gas().total_gas_spent() > 900_000);
             assert!(!taken.state[&address].is_touched());
@@ -338,13 +337,13 @@ fn a_creating_transaction_fails_on_storage() {
 
 #[test]
 fn a_creation_that_fails_before_it_looks_fails_as_ever() {
-    // More value than there is: the nonce stays, the gas comes back.
+    // The creation sends more value than there is: the nonce stays, the gas comes back.
     let code = bytes!("600060006001f060005500");
     let map = Map::with(&[(CONTRACT, code, 1)]).set(CONTRACT.create(1), 0, 1);
     let (result, _) = run(&map, SpecId::CANCUN, call(CONTRACT));
     assert_eq!(result.state[&CONTRACT].info.nonce, 1);
     assert!(result.result.gas().total_gas_spent() < 100_000);
-    // A nonce that cannot grow.
+    // The nonce cannot grow.
     let map = Map::with(&[(CONTRACT, CREATE, u64::MAX)]).set(CONTRACT.create(u64::MAX), 0, 1);
     let (result, _) = run(&map, SpecId::CANCUN, call(CONTRACT));
     assert_eq!(result.state[&CONTRACT].info.nonce, u64::MAX);
@@ -357,7 +356,7 @@ fn a_database_that_fails_fails_the_transaction() {
     let mut evm = HookedEvm::new(map, env(SpecId::CANCUN));
     let error = evm.transact_raw(call(CONTRACT)).unwrap_err();
     assert!(error.to_string().contains("on fire"), "{error}");
-    // Nothing of it is left.
+    // The failed transaction has left no change.
     evm.db_mut().broken = false;
     let result = evm.transact_raw(call(CONTRACT)).unwrap();
     assert!(result.result.is_success());
@@ -374,7 +373,7 @@ fn an_invalid_transaction_leaves_nothing_behind() {
 
 #[test]
 fn a_system_call_has_the_gas_that_the_eips_give_it() {
-    // The gas left to slot 0; GAS itself costs 2.
+    // The contract stores the gas left in slot 0; GAS itself costs 2.
     let map = Map::with(&[(CONTRACT, bytes!("5a60005500"), 1)]);
     for spec in [SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA] {
         let mut evm = HookedEvm::new(map.clone(), env(spec));

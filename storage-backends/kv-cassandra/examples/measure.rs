@@ -1,4 +1,4 @@
-//! Rows a second of a cluster, as the engine reads and writes them: `measure HOST:PORT,… [ROWS]`.
+//! Rows that the engine reads and writes a second on a cluster: `measure HOST:PORT,… [ROWS]`.
 
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 
@@ -10,7 +10,7 @@ use std::{
 };
 
 const TABLE: Table = Table::new(0, "measured", 32);
-/// Keys of one `get_many`, as a layer that reads a block ahead asks for them.
+/// Number of keys of one `get_many`, as a layer that reads a block ahead asks for them.
 const MANY: usize = 1_000;
 
 fn main() -> Result<(), KvError> {

@@ -1,13 +1,14 @@
-//! Which store of which cluster a directory belongs to.
+//! The file that says which store of which cluster a directory belongs to.
 
 use crate::error::{NAME, failed};
 use polytrie_kv::{KvError, create_dir, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{fs, io::ErrorKind, path::Path};
 
-/// The file in the directory of an engine. With it and the files of the data directory around it any machine goes on.
+/// The name of the file in the engine's directory. With it and the files of the data directory around it another
+/// machine can open the store.
 pub const ADDRESS_FILE: &str = "cluster.json";
-/// The keyspace of stores that do not name one.
+/// The keyspace of stores whose options name none.
 pub const DEFAULT_KEYSPACE: &str = "polytrie";
 
 const FORMAT: u32 = 1;
@@ -16,7 +17,7 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Address {
     format: u32,
-    /// Some nodes, as `host:port`; the others are learned from these.
+    /// Some nodes, as `host:port`; the driver learns the others from these.
     pub(crate) nodes: Vec<String>,
     pub(crate) keyspace: String,
     /// The prefix of all keys of the store.
@@ -24,11 +25,12 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// What the directory says, and what is asked for where it says nothing. A new store gets a name that no other has.
+    /// Reads the file of the directory, and takes from the arguments what it does not say. A new store gets a random
+    /// name.
     ///
     /// # Errors
     ///
-    /// If the directory has another store than what is asked for, or nobody says where the cluster is.
+    /// If the directory belongs to another store than the arguments name, or if neither names a node of the cluster.
     pub(crate) fn find(
         dir: &Path,
         nodes: &[String],
@@ -63,7 +65,7 @@ impl Address {
                 return Err(failed(action, reason));
             }
         }
-        // Nodes come and go.
+        // Nodes come and go, so those of the arguments replace those of the file.
         if !nodes.is_empty() {
             known.nodes = nodes.to_vec();
         }
@@ -88,11 +90,11 @@ impl Address {
         Ok(Some(address))
     }
 
-    /// Writes the file, if it says something else.
+    /// Writes the file, if its content differs.
     ///
     /// # Errors
     ///
-    /// If the directory takes no files.
+    /// If the directory or the file cannot be written.
     pub(crate) fn keep(&self, dir: &Path) -> Result<(), KvError> {
         if Self::read(dir)?.as_ref() == Some(self) {
             return Ok(());

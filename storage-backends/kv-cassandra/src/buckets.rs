@@ -1,24 +1,24 @@
-//! Which partition a key is in.
+//! The partition of a key.
 //!
-//! Cassandra spreads partitions over its nodes and keeps order within one only. So a partition is an interval of keys:
-//! all that share a short prefix, the *bucket*. Buckets follow each other in the order of their bytes, and a scan goes
-//! through those that there are, one after the other.
+//! Cassandra spreads partitions over its nodes and keeps order within a partition only. So a partition is an interval
+//! of keys: all keys with the same short prefix, the *bucket*. Buckets are ordered by their bytes, and a scan reads the
+//! existing ones in order.
 
 use parking_lot::RwLock;
 use polytrie_kv::{KeyRange, Table};
 use std::{collections::BTreeSet, ops::Bound};
 
-/// Keys of a table that takes none longer than this begin with a number (a block, a sequence), or are one.
+/// Longest `max_key` of tables whose keys are numbers (a block, a sequence) or begin with one.
 const NUMBERS: u16 = 12;
-/// Bits of a key that make up its bucket, at least. Hashes begin with two whole bytes, so there are 65,536 buckets for them: of
-/// 1.5 thousand million slots, 23,000 stand in each.
+/// Least number of bits of a key in its bucket. Hashes have two whole bytes in it, so there are 65,536 buckets for
+/// them: each has 23,000 of 1.5 thousand million slots.
 const BITS: u32 = 12;
 
-/// The bucket of a key.
+/// Returns the bucket of a key.
 ///
-/// Numbers: all but the last byte, so 256 of them share one. Anything else: the shortest prefix of 12 bits or more, where
-/// a byte below 16 counts for four: it is one of a path, which has a nibble in each byte. A key that ends before
-/// that has a bucket for itself. No bucket is the prefix of another one's keys, so the order of buckets is that of keys.
+/// Numbers: all but the last byte, so 256 of them share a bucket. Other keys: the shortest prefix of 12 bits or more,
+/// where a byte below 16 counts as four bits, because paths have a nibble in each byte. A key that ends before that has
+/// a bucket for itself. No bucket is a prefix of keys in another one, so the order of buckets is that of keys.
 pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
     if table.max_key <= NUMBERS {
         let whole = usize::from(table.max_key);
@@ -32,7 +32,7 @@ pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
     &key[..end.map_or(key.len(), |last| last + 1)]
 }
 
-/// The buckets in which there may be rows. None is ever taken out: those that are empty cost a request of a scan.
+/// The buckets that may have rows. None is ever removed: an empty bucket costs a scan one request.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets(RwLock<BTreeSet<(u8, Box<[u8]>)>>);
 
@@ -45,12 +45,12 @@ impl Buckets {
         self.0.write().insert((table.id, bucket.into()));
     }
 
-    /// Those that a range may have rows in, in its order.
+    /// Returns the buckets that may have rows of a range, in the order of the range.
     pub(crate) fn within(&self, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
         if range.is_empty() {
             return Vec::new();
         }
-        // The first bucket that may hold a key of the range is that of its first key, or one before with that as a prefix.
+        // The first such bucket is that of the range's first key, or an earlier one that has that bucket as a prefix.
         let first = bucket(table, range.from);
         let buckets = self.0.read();
         let all = buckets.range((

@@ -1,4 +1,4 @@
-//! The connection to a cluster.
+//! The connection to a cluster, and the repetition of requests.
 
 use crate::{
     error::{failed, is_final},
@@ -21,31 +21,31 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// How long one request may take before it is given up and sent again.
+/// Time after which a request that is not answered is cancelled and sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
-/// After so long a read or a write that may be repeated is sent to another node as well.
+/// Time after which a read, or a write that may be repeated, is sent to another node as well.
 const SPECULATE_AFTER: Duration = Duration::from_millis(800);
-/// How often each connection is asked whether it lives. One that does not answer for as long as a request may take is given
-/// up: the driver has no other bound for what it does when it connects and prepares, and by itself waits a minute for a
-/// node that takes connections and does not answer.
+/// Interval at which each connection is checked. A connection that does not answer within the time of a request is
+/// closed: the driver has no other limit for connecting and preparing, and by itself waits a minute for a node that
+/// accepts connections and does not answer.
 const ALIVE_EVERY: Duration = Duration::from_secs(3);
-/// Pauses between attempts: the first one, and the longest.
+/// The first and the longest pause between attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// A connection to a cluster and one keyspace in it. Engines share it.
+/// A connection to a cluster and one keyspace in it, which engines share.
 pub struct Cluster {
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
     link: Arc<Link>,
 }
 
-/// What a request needs.
+/// The session, statements and limits that a request needs.
 pub(crate) struct Link {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
     patience: Duration,
     nodes: String,
-    /// What a test may cut.
+    /// The connection state that a test may cut.
     #[cfg(test)]
     pub(crate) line: crate::tests::Line,
 }
@@ -57,15 +57,15 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Connects to a cluster through some of its nodes (`host:port`), and makes the tables in a keyspace where they are not
-    /// there, unless `create` forbids that.
+    /// Connects to a cluster through some of its nodes (`host:port`), and creates the keyspace and its tables if they
+    /// do not exist and `create` is set.
     ///
     /// `patience` is how long a request is repeated while nodes are slow, or too few of them answer.
     ///
     /// # Errors
     ///
-    /// If no node answers for as long as that, the keyspace has no name that Cassandra takes, or tables are missing that
-    /// must not be made.
+    /// If no node answers within the patience, if Cassandra does not allow the keyspace's name, or if tables are
+    /// missing and `create` is not set.
     pub fn connect(
         nodes: &[String],
         keyspace: &str,
@@ -95,8 +95,8 @@ impl Cluster {
         Arc::clone(&self.link)
     }
 
-    /// Runs something on the threads of the connection, and waits for it. Works in any thread, those of another runtime
-    /// included, which it blocks.
+    /// Runs a future on the threads of the connection, and waits for its result. The calling thread, which may belong
+    /// to another runtime, is blocked.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, KvError>> + Send + 'static,
@@ -104,7 +104,7 @@ impl Cluster {
         wait(self.runtime(), work)?
     }
 
-    /// Runs something on the threads of the connection; the result is sent.
+    /// Runs a future on the threads of the connection; its result comes through the channel.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -120,7 +120,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Waiting for its threads would panic where the last handle goes in a thread of another runtime.
+        // Waiting for the threads would panic if the last handle is dropped in a thread of another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -133,7 +133,7 @@ fn spawn<T: Send + 'static>(
 ) -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // It fails where the caller has given up waiting, and needs no answer.
+        // The send fails if the caller has stopped waiting, and needs no answer.
         let _ = sender.send(work.await);
     });
     receiver
@@ -146,7 +146,7 @@ fn wait<T: Send + 'static>(
     received(&spawn(runtime, work))
 }
 
-/// Waits for what was spawned.
+/// Waits for the result of a spawned future. Fails if it panicked.
 pub(crate) fn received<T>(receiver: &mpsc::Receiver<T>) -> Result<T, KvError> {
     receiver.recv().map_err(|_| failed("waiting for an answer", "the request ended in a panic"))
 }
@@ -186,7 +186,7 @@ impl Link {
         let statements = loop {
             match Statements::prepare(&session, keyspace).await {
                 Ok(statements) => break statements,
-                // Without the tables, for one that only reads.
+                // A connection that may not create tables fails at once if they are missing.
                 Err(error) => trying.after("preparing statements", &error, !create).await?,
             }
         };
@@ -200,12 +200,12 @@ impl Link {
         })
     }
 
-    /// Sends a request until it is answered: nodes may be slow, restarted or cut off for a while. It must be one that
-    /// changes nothing when it is repeated.
+    /// Sends a request until it is answered: nodes may be slow, restarted or cut off for a while. The request must be
+    /// one that changes nothing when it is repeated.
     ///
     /// # Errors
     ///
-    /// If it is refused in a way that repeating does not change, or its time is up.
+    /// If the cluster refuses it for good, or the patience is over.
     pub(crate) async fn persist<T, F: Future<Output = Result<T, ExecutionError>>>(
         &self,
         action: &'static str,
@@ -221,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Sends a request once. It fails only where a test has cut the line.
+    /// Sends a request once. The outer result is an error only if a test has cut the connection.
     pub(crate) async fn send<T>(&self, request: impl Future<Output = T>) -> Result<T, KvError> {
         #[cfg(test)]
         self.line.send()?;
@@ -231,22 +231,22 @@ impl Link {
         Ok(answer)
     }
 
-    /// How long to go on trying, from now.
+    /// Starts the time within which a request is repeated.
     pub(crate) fn patience(&self) -> Patience<'_> {
         Patience::new(self.patience, &self.nodes)
     }
 }
 
-/// A bounded wait for better times.
+/// The rest of the time within which a request is repeated.
 pub(crate) struct Patience<'a> {
     bound: Duration,
-    /// For whom.
+    /// The nodes, for messages.
     nodes: &'a str,
-    /// How much of the time is over, and up to when that was counted.
+    /// The time that is spent, and the moment up to which it was counted.
     spent: Duration,
     counted: Instant,
     pause: Duration,
-    /// Whether the user knows that it takes long.
+    /// Whether a warning was logged.
     is_told: bool,
 }
 
@@ -256,11 +256,11 @@ impl<'a> Patience<'a> {
         Self { bound, nodes, spent, counted, pause: PAUSES.0, is_told: false }
     }
 
-    /// Waits a little after an error.
+    /// Waits for a pause after an error.
     ///
     /// # Errors
     ///
-    /// If there is no use in that, or the time is up.
+    /// If the error is final, or the time is over.
     pub(crate) async fn after(
         &mut self,
         action: &'static str,
@@ -271,7 +271,7 @@ impl<'a> Patience<'a> {
             return Err(failed(action, error));
         }
         let (seconds, nodes) = (self.bound.as_secs(), self.nodes);
-        // An attempt takes no longer. If more has passed this process was stopped, or its machine slept, and nobody waited.
+        // An attempt takes no longer. If more time has passed, this process was stopped or its machine slept.
         self.spent += self.counted.elapsed().min(REQUEST_TIMEOUT + PAUSES.1);
         self.counted = Instant::now();
         if self.spent + self.pause > self.bound {

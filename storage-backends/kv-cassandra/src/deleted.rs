@@ -1,14 +1,14 @@
 //! Ranges that were deleted and may still have rows in the cluster.
 //!
-//! A deleted range is one change of a batch, however many rows it takes away. Those rows go with the versions that
-//! nobody sees any more (`write.rs`); until then they are hidden here.
+//! A deleted range is one change of a batch, however many rows it covers. The rows are removed with the versions that
+//! no view reads any more (`write.rs`); until then they are hidden here.
 
 use polytrie_kv::{Changes, KeyRange, Op, Table};
 use std::{collections::BTreeMap, sync::Arc};
 
 type Ranges = Vec<(Box<[u8]>, Option<Box<[u8]>>)>;
 
-/// What one version deleted: ranges a table, sorted and apart.
+/// The ranges that one version deleted, by table, sorted and disjoint.
 #[derive(Debug, Default)]
 pub(crate) struct OfVersion {
     version: u64,
@@ -22,7 +22,7 @@ impl OfVersion {
         of
     }
 
-    /// Takes up some more of the batch of a version.
+    /// Adds the ranges of another part of the version's batch.
     pub(crate) fn add(&mut self, version: u64, changes: &dyn Changes) {
         self.version = version;
         for (table, op) in changes.ops() {
@@ -44,7 +44,7 @@ impl OfVersion {
     }
 }
 
-/// Ranges that cover what these cover, sorted and disjoint.
+/// Returns the union of ranges, sorted and disjoint.
 fn merged(mut ranges: Ranges) -> Ranges {
     ranges.sort();
     let mut merged = Ranges::with_capacity(ranges.len());
@@ -62,12 +62,12 @@ fn merged(mut ranges: Ranges) -> Ranges {
     merged
 }
 
-/// What some versions deleted, the newest last.
+/// The ranges that some versions deleted, the newest last.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Deleted(Vec<Arc<OfVersion>>);
 
 impl Deleted {
-    /// Whether a row that was written at `version` has been deleted since.
+    /// Whether a row that was written at `version` was deleted by a later version.
     pub(crate) fn hides(&self, table: Table, key: &[u8], version: u64) -> bool {
         let since = self.0.iter().rev().take_while(|of| of.version > version);
         since.into_iter().any(|of| of.contains(table, key))
@@ -79,7 +79,7 @@ impl Deleted {
         }
     }
 
-    /// Forgets what was deleted up to a version, since its rows are gone.
+    /// Drops the ranges of versions up to `version`, whose rows are removed.
     pub(crate) fn forget(&mut self, version: u64) {
         self.0.retain(|of| of.version > version);
     }

@@ -1,4 +1,4 @@
-//! The engine.
+//! The engine: its shared part, and the seam.
 
 use crate::{
     CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look,
@@ -10,28 +10,28 @@ use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
-/// A write is on a majority of the replicas of each of its rows when it returns. An engine that was opened for writing
-/// fences all that were opened before.
+/// When a write returns, it is on a majority of the replicas of each of its rows. Opening an engine for writing fences
+/// all engines that opened the store for writing before.
 #[derive(Debug)]
 pub struct CassandraEngine {
     pub(crate) shared: Arc<Shared>,
-    /// Held by the one write at a time.
+    /// The state of the writer, locked during a write.
     pub(crate) writer: Mutex<Writer>,
 }
 
-/// What views need.
+/// The part of the engine that its views share.
 pub(crate) struct Shared {
     pub(crate) cluster: Arc<Cluster>,
     /// The prefix of all keys of the store.
     pub(crate) store: Arc<str>,
     pub(crate) options: CassandraOptions,
     pub(crate) buckets: Buckets,
-    /// The versions that views read.
+    /// The versions that views of this process read.
     pub(crate) live: Arc<LiveSet>,
     pub(crate) current: RwLock<Current>,
-    /// Who had the store when it was opened: this engine, if it may write.
+    /// The owner of the store when it was opened: this engine, if it may write.
     pub(crate) owner: String,
-    /// When one that may write has last found that it has the store.
+    /// The time at which an engine that may write last found that it owns the store.
     pub(crate) looked: Mutex<Option<Look>>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What a view that is taken now sees.
+/// The version and deleted ranges of a view that is taken now.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
     /// The last version that is committed and applied.
@@ -50,7 +50,7 @@ pub(crate) struct Current {
 }
 
 impl Shared {
-    /// Fails for a table that the engine was not opened with.
+    /// Fails with [`KvError::UnknownTable`] for a table that the engine was not opened with.
     pub(crate) fn expect_table(&self, table: Table) -> Result<(), KvError> {
         match self.options.tables.contains(&table) {
             true => Ok(()),
@@ -59,7 +59,7 @@ impl Shared {
     }
 
     pub(crate) fn take_view(shared: &Arc<Self>) -> CassandraView {
-        // Under the lock, so that nothing that the view needs is removed before it is known.
+        // The lock is held so that no rows of this version are removed before the view is registered.
         let current = shared.current.read();
         let ticket = shared.live.enter(current.version);
         CassandraView::new(Arc::clone(shared), ticket, Arc::clone(&current.deleted))
@@ -92,12 +92,12 @@ impl Engine for CassandraEngine {
         self.shared.options.cache_bytes
     }
 
-    /// The rows are on other machines.
+    /// Returns zero, because the rows are on other machines.
     fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(0)
     }
 
-    /// Reads the whole table: nobody counts its rows.
+    /// Reads the whole table, because the cluster keeps no count of its rows.
     fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
         let mut stats = TableStats::default();
         Shared::take_view(&self.shared).scan(table, KeyRange::ALL, &mut |key, value| {

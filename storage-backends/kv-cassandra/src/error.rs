@@ -1,4 +1,4 @@
-//! What the driver reports, in the words of [`KvError`].
+//! The errors of the driver as [`KvError`].
 
 use polytrie_kv::KvError;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
@@ -7,18 +7,18 @@ use std::fmt::Display;
 /// Name of the engine on the command line and in errors.
 pub(crate) const NAME: &str = "cassandra";
 
-/// The engine failed at something.
+/// Makes the error of an action that failed.
 pub(crate) fn failed(action: &'static str, reason: impl Display) -> KvError {
     KvError::Engine { engine: NAME, action, reason: reason.to_string() }
 }
 
-/// A row of the cluster is not what this crate writes.
+/// Makes the error of a row of the cluster that this crate does not write.
 pub(crate) fn corrupt(reason: impl Display) -> KvError {
     KvError::Corrupt(format!("{NAME}: {reason}"))
 }
 
-/// Whether the same request would fail in the same way however often it is sent. All else may pass: nodes that do not
-/// answer, too few replicas, broken connections.
+/// Whether the same request would fail in the same way whenever it is repeated. Other errors may pass: nodes that do
+/// not answer, too few replicas, broken connections.
 pub(crate) fn is_final(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => true,

@@ -1,22 +1,24 @@
-//! Who has lost the store to another process finds out before it takes a missing row for the truth.
+//! The check by which an engine that has lost the store to another process notices that, before it takes a removed row
+//! for a missing one.
+//! one.
 //!
-//! One that may write looks into the head while it reads, every two seconds. Who takes the store over removes nothing for
-//! longer than that. So what the one before reads was still there, or it has looked since and is out. Commits need none of
-//! this: their compare-and-set names owner and epoch.
+//! An engine that may write reads the head every two seconds while it reads rows. A new owner removes no row for longer
+//! than that. So either the rows that the old owner reads are still there, or it has read the head since and fails.
+//! Commits need no such check: their compare-and-set names owner and epoch.
 
 use crate::error::failed;
 use polytrie_kv::KvError;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often one that may write looks whether it still has the store, while it reads.
+/// Interval at which an engine that may write checks, while it reads, that it still owns the store.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a new owner of the store removes nothing. The clocks of two machines need not show the same time, only run
-/// about as fast.
+/// Time for which a new owner of the store removes no rows. The clocks of two machines need not show the same time,
+/// they only have to run at about the same rate.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// When one that may write has begun to look whether it has the store, by two clocks: [`Instant`] stands still while the
-/// machine sleeps, and the other one may be set back.
+/// The start of a check, by two clocks: [`Instant`] stands still while the machine sleeps, and [`SystemTime`] may be
+/// set back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look(Instant, SystemTime);
 
@@ -25,14 +27,15 @@ impl Look {
         Self(Instant::now(), SystemTime::now())
     }
 
-    /// Whether what this look found still holds at a later one.
+    /// Whether the result of this check still holds at the time of `later`.
     pub(crate) fn holds_at(self, later: Self) -> bool {
         let asleep_too = later.1.duration_since(self.1).unwrap_or_default();
         (later.0 - self.0).max(asleep_too) < LOOK_EVERY
     }
 }
 
-/// Another process has the store by now. What this one was about to commit may be there, if the answer was lost.
+/// Returns the error after another process has taken the store over. A batch whose commit was not answered may be
+/// committed.
 pub(crate) fn lost(action: &'static str, store: &str) -> KvError {
     let reason = format!(
         "another process has opened the store `{store}` for writing since, and goes on from what was committed; this one is out, end one of the two"

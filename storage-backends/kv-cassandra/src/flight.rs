@@ -1,4 +1,4 @@
-//! Many requests under way at once, but not too many.
+//! A bounded number of concurrent requests.
 
 use crate::{Cluster, error::failed};
 use polytrie_kv::KvError;
@@ -7,12 +7,12 @@ use std::{
     sync::mpsc::{Receiver, Sender, channel},
 };
 
-/// Requests under way at most: more would only wait in the nodes.
+/// Most requests that are sent and not answered: more would only wait in the nodes.
 const REQUESTS: usize = 96;
-/// Bytes of requests under way at most: a node with a small heap holds each of them a few times over.
+/// Most bytes of such requests: a node with a small heap holds each of them a few times over.
 const BYTES: usize = 8 << 20;
 
-/// Requests under way, which answer in any order.
+/// Requests that are sent and not answered; they may be answered in any order.
 pub(crate) struct Flight<'a, T> {
     cluster: &'a Cluster,
     sender: Sender<(usize, Result<T, KvError>)>,
@@ -27,11 +27,11 @@ impl<'a, T: Send + 'static> Flight<'a, T> {
         Self { cluster, sender, receiver, requests: 0, bytes: 0 }
     }
 
-    /// Sends a request of so many bytes. Waits while too much is under way; what has been answered goes to `take`.
+    /// Sends a request of so many bytes. Waits while the limits are reached; `take` gets the results that have come.
     ///
     /// # Errors
     ///
-    /// Those of earlier requests.
+    /// The error of an earlier request.
     pub(crate) fn push(
         &mut self,
         bytes: usize,
@@ -47,17 +47,17 @@ impl<'a, T: Send + 'static> Flight<'a, T> {
         self.cluster.spawn(async move {
             let panicked = |_| Err(failed("waiting for an answer", "a request ended in a panic"));
             let answer = tokio::spawn(request).await.unwrap_or_else(panicked);
-            // After an error nobody waits for the rest.
+            // After an error the receiver may be gone.
             let _ = sender.send((bytes, answer));
         });
         Ok(())
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all requests that are sent.
     ///
     /// # Errors
     ///
-    /// The first one that comes.
+    /// The error of the first request that fails.
     pub(crate) fn finish(mut self, take: &mut dyn FnMut(T)) -> Result<(), KvError> {
         while self.requests > 0 {
             self.land(take)?;

@@ -1,4 +1,4 @@
-//! The row of a store, which moves by compare-and-set only.
+//! The row of a store, which is changed by compare-and-set only.
 
 use crate::{
     cluster::Link,
@@ -10,26 +10,26 @@ use std::sync::Arc;
 
 const FORMAT: i32 = 1;
 
-/// What the row says.
+/// The content of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The opening that may write. A number at random, since two that open at once take the same epoch.
+    /// The name of the opening that may write, drawn at random, because two that open at once take the same epoch.
     pub(crate) owner: String,
-    /// How often the store was opened for writing.
+    /// Number of times that the store was opened for writing.
     pub(crate) epoch: u64,
-    /// The last batch that is committed; 0 for none.
+    /// The version of the last committed batch; 0 if there is none.
     pub(crate) version: u64,
-    /// The epoch that committed it, and all that are not collected yet.
+    /// The epoch that committed this version and all versions that are not collected.
     pub(crate) writer: u64,
-    /// In how many parts it was written down.
+    /// Number of parts of the last committed batch in the log.
     pub(crate) parts: u32,
-    /// Views older than this see nothing that can be relied on: versions that others replaced are being removed.
+    /// The oldest version that a view may read: rows that were replaced up to this version are being removed.
     pub(crate) floor: u64,
-    /// Up to here that is done, and nothing is left of what was written down.
+    /// The last version whose removal is finished, including its logged batch.
     pub(crate) cleared: u64,
 }
 
-/// A number as Cassandra has it. Versions count batches, so none is ever too large.
+/// Returns a number as Cassandra has it. Versions count batches, so no number is ever too large.
 pub(crate) fn cql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -42,7 +42,7 @@ fn number(cql: i64) -> Result<u64, KvError> {
 type Fields = (String, i64, i64, i64, i32, i64, i64, i32);
 
 impl Head {
-    /// That of a store which holds nothing.
+    /// Returns the head of an empty store.
     fn new(owner: String) -> Self {
         Self { owner, epoch: 1, version: 0, writer: 1, parts: 0, floor: 0, cleared: 0 }
     }
@@ -79,7 +79,7 @@ impl Head {
     }
 }
 
-/// Reads the row as it is after whatever is under way; `None` if there is no such store.
+/// Reads the row after any compare-and-set that is not finished; `None` if the store does not exist.
 pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, KvError> {
     let action = "reading the head of the store";
     let request = || link.session.execute_unpaged(&link.statements.head_read, (store,));
@@ -89,7 +89,7 @@ pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, 
     fields.map(Head::from_fields).transpose()
 }
 
-/// The floor as it was when this was asked, or higher, and the owner then.
+/// Reads the floor and the owner as of the time of the call, or newer.
 pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String), KvError> {
     let action = "reading the head of the store";
     let request = || link.session.execute_unpaged(&link.statements.floor_read, (store,));
@@ -99,7 +99,7 @@ pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String)
     Ok((number(floor)?, owner))
 }
 
-/// Takes the store over: from now on the owner before commits nothing more. Makes it if it is not there.
+/// Takes the store over, or creates it: from then on the owner before cannot commit.
 pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head, KvError> {
     let owner = format!("{:016x}", rand::random::<u64>());
     loop {
@@ -108,17 +108,17 @@ pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head, KvE
             None => Head::new(owner.clone()),
             Some(found) => Head { owner: owner.clone(), epoch: found.epoch + 1, ..found.clone() },
         };
-        // Another one that opens it may have been first; then the last to come has it.
+        // Another process may have taken it over first; the last one to do so has it.
         if swap(link, store, found.as_ref(), &next).await?.is_none() {
             return Ok(next);
         }
     }
 }
 
-/// Moves the head from what it was to what comes next. Returns what is there instead, if something is.
+/// Changes the head from `before` to `next`. Returns the head found instead, if that differs.
 ///
-/// A compare-and-set that is not answered may have been done or not, or be done by a later one. So after each that did not
-/// say yes the row is read, which ends whatever is under way.
+/// A compare-and-set that is not answered may be done, not done, or finished by a later one. So after each attempt
+/// without a positive answer the row is read, which finishes it.
 pub(crate) async fn swap(
     link: &Link,
     store: &Arc<str>,
@@ -172,8 +172,8 @@ async fn update(
     Ok(is_applied(answer))
 }
 
-/// Whether a compare-and-set was done: the first column says so, whatever others there are. An answer that does not read
-/// is none: the row is read then.
+/// Whether a compare-and-set was done, by the first column of its answer. An answer that cannot be decoded counts as
+/// no: the row is read then.
 fn is_applied(answer: QueryResult) -> bool {
     let Ok(rows) = answer.into_rows_result() else { return false };
     let first = rows.first_row::<scylla::value::Row>();

@@ -1,10 +1,10 @@
 //! Apache Cassandra behind the key-value seam of polytrie: the rows of a store on a replicated, sharded cluster.
 //!
-//! Cassandra keeps no snapshots and has no transactions over several partitions, so this crate makes both. Each row
-//! carries the number of the batch that wrote it, and a view reads the newest row up to its own number. A batch is
-//! first written down whole in the cluster, then committed by one compare-and-set on the row of the store, and only
-//! then applied; the next opening finishes what was committed. `README.md` has the protocol with each
-//! failure and what happens.
+//! Cassandra has no snapshots and no transactions over several partitions, so this crate makes both. Each row carries
+//! the number of the batch that wrote it, and a view reads the newest row up to its own number. A batch is first logged
+//! whole in the cluster, then committed by one compare-and-set on the row of the store, and only then applied; the next
+//! opening applies a batch that was committed and not applied. `README.md` has the protocol with each failure and its
+//! outcome.
 
 mod address;
 mod buckets;

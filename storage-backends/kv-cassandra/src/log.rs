@@ -1,4 +1,4 @@
-//! A batch as it is written down in the cluster, before it is committed.
+//! The log of a batch in the cluster, written before the batch is committed.
 //!
 //! ```text
 //! part    number of tables (1), for each the length of its name (1) and its name; changes as `Batch::encode` has them,
@@ -19,16 +19,16 @@ use std::{ops::ControlFlow, sync::Arc};
 /// Bytes of keys and values after which a part ends.
 const PART: usize = 512 << 10;
 
-/// Where a batch is written down.
+/// The key of a logged batch.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) store: Arc<str>,
     pub(crate) version: u64,
-    /// The epoch of who writes it: one that was fenced may write down another batch of the same number.
+    /// The epoch of the writer: a writer that was fenced may log another batch of the same version.
     pub(crate) writer: u64,
 }
 
-/// Writes a batch down and returns its number of parts.
+/// Logs a batch. Returns its number of parts.
 pub(crate) fn append(
     cluster: &Cluster,
     place: &Place,
@@ -74,7 +74,7 @@ async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<()
     link.persist("writing a batch down", request).await.map(drop)
 }
 
-/// Reads a batch part by part, and returns how many there were.
+/// Reads a batch part by part. Returns the number of parts.
 pub(crate) fn read(
     cluster: &Cluster,
     place: &Place,
@@ -113,7 +113,7 @@ async fn page(
     Ok((parts.map_err(|e| failed(action, e))?, following(next)))
 }
 
-/// Where the next page begins; `None` if there is none.
+/// Returns the state with which the next page is read; `None` after the last page.
 pub(crate) fn following(response: PagingStateResponse) -> Option<PagingState> {
     match response.into_paging_control_flow() {
         ControlFlow::Continue(next) => Some(next),
@@ -121,7 +121,7 @@ pub(crate) fn following(response: PagingStateResponse) -> Option<PagingState> {
     }
 }
 
-/// Removes what was written down, if anything was.
+/// Removes a logged batch, if there is one.
 pub(crate) fn remove(cluster: &Cluster, place: &Place) -> Result<(), KvError> {
     let (link, place) = (cluster.link(), place.clone());
     cluster.wait(async move {

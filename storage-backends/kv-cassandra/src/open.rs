@@ -1,4 +1,4 @@
-//! Opening a store: taking it over, and finishing what was committed.
+//! Opening a store: taking it over, and applying a batch that was committed and not applied.
 
 use crate::{
     CassandraEngine, Cluster,
@@ -21,31 +21,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How a store in a cluster is opened.
+/// The settings with which a store in a cluster is opened.
 #[derive(Debug, Clone)]
 pub struct CassandraOptions {
-    /// Directory that remembers which store of which cluster it is, created when missing. Nothing else is kept there but
-    /// what need not outlive the process.
+    /// The directory that remembers which store of which cluster it belongs to; created if it does not exist. Its other
+    /// files need not outlive the process.
     pub dir: PathBuf,
-    /// All tables that will be used.
+    /// All tables that the engine will use.
     pub tables: Vec<Table>,
-    /// Open without the right to write. The store must exist. It is read as it is now; if somebody writes meanwhile, reading
-    /// fails before it would be wrong.
+    /// Whether the store is opened for reading only. It must exist then. It is read as it is now; if another process
+    /// writes meanwhile, reads fail before they would be wrong.
     pub read_only: bool,
-    /// Some nodes of the cluster, as `host:port`; none for those that the directory remembers.
+    /// Some nodes of the cluster, as `host:port`; if empty, those that the directory remembers.
     pub nodes: Vec<String>,
-    /// The keyspace; `None` for what the directory remembers, or [`DEFAULT_KEYSPACE`](crate::DEFAULT_KEYSPACE).
+    /// The keyspace; `None` for the one that the directory remembers, or [`DEFAULT_KEYSPACE`](crate::DEFAULT_KEYSPACE).
     pub keyspace: Option<String>,
-    /// The name of the store; `None` for what the directory remembers, or a new one.
+    /// The name of the store; `None` for the one that the directory remembers, or a new one.
     pub store: Option<String>,
-    /// How long a request is repeated before it counts as failed.
+    /// Time for which a request is repeated before it fails.
     pub patience: Duration,
-    /// Bytes of rows that are kept of those that were read lately.
+    /// Bytes of the cache of rows that were read lately.
     pub cache_bytes: usize,
 }
 
 impl CassandraOptions {
-    /// Writable, a minute of patience, 64 MiB of rows kept, the cluster that the directory remembers.
+    /// Returns settings for reading and writing: requests are repeated for a minute, the cache has 64 MiB, and the
+    /// cluster is the one that the directory remembers.
     pub fn new(dir: impl Into<PathBuf>, tables: &[Table]) -> Self {
         Self {
             dir: dir.into(),
@@ -63,12 +64,13 @@ impl CassandraOptions {
 impl CassandraEngine {
     /// Opens a store, or creates it.
     ///
-    /// The process that had it open for writing before is fenced: its next write fails. What it committed is applied first.
+    /// The process that had it open for writing before is fenced: its next write fails. Its committed batches are
+    /// applied first.
     ///
     /// # Errors
     ///
     /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::Engine`] if the
-    /// directory belongs to another store, or the cluster does not answer for as long as the options say;
+    /// directory belongs to another store, or the cluster does not answer within the patience of the options;
     /// [`KvError::Corrupt`].
     pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
         Table::expect_distinct(&options.tables)?;
@@ -76,17 +78,17 @@ impl CassandraEngine {
         let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref())?;
         let cluster = Cluster::connect(&address.nodes, &address.keyspace, *patience, !read_only)?;
         if !read_only {
-            // Before the first row: a store that nobody knows of cannot be removed.
+            // The name is stored before the first row: a store whose name is lost cannot be removed.
             address.keep(dir)?;
         }
         Self::open_on(cluster, &address.store, options)
     }
 
-    /// Opens a store of a cluster that is connected; the directory need not say which one it is.
+    /// Opens a store of a connected cluster; the directory need not say which store it is.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub fn open_on(
         cluster: Arc<Cluster>,
         store: &str,
@@ -116,7 +118,7 @@ impl CassandraEngine {
         shared.read_buckets()?;
         let deleted = shared.finish(&head)?;
         *shared.current.write() = Current { version: head.version, deleted: Arc::new(deleted) };
-        // A store that was made here has no owner before.
+        // A store that this opening made has had no other owner.
         let is_taken_over = !read_only && head.epoch > 1;
         if is_taken_over {
             shared.remove_in_vain(&head)?;
@@ -128,8 +130,9 @@ impl CassandraEngine {
 }
 
 impl Shared {
-    /// Applies the last version again, since the process that committed it may have ended on the way: that changes nothing where it is
-    /// done, also beside a writer that is just doing it. Returns what the versions deleted that are not collected.
+    /// Applies the last version again, because the process that committed it may have ended before it was applied.
+    /// Where it is applied, that changes nothing, even beside a writer that applies it at the same time. Returns the
+    /// ranges that versions not yet collected deleted.
     fn finish(&self, head: &Head) -> Result<Deleted, KvError> {
         let mut deleted = Deleted::default();
         for version in head.cleared + 1..=head.version {
@@ -149,7 +152,8 @@ impl Shared {
         Ok(deleted)
     }
 
-    /// What the last version was is removed only by one that writes, after it was applied.
+    /// Accepts missing parts of the last version's log only if another writer has raised the floor to that version:
+    /// only then is the log of an applied version removed.
     fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<(), KvError> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (floor, _) = self.cluster.wait(async move { head::floor(&link, &store).await })?;
@@ -162,7 +166,7 @@ impl Shared {
         )))
     }
 
-    /// Removes what the owner before may have written down and can no longer commit.
+    /// Removes the log of a batch that the owner before may have left and can no longer commit.
     fn remove_in_vain(&self, head: &Head) -> Result<(), KvError> {
         let (store, version) = (Arc::clone(&self.store), head.version + 1);
         log::remove(&self.cluster, &Place { store, version, writer: head.epoch - 1 })
@@ -184,7 +188,7 @@ impl Shared {
                 Ok((rows, following(next)))
             })?;
             for (name, bucket) in rows {
-                // One of another layer's program, or of the table of a test.
+                // The table may belong to another layer, or to a test.
                 if let Some(table) = self.options.tables.iter().find(|table| table.name == name) {
                     self.buckets.insert(*table, &bucket);
                 }

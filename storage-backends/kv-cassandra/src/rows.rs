@@ -1,4 +1,4 @@
-//! Rows on their way to the cluster, several in each request.
+//! Rows that are sent to the cluster, several in each request.
 
 use crate::{
     Cluster, buckets::bucket, cluster::Link, flight::Flight, head::cql, schema::Statements,
@@ -14,8 +14,8 @@ use scylla::{
 };
 use std::{mem, sync::Arc};
 
-/// Rows of one request at most, and bytes after which it is sent. As it comes, Cassandra refuses a batch above 50 KiB unless it is
-/// of one row, and counts more than we do.
+/// Most rows of one request, and bytes from which it is sent. By default Cassandra refuses a batch above 50 KiB unless
+/// it has one row, and counts more bytes than this code does.
 const ROWS: usize = 64;
 const BYTES: usize = 16 << 10;
 /// Bytes of a row beside its key and value: the names of store and table, and numbers.
@@ -24,7 +24,8 @@ const OVERHEAD: usize = 120;
 /// A row of `records`: store, table, bucket, key, version, value, write time.
 pub(crate) type Put = (Arc<str>, &'static str, Vec<u8>, Vec<u8>, i64, MaybeUnset<Vec<u8>>, i64);
 
-/// What a version made of a key; without a value, that it removed it.
+/// Makes the row of a key at a version, and its size in bytes; without a value it says that the version removed the
+/// key.
 pub(crate) fn put(
     store: &Arc<str>,
     table: Table,
@@ -33,17 +34,17 @@ pub(crate) fn put(
     value: Option<&[u8]>,
 ) -> (usize, Put) {
     let bytes = key.len() + value.map_or(0, <[u8]>::len);
-    // Null would be a deletion of what never was.
+    // Null would be stored as the deletion of a value that never existed.
     let value = value.map_or(MaybeUnset::Unset, |value| MaybeUnset::Set(value.to_vec()));
     let bucket = bucket(table, key).to_vec();
     let version = cql(version);
     (bytes, (Arc::clone(store), table.name, bucket, key.to_vec(), version, value, version))
 }
 
-/// What `drop_key` takes: write time, store, table, bucket, key.
+/// The values of a `drop_key` statement: write time, store, table, bucket, key.
 pub(crate) type DropKey = (i64, Arc<str>, &'static str, Vec<u8>, Vec<u8>);
 
-/// Everything of a key that was written up to a version.
+/// Makes the removal of all rows of a key up to a version, and its size in bytes.
 pub(crate) fn drop_key(
     store: &Arc<str>,
     table: Table,
@@ -51,14 +52,14 @@ pub(crate) fn drop_key(
     version: u64,
 ) -> (usize, DropKey) {
     let bucket = bucket(table, key).to_vec();
-    // It is a range, from the key to the key.
+    // The size has the key twice, because the removal is a range.
     (2 * key.len(), (cql(version), Arc::clone(store), table.name, bucket, key.to_vec()))
 }
 
 /// Rows for one statement, sent in groups.
 ///
-/// A group goes to one node, which hands on what it does not have itself: for each row that is more than sending it where it
-/// belongs, but what takes the time of a node is the number of requests.
+/// A group goes to one node, which forwards the rows that it does not have itself. That is more work a row than sending
+/// each to its own node, but the time of a node goes by the number of requests.
 pub(crate) struct Groups<'a, R> {
     cluster: &'a Cluster,
     action: &'static str,
@@ -78,14 +79,14 @@ impl<'a, R: SerializeRow + Send + Sync + 'static> Groups<'a, R> {
         Self { cluster, action, statement, flight, rows: Vec::new(), bytes: 0 }
     }
 
-    /// Takes a row with about so many bytes.
+    /// Adds a row of about so many bytes. May send a group.
     ///
     /// # Errors
     ///
-    /// Those of rows before it.
+    /// The error of an earlier row.
     pub(crate) fn add(&mut self, (bytes, row): (usize, R)) -> Result<(), KvError> {
         let bytes = bytes + OVERHEAD;
-        // A large row goes alone.
+        // A large row is sent alone.
         if !self.rows.is_empty() && self.bytes + bytes > BYTES {
             self.send()?;
         }
@@ -94,11 +95,11 @@ impl<'a, R: SerializeRow + Send + Sync + 'static> Groups<'a, R> {
         if self.rows.len() >= ROWS { self.send() } else { Ok(()) }
     }
 
-    /// Returns when all rows are there.
+    /// Sends the rows that are left, and waits until all are written.
     ///
     /// # Errors
     ///
-    /// The first one.
+    /// The error of the first group that fails.
     pub(crate) fn finish(mut self) -> Result<(), KvError> {
         if !self.rows.is_empty() {
             self.send()?;

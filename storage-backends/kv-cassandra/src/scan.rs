@@ -1,4 +1,4 @@
-//! Going through a range: its partitions one after the other, page by page.
+//! Scanning a range: its partitions one after the other, page by page.
 
 use crate::{
     cluster::{Link, received},
@@ -15,15 +15,15 @@ use std::{
     sync::{Arc, mpsc::Receiver},
 };
 
-/// Rows of the first page of a scan, many of which want one row only; and of all pages but the first few.
+/// Rows of the first page of a scan, because many scans need one row only; and of all but the first few pages.
 const PAGE: (i32, i32) = (8, 256);
-/// Partitions whose first pages are asked for ahead, at most. It begins with none and grows as the scan goes on.
+/// Most partitions whose first pages are read ahead. A scan starts with none and doubles the number as it goes on.
 const AHEAD: usize = 32;
 
-/// Some rows of a partition (key, version, value), and where the next ones begin.
+/// Some rows of a partition (key, version, value), and the state with which the next page is read.
 type Page = (Vec<(Vec<u8>, i64, Option<Vec<u8>>)>, Option<PagingState>);
 
-/// What is asked of each partition.
+/// The request for each partition.
 #[derive(Debug, Clone)]
 struct Query {
     store: Arc<str>,
@@ -61,7 +61,7 @@ pub(crate) fn scan(
             view.expect_whole()?;
             let (found, next) = page;
             rows = (rows * 4).min(PAGE.1);
-            // Asked for before the visitor takes its time.
+            // The next page is requested before the visitor runs.
             let following = next.map(|next| query.ask(shared, &bucket, rows, next));
             for (key, version, value) in found {
                 if newest.take(key, version, value, visit)?.is_break() {
@@ -113,7 +113,7 @@ impl Query {
     }
 }
 
-/// Versions of one key come one after the other; of those that the view reads the newest counts.
+/// Finds the newest row that the view sees of each key; the rows of a key come one after the other.
 struct Newest<'a> {
     view: &'a CassandraView,
     table: Table,
@@ -121,7 +121,7 @@ struct Newest<'a> {
 }
 
 impl Newest<'_> {
-    /// Takes a row, and visits what came before if it is of another key.
+    /// Takes a row. Visits the row before it, if that has another key.
     fn take(
         &mut self,
         key: Vec<u8>,

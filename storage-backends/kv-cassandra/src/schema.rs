@@ -7,9 +7,9 @@
 //! records  (store, tbl, bucket), key, version    ──► value; without one the key was removed
 //! ```
 //!
-//! In parentheses what decides the nodes. Versions of a key stand together, the newest first. Every write bears the
-//! version as its write time, so that repeating it, or doing it late, changes nothing. `heads` is written by
-//! compare-and-set only.
+//! The columns in parentheses decide which nodes have the row. Versions of a key stand together, the newest first.
+//! Every write has its version as write time, so that repeating it, or doing it late, changes nothing. `heads` is
+//! written by compare-and-set only.
 
 use scylla::{
     client::session::Session,
@@ -17,16 +17,16 @@ use scylla::{
     statement::{Consistency, prepared::PreparedStatement},
 };
 
-/// Replicas of each row in a keyspace that is made here, where the cluster has as many nodes.
+/// Replicas of each row in a keyspace that is created here, if the cluster has as many nodes.
 const REPLICAS: usize = 3;
 
-/// Makes keyspace and tables where they are not there, if it may.
+/// Creates the keyspace and the tables if they do not exist and `create` is set.
 pub(crate) async fn expect(
     session: &Session,
     keyspace: &str,
     create: bool,
 ) -> Result<(), ExecutionError> {
-    // To ask for all of it again costs an agreement of all nodes.
+    // Creating them again, though they exist, would cost an agreement of all nodes.
     if !create || exists(session, keyspace).await? {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(crate) async fn expect(
             "CREATE TABLE IF NOT EXISTS {keyspace}.heads (store text PRIMARY KEY, owner text, epoch bigint, \
              version bigint, writer bigint, parts int, floor bigint, cleared bigint, format int)"
         ),
-        // What comes back of a batch after its removal is not looked at, so it need not be remembered for long.
+        // A removed batch that comes back is never read, so its removal need not be remembered for long.
         format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.batches (store text, version bigint, writer bigint, part int, \
              changes blob, PRIMARY KEY ((store, version, writer), part)) WITH gc_grace_seconds = 10800"
@@ -62,21 +62,21 @@ pub(crate) async fn expect(
     Ok(())
 }
 
-/// Whether the last of the tables is there.
+/// Whether the last of the tables exists.
 async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionError> {
     let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'records'";
     let found = session.query_unpaged(statement, (keyspace,)).await?;
     Ok(found.into_rows_result().is_ok_and(|rows| rows.rows_num() > 0))
 }
 
-/// The statements, prepared. All but those of `heads` may be repeated.
+/// The prepared statements. All but those of `heads` may be repeated.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) head_insert: PreparedStatement,
     pub(crate) head_update: PreparedStatement,
-    /// As the last compare-and-set left it, one that was under way included.
+    /// Reads the head after the last compare-and-set, including one that is not finished.
     pub(crate) head_read: PreparedStatement,
-    /// As the last compare-and-set that was confirmed left it, or newer.
+    /// Reads the head after the last compare-and-set that was confirmed, or a newer one.
     pub(crate) floor_read: PreparedStatement,
     pub(crate) batch_put: PreparedStatement,
     pub(crate) batch_read: PreparedStatement,

@@ -1,6 +1,7 @@
-//! Cassandra passes the suites, and nothing is lost wherever the line is cut.
+//! The engine passes the suites, and no batch is lost wherever the connection is cut.
 //!
-//! They need a cluster: `POLYTRIE_CASSANDRA` names nodes of one (`scripts/cluster test` starts it, and runs them).
+//! The tests need a cluster: `POLYTRIE_CASSANDRA` names some of its nodes (`scripts/cluster test` starts one and runs
+//! them).
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +22,7 @@ use std::{
 const NODES: &str = "POLYTRIE_CASSANDRA";
 const KEYSPACE: &str = "polytrie_test";
 
-/// A line to the cluster that a test may cut after some requests.
+/// The connection to the cluster, which a test may cut after some requests.
 #[derive(Debug)]
 pub(crate) struct Line(AtomicI64);
 
@@ -32,7 +33,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// From now on so many requests get through; of the last one the answer does not come back.
+    /// Lets so many more requests through; the answer to the last one is lost.
     fn cut_after(&self, requests: i64) {
         self.0.store(requests, Ordering::SeqCst);
     }
@@ -55,14 +56,14 @@ fn cut() -> KvError {
     crate::error::failed("sending", "the test has cut the line")
 }
 
-/// A connection to the cluster that the tests may use, if there is one.
+/// Returns a connection to the cluster that the tests may use, if there is one.
 fn cluster() -> Option<Arc<Cluster>> {
     let Ok(nodes) = std::env::var(NODES) else {
         skipped(format_args!("{NODES} names no nodes of a cluster, see `scripts/cluster test`"));
         return None;
     };
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
-    // Tables are made by one test at a time: Cassandra minds when two make the same ones.
+    // One test at a time creates the tables: Cassandra fails when two create the same ones.
     static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _making = MAKING.lock();
     Some(Cluster::connect(&nodes, KEYSPACE, Duration::from_secs(60), true).unwrap())
@@ -73,7 +74,7 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// The name of a store that nobody else has.
+/// Returns a name that no other store has.
 fn new_name() -> String {
     format!("test-{:016x}", rand::random::<u64>())
 }
@@ -110,7 +111,7 @@ fn all(engine: &CassandraEngine) -> Vec<Vec<Entry>> {
     TABLES.iter().map(|table| entries(&*view, *table, KeyRange::ALL)).collect()
 }
 
-/// A batch of every kind of change, and what it makes of some rows.
+/// Makes a batch of every kind of change, and applies it to `rows`.
 fn change(random: &mut Random, rows: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Batch {
     let mut batch = Batch::new();
     let key = |random: &mut Random| vec![random.below(40) as u8 * 6, random.below(3) as u8];
@@ -134,8 +135,8 @@ fn change(random: &mut Random, rows: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Batch {
     batch
 }
 
-/// Writes batches with the line cut after one request, two, three, …: whoever opens the store next finds whole batches, none
-/// missing of which it was said that they are there.
+/// Writes batches with the connection cut after one request, two, three, …: the next opening finds whole batches, and
+/// every batch whose write returned without an error.
 #[test]
 fn nothing_is_lost_wherever_the_line_is_cut() {
     let Some(cluster) = cluster() else { return };
@@ -164,7 +165,7 @@ fn nothing_is_lost_wherever_the_line_is_cut() {
         cluster.link().line.cut_after(i64::MAX);
         drop(engine);
 
-        // One that only reads comes first, as often as not.
+        // An engine that only reads is opened first in half of the cases.
         let read_only = random.one_in(2);
         let options = CassandraOptions { read_only, ..options() };
         let engine = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
@@ -193,7 +194,7 @@ fn who_was_cut_off_and_comes_back_is_out() {
     };
     let stale = open(&cluster, &store).unwrap();
     stale.write(&put(b"1")).unwrap();
-    // It commits, and is cut off before it has applied.
+    // The engine commits, and is cut off before it has applied the batch.
     let committed = put(b"2");
     let mut requests = 1;
     let committed_at = loop {
@@ -215,11 +216,11 @@ fn who_was_cut_off_and_comes_back_is_out() {
     new.write(&put(b"3")).unwrap();
     new.write(&put(b"4")).unwrap();
     let expected = all(&new);
-    // Now it goes on with what it was doing.
+    // The late engine goes on with its batch.
     late.shared.apply(version, &committed).unwrap();
     assert_eq!(all(&new), expected, "what was late changes nothing");
     for old in [&stale, &late] {
-        // As if it had been stopped for long.
+        // The check is made to look old, as if the process had been stopped for long.
         *old.shared.looked.lock() = None;
         let error = old.view().unwrap().get(TABLES[0], b"key").unwrap_err().to_string();
         assert!(error.contains("another process has opened the store"), "{error}");
@@ -241,7 +242,7 @@ fn who_is_out_and_has_not_looked_yet_reads_what_it_sees() {
     batch.put(TABLES[0], b"deleted", b"1");
     let old = open(&cluster, &store).unwrap();
     old.write(&batch).unwrap();
-    // Taken before the next write is applied, as views of blocks are that are executed beside it.
+    // The view is taken before the next write is applied, like the views of blocks that run beside it.
     let view = old.view().unwrap();
     let expected = entries(&*view, TABLES[0], KeyRange::ALL);
     let mut batch = Batch::new();

@@ -43,7 +43,7 @@ impl CassandraView {
         &self.shared
     }
 
-    /// The value of a row, if the view sees one.
+    /// Returns the value of a row; `None` if the row removed the key or a later deletion hides it.
     pub(crate) fn value(
         &self,
         table: Table,
@@ -54,7 +54,7 @@ impl CassandraView {
         value.filter(|_| !self.deleted.hides(table, key, version))
     }
 
-    /// What asks the cluster for a key.
+    /// Makes the request for a key; the result is its newest row up to the view's version.
     fn request(
         &self,
         table: Table,
@@ -65,11 +65,12 @@ impl CassandraView {
         async move { ask(&link, &store, table, (&bucket, &key), version).await }
     }
 
-    /// Fails if what was just read may have been removed meanwhile.
+    /// Fails if another process may have removed rows that were just read.
     ///
-    /// A writer knows the views of its own process only, and says in the head before it removes anything: one that
-    /// only reads looks there each time. One that may write looks whether it still has the store when it has not done so
-    /// for a while, so that one that was stopped or cut off takes no missing row for the truth.
+    /// A writer knows the views of its own process only, and raises the floor in the head before it removes rows: a
+    /// process that only reads checks that floor after each read. A process that may write checks from time to time
+    /// that it still owns the store, so that after a pause or a lost connection it does not take a removed row for a
+    /// missing one.
     pub(crate) fn expect_whole(&self) -> Result<(), KvError> {
         let shared = &*self.shared;
         let read_only = shared.options.read_only;
@@ -123,7 +124,7 @@ impl Read for CassandraView {
         Ok(value.is_some())
     }
 
-    /// All at once, as far as a cluster takes them.
+    /// Sends all requests at once, within the limits of [`Flight`].
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         self.shared.expect_table(table)?;
         keys.iter().try_for_each(|key| table.check_key(key))?;

@@ -1,10 +1,10 @@
-//! A write: written down, committed, applied, and what it replaced is collected.
+//! A write: logged, committed, applied; then the rows that it replaced are removed.
 //!
 //! ```text
-//! written down   the batch whole, under (store, version, epoch)             a crash: it is never read again
-//! committed      heads.version = version, if owner and epoch are still ours  a crash: the next opening applies it
-//! applied        rows of `records` with this version                        a crash: it is applied again
-//! collected      what no view sees is removed, then what was written down    a crash: done again
+//! logged      the whole batch, under (store, version, epoch)                 a crash: it is never read again
+//! committed   heads.version = version, if owner and epoch are still ours     a crash: the next opening applies it
+//! applied     rows of `records` with this version                            a crash: it is applied again
+//! collected   rows that no view reads are removed, then the logged batch     a crash: done again
 //! ```
 
 use crate::{
@@ -21,18 +21,19 @@ use crate::{
 use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Table};
 use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
 
-/// Bytes of a value at most. Cassandra takes no write larger than half a segment of its log, which is 16 MiB as it comes.
+/// Largest size of a value in bytes. Cassandra takes no write larger than half a segment of its log, which is 16 MiB by
+/// default.
 const LONGEST_VALUE: usize = 15 << 20;
 
-/// Who may write, and how far it is.
+/// The head as the writer knows it, and the progress of its removals.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) head: Head,
-    /// Versions up to this are collected.
+    /// The last version that is collected.
     pub(crate) collected: u64,
-    /// From when on what the owner before has left may be removed; `None` if that is done.
+    /// Time from which rows that the owner before has left may be removed; `None` if they are removed.
     pub(crate) clears_up: Option<Instant>,
-    /// Why nothing is written any more.
+    /// The error after which the engine writes no more.
     pub(crate) failure: Option<KvError>,
 }
 
@@ -55,7 +56,7 @@ impl CassandraEngine {
         let written =
             shared.clear_up(&mut writer).and_then(|()| shared.write(&mut writer, changes));
         if let Err(error) = &written {
-            // Whether it is committed is for the next opening to find out.
+            // The next opening finds out whether the batch is committed.
             writer.failure = Some(error.clone());
             return written;
         }
@@ -69,7 +70,7 @@ impl CassandraEngine {
 }
 
 impl Shared {
-    /// Checks tables and lengths, before anything is sent.
+    /// Checks tables and lengths before any request is sent.
     fn check(&self, changes: &dyn Changes) -> Result<(), KvError> {
         for (table, op) in changes.ops() {
             self.expect_table(table)?;
@@ -113,16 +114,16 @@ impl Shared {
         Ok(())
     }
 
-    /// The oldest version that a view reads.
+    /// Returns the oldest version that a view of this process reads.
     fn oldest_view(&self, head: &Head) -> u64 {
         self.live.lock().oldest().unwrap_or(head.version)
     }
 
-    /// Moves the head.
+    /// Moves the head to `next` by compare-and-set.
     ///
     /// # Errors
     ///
-    /// If another process has the store by now.
+    /// If another process has taken the store over.
     fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (before, moved) = (writer.head.clone(), next.clone());
@@ -135,7 +136,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes the buckets known that a batch brings, before it is committed: who reads it looks there.
+    /// Stores the new buckets of a batch before it is committed: readers look for rows in known buckets only.
     fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
         let mut new: BTreeSet<(&'static str, &[u8])> = BTreeSet::new();
         let mut groups =
@@ -160,7 +161,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the rows of a committed version. Doing it again changes nothing.
+    /// Writes the rows of a committed version. Repeating it changes nothing.
     pub(crate) fn apply(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
         let mut groups = Groups::new(&self.cluster, "applying", |statements| &statements.put);
         for (table, op) in changes.ops() {
@@ -174,12 +175,13 @@ impl Shared {
         groups.finish()
     }
 
-    /// Removes the versions of the owner before that no view needs, if that is not done: before the first commit, since the
-    /// head names one epoch for all that are not collected. Waits until the owner before must have noticed that it is out.
+    /// Collects the versions that the owner before has left, if that is not done. It is done before the first commit,
+    /// because the head names one epoch for all versions that are not collected. Waits until the owner before must have
+    /// noticed that it has lost the store.
     fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
         let Some(from) = writer.clears_up else { return Ok(()) };
         thread::sleep(from.saturating_duration_since(Instant::now()));
-        // Views of this process are of the version that it found, or newer.
+        // Views of this process read that version or newer ones.
         let version = writer.head.version;
         if writer.head.floor < version {
             let next = Head { floor: version, ..writer.head.clone() };
@@ -190,7 +192,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes what no view sees any more, as far as the head has said so.
+    /// Collects the versions up to the head's floor, which no view reads any more.
     fn collect_unseen(&self, writer: &mut Writer) -> Result<(), KvError> {
         while writer.collected < writer.head.floor {
             let version = writer.collected + 1;
@@ -205,8 +207,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes what a version replaced: rows of its keys that are older, what it deleted, and the notes of what it was. By
-    /// write time, so that nothing newer goes, nothing older comes back, and doing it again changes nothing.
+    /// Removes the rows that a version replaced: older rows of its keys, the ranges it deleted, and its logged batch.
+    /// Removals carry write times, so that no newer row is removed, no older one comes back, and repeating them changes
+    /// nothing.
     fn collect(&self, place: &Place) -> Result<(), KvError> {
         let Place { store, version, .. } = place;
         let version = *version;
@@ -218,7 +221,7 @@ impl Shared {
             for (table, op) in batch.ops() {
                 match op {
                     Op::Put { key, .. } => groups.add(drop_key(store, table, key, version - 1))?,
-                    // The row that says so goes, too.
+                    // The row that marks the removal goes, too.
                     Op::Delete { key } => groups.add(drop_key(store, table, key, version))?,
                     Op::DeleteRange { from, to } => {
                         let range = KeyRange { from, to, reverse: false };
@@ -241,8 +244,8 @@ impl Shared {
     }
 }
 
-/// Whether ranges come first, and then at most one change a key, sorted by table and key. Two changes of one key in one version
-/// would be two rows with the same write time.
+/// Whether the batch has ranges first, and then at most one change for each key, sorted by table and key. Two changes
+/// of one key in one version would be two rows with the same write time.
 fn is_sorted(changes: &dyn Changes) -> bool {
     let mut last: Option<(u8, &[u8])> = None;
     changes.ops().all(|(table, op)| match op {

@@ -1,7 +1,7 @@
 //! A layer on a cluster passes the suite that it passes on every engine.
 //!
-//! `POLYTRIE_CASSANDRA` names nodes of one (`scripts/cluster test` starts it, and runs this). Each test is a store for each
-//! of its engines; there is nothing in the cluster but what the tests put there.
+//! `POLYTRIE_CASSANDRA` names some nodes of the cluster (`scripts/cluster test` starts one and runs this). Each test
+//! makes a store for each of its engines; the cluster has only stores of the tests.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -15,14 +15,14 @@ use std::{
     time::Duration,
 };
 
-/// The cluster, if there is one.
+/// The connection to the cluster, if there is one.
 static CLUSTER: LazyLock<Option<Arc<Cluster>>> = LazyLock::new(|| {
     let nodes = std::env::var("POLYTRIE_CASSANDRA").ok()?;
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
     Some(Cluster::connect(&nodes, "polytrie_layer", Duration::from_secs(60), true).unwrap())
 });
 
-/// `mpt` on the cluster; on memory, and quickly, where there is none.
+/// `mpt` on the cluster; without a cluster, on a memory engine, which is quick.
 #[derive(Debug)]
 struct Mpt;
 

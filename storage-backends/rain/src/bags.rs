@@ -1,11 +1,11 @@
-//! Nodes that others have read for this layer ahead of blocks.
+//! Nodes that other processes have read for this layer ahead of blocks.
 //!
-//! A bag belongs to a block, and what is in it waits until the turn of that block is over. A node is hashed when it comes, and
-//! is used where this layer would have to read the one with this hash at this place. So nobody has to be trusted, and what was
-//! read of an older state needs no revision: nodes that are still part of the state are found, others are never looked for.
+//! A bag belongs to a block, and its nodes wait until that block is over. A node is hashed when it arrives, and is used
+//! where this layer would have to read the node with this hash at this place. So no sender has to be trusted, and nodes
+//! of an older state need no revision: those that are still part of the state are found, others are never looked for.
 //!
-//! Who reads for others hands out nodes as the store has them, not as its log has changed them since: those that changed since
-//! the checkpoint are in the memory of whoever executes blocks.
+//! A process that reads for others sends nodes as the store has them, without the changes in its log: nodes that
+//! changed since the checkpoint are in the memory of every process that executes blocks.
 
 use crate::{RainLayer, TRIE, version::shard_of};
 use alloy_primitives::{
@@ -25,31 +25,31 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// Bytes of nodes that may wait for their blocks.
+/// Most bytes of nodes that may wait for their blocks.
 const ROOM: usize = 64 << 20;
-/// What a node takes beside its row: twice its place, and the tables.
+/// Bytes that a node takes beside its row: its place twice, and the tables.
 const OVERHEAD: usize = 320;
 
-/// The nodes that wait.
+/// The nodes that wait for their blocks.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedNodes {
     held: Mutex<Held>,
-    /// How many there are, to be asked before each read of the store: mostly there are none.
+    /// Number of nodes that wait, read before each read of the store without the lock: mostly it is zero.
     count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     nodes: HashMap<Place, Offered>,
-    /// The nodes by the block whose turn they wait for.
+    /// The places of the nodes by the block that they were sent for.
     by_block: BTreeMap<u64, Vec<Place>>,
     bytes: usize,
-    /// The last block whose turn is over.
+    /// The last block that is over.
     over: u64,
     counts: BagCounts,
 }
 
-/// Which node, and where: the same node may stand in several tries.
+/// The trie, path and hash of a node: the same node may stand in several tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     owner: Option<B256>,
@@ -60,7 +60,7 @@ struct Place {
 #[derive(Debug)]
 struct Offered {
     row: Bytes,
-    /// The last block that it is for.
+    /// The last block that the node was sent for.
     block: u64,
     is_used: bool,
 }
@@ -72,7 +72,7 @@ impl Offered {
 }
 
 impl Place {
-    /// That of a node that somebody sent; `None` if it is none.
+    /// Returns the place of a node that was sent; `None` if its path or owner is malformed or its row is no node.
     fn of(node: &BagNode) -> Option<Self> {
         let BagNode { owner, path, row } = node;
         if path.len() > 64 || path.iter().any(|nibble| *nibble > 0x0f) {
@@ -89,7 +89,7 @@ impl Place {
 }
 
 impl OfferedNodes {
-    /// Appends the row of a node to `out` and returns whether it waits here.
+    /// Appends the row of a node to `out`, if it waits here. Returns whether it does.
     pub(crate) fn find(
         &self,
         owner: Option<B256>,
@@ -111,7 +111,7 @@ impl OfferedNodes {
     }
 
     fn offer(&self, block: u64, nodes: Vec<BagNode>) {
-        // Hashing takes long, and blocks look here meanwhile.
+        // Hashing takes long, and blocks look nodes up meanwhile, so the lock is not held.
         let is_late = block <= self.held.lock().over;
         let (mut refused, mut found) = (0, Vec::new());
         if !is_late {
@@ -135,7 +135,7 @@ impl OfferedNodes {
         self.count.store(held.nodes.len(), Relaxed);
     }
 
-    /// The turn of a block is over.
+    /// Drops the nodes of a block that is over, and of all blocks before it.
     pub(crate) fn over(&self, block: u64) {
         let mut held = self.held.lock();
         held.over = block;
@@ -165,7 +165,7 @@ impl Held {
         self.by_block.entry(block).or_default().push(place);
     }
 
-    /// Drops a node, unless it is for a later block, too.
+    /// Drops a node, unless it was also sent for a block after `block`.
     fn drop_until(&mut self, place: &Place, block: u64) {
         if self.nodes.get(place).is_some_and(|node| node.block <= block)
             && let Some(node) = self.nodes.remove(place)
@@ -231,11 +231,11 @@ impl Bags for RainLayer {
     }
 }
 
-/// Nodes on their way into a bag.
+/// A bag that is being filled.
 struct Packing<'t, 'u> {
-    /// Levels of the account trie that are left out.
+    /// Number of levels of the account trie that are left out.
     levels: usize,
-    /// What is in it.
+    /// The nodes that the bag has.
     seen: HashSet<(Option<B256>, Nibbles)>,
     take: &'t mut TakeNode<'u>,
     is_full: bool,
@@ -260,7 +260,7 @@ mod tests {
     use polytrie_state::Account;
     use polytrie_trie::{AccountLeaf, LeafValue};
 
-    /// A storage trie of one slot at its root.
+    /// Returns a node that is the whole of a storage trie with one slot.
     fn node(owner: u8, value: u8) -> BagNode {
         let mut row = vec![0xff];
         row.extend_from_slice(B256::repeat_byte(7).as_slice());
@@ -305,7 +305,7 @@ mod tests {
         account.encode_row(&mut row);
         let path = Bytes::copy_from_slice(&[0x0f]);
         let bytes = row.len() + OVERHEAD;
-        // Another account each time, so that it is another node.
+        // The account differs each time, so that the node does.
         let mut offer = |count: u64| {
             let batch = (sent..sent + count).map(|n| {
                 let mut row = row.clone();
@@ -335,7 +335,7 @@ mod tests {
             with(|node| node.owner = Bytes::from_static(b"short")),
             with(|node| node.path = vec![0; 65].into()),
             with(|node| node.path = vec![0x10].into()),
-            // The key of the leaf begins with 0.
+            // The key of the leaf begins with nibble 0.
             with(|node| node.path = vec![1].into()),
             with(|node| node.row = Bytes::new()),
             with(|node| node.row = node.row.slice(..node.row.len() - 1)),

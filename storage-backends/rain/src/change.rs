@@ -1,4 +1,4 @@
-//! A change of the state, shard by shard.
+//! A change of the state, shard by shard, on several threads.
 
 use crate::{
     SHARD_COUNT,
@@ -11,18 +11,18 @@ use parking_lot::Mutex;
 use polytrie_state::{Beside, StateError, WriteSet};
 use std::sync::Arc;
 
-/// The shards that a change concerns, what each of them is to log, and what its rows lose.
+/// The shards that a change writes to, with the writes to log in each and the rows that lose their node.
 pub(crate) type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
 
-/// A change with fewer keys is made before another thread has woken up.
+/// Number of keys from which a second thread helps: with fewer, the change is done before one has woken up.
 const BESIDE_FROM: u64 = 64;
-/// With more of them it is worth more than one other thread.
+/// Number of keys from which every core helps.
 const PARALLEL_FROM: u64 = 1_024;
-/// Shards that one thread takes at a time: nodes are hashed eight at a time, and the upper levels have few.
+/// Number of shards that a thread takes at a time: nodes are hashed eight at a time, and the upper levels have few.
 const PORTION: usize = 2;
 
-/// The version after a change, and what each shard is to log of it. What `from` shares with no other version is
-/// changed where it is. Other threads help, if they have time.
+/// Makes the version after a change, and the writes that each shard is to log. Nodes of `from` that no other version
+/// shares are changed in place. Other threads help, if they have time.
 pub(crate) fn change(
     source: &Source,
     from: Version,
@@ -47,7 +47,7 @@ pub(crate) fn change(
         PARALLEL_FROM.. => rayon::current_num_threads(),
     };
     let portion = if threads == 1 { SHARD_COUNT } else { PORTION };
-    // One contract may have most of the keys: the longest are started first.
+    // One contract may have most of the keys. Jobs are taken from the end, so the largest are started first.
     jobs.sort_by_key(|job| job.keys);
     let jobs = Arc::new(Mutex::new(jobs));
     let helpers: Vec<_> = (1..threads)
@@ -73,18 +73,18 @@ pub(crate) fn change(
     Ok((Version::of(parts, &source.noted(), seq)?, logs))
 }
 
-/// What a change does to a shard.
+/// The change of one shard.
 #[derive(Debug)]
 struct Job {
     shard: usize,
     keys: u64,
     part: Part,
     writes: Vec<ShardWrite>,
-    /// What it takes away from the rows of the shard.
+    /// Rows of the shard that lose their node.
     lost: Lost,
 }
 
-/// Does jobs, so many at a time, until none is left or one fails. Returns those that were done here.
+/// Does jobs, `portion` of them at a time, until none is left or one fails. Returns the jobs that this thread has done.
 fn run(
     jobs: &Mutex<Vec<Job>>,
     portion: usize,
@@ -109,7 +109,7 @@ fn run(
     }
 }
 
-/// Accounts and slots that are written.
+/// Returns the number of accounts and slots that are written.
 pub(crate) fn key_count(writes: &[ShardWrite]) -> u64 {
     writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
 }

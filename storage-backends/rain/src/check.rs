@@ -1,4 +1,5 @@
-//! `db check`: every row against the reference that leads to it, and the logs on top against the head's root.
+//! `db check`: compares every row with the reference that leads to it, and the state with its logs with the head's
+//! root.
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, TRIE,
@@ -26,7 +27,7 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// Every node of every checkpoint is what its parent refers to, and there are no others.
+/// Checks that every node of every checkpoint is the one its parent refers to, and that there are no other rows.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
@@ -47,12 +48,12 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
     report.expect_rows(store, STORAGE_NODES, storage_rows_seen)
 }
 
-/// The rows of the head and the shards are there and fit what is in memory; the logs hold nothing else.
+/// Checks that the rows of the head and the shards exist and agree with memory, and that the logs hold nothing else.
 fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), StateError> {
     let store = &reader.rows;
     let stored = Meta::read(store)?;
     let expected = Meta { seq: reader.version.seq, root: reader.version.root };
-    // A layer that nothing was ever loaded into has no row.
+    // A layer that was never loaded has no row of the head.
     if stored.is_some_and(|stored| stored != expected)
         || (stored.is_none() && reader.version.seq > 0)
     {
@@ -72,7 +73,8 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
     })
 }
 
-/// The state as it is read: every account's code is there, and every code is what its hash says.
+/// Checks that the code of every account exists, and that every code has the hash of its row. Counts accounts and
+/// slots.
 fn check_state(
     reader: &RainReader,
     report: &mut CheckReport,

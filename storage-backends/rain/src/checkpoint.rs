@@ -1,4 +1,7 @@
-//! Checkpoints: the rows of a shard brought up to a version, so that its log can begin anew.
+//! Checkpoints: the rows of a shard brought up to a version, so that its log can start anew.
+//!
+//! After every fourth change the checkpoint of one shard, in turn, is computed on a worker thread. Its rows go into the
+//! batch of a later block: the more keys it covers, the later. That block also removes the log up to the checkpoint.
 
 use crate::{
     TRIE, log,
@@ -13,32 +16,33 @@ use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
 
-/// A checkpoint is started every so many changes, of one shard after the other.
+/// Number of changes from one checkpoint to the next, which is of the next shard.
 pub(crate) const EVERY: u64 = 4;
 
-/// The shard whose checkpoint is started after the change `seq`, if one is.
+/// Returns the shard whose checkpoint is started after the change `seq`; `None` if none is.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
 }
 
-/// Keys a block for which a checkpoint is given time. A core of its own was seen to write about a hundred a millisecond, and
-/// blocks that change three hundred take two or three. But the shards' cores are rarely their own, and where memory is to be
-/// measured a thread visits every node of the shard, too: with 512, blocks among 5,000,000 accounts waited for it.
+/// Number of keys for which a checkpoint is given the time of one block. A core of its own was seen to write about a
+/// hundred a millisecond, and blocks that change three hundred take two or three. But the shards' cores are rarely
+/// their own, and where memory is to be measured a thread visits every node of the shard, too: with 512, blocks among
+/// 5,000,000 accounts waited for it.
 const KEYS_A_BLOCK: u64 = 128;
 
-/// How many changes after the one up to which it goes a checkpoint is written, by the keys it covers: at most so many
-/// that it is done before the next one of its shard begins.
+/// Returns the number of changes between the last change of a checkpoint and the one it is written with, by the keys it
+/// covers. It is at most 48, so that the checkpoint is done before the next one of its shard starts.
 pub(crate) fn lag(keys: u64) -> u64 {
     (1 + keys / KEYS_A_BLOCK).min(EVERY * 12)
 }
 
-/// A checkpoint that was started.
+/// A checkpoint that was started and is not written.
 #[derive(Debug)]
 pub(crate) struct Underway {
     pub(crate) shard: usize,
-    /// The change up to which it goes.
+    /// Number of its last change.
     pub(crate) seq: u64,
-    /// The change that it is written with, or a later one.
+    /// Number of the first change that it may be written with.
     pub(crate) due: u64,
     pub(crate) finished: Awaited<Finished>,
 }
@@ -47,9 +51,10 @@ pub(crate) struct Underway {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) rows: Batch,
-    /// A copy of the rows: the first copy goes with a block that may be void. The shard's thread copies them, not the block's.
+    /// A copy of the rows, because the block that takes the first copy may be void. The worker thread copies them, not
+    /// the block's.
     pub(crate) spare: Batch,
-    /// Bytes of nodes that the shard has in memory, if they were asked for.
+    /// Bytes of nodes that the shard has in memory, if they were measured.
     pub(crate) bytes: Option<usize>,
 }
 
@@ -59,20 +64,20 @@ pub(crate) struct Written {
     pub(crate) shard: usize,
     pub(crate) seq: u64,
     pub(crate) due: u64,
-    /// Its rows, for another block if that one is void.
+    /// A copy of its rows, for another block if this one is void.
     pub(crate) spare: Batch,
     pub(crate) bytes: Option<usize>,
 }
 
-/// What a shard's rows hold.
+/// A shard as its rows hold it, and the number of its last change.
 #[derive(Debug, Clone)]
 pub(crate) struct Saved {
     pub(crate) part: Part,
     pub(crate) seq: u64,
 }
 
-/// What brings the rows of a shard from what they were after the change `since` up to a version, and its log and its own
-/// row with them.
+/// Makes the batch that brings the rows of a shard from the change `since` to the change `seq`. The batch also has the
+/// row of the shard, and removes its log.
 pub(crate) fn checkpoint(
     shard: usize,
     part: &Part,
@@ -100,7 +105,7 @@ pub(crate) fn checkpoint(
         entry.storage.write_since(since, &paths, &TRIE.storage_rows(store, owner), &mut rows)?;
         batch = rows.into_inner();
     }
-    // What is left are accounts that lost their slots and then went themselves, or are again what they were.
+    // The accounts left here lost slots and were then removed, or have again the content that they had.
     for (owner, paths) in gone {
         let mut rows = TRIE.storage_sink(batch, owner);
         match part.get(&owner, &account_rows, seq)? {
@@ -119,17 +124,18 @@ pub(crate) fn checkpoint(
 
 /// A shard as the store has it.
 pub(crate) struct Replayed {
-    /// Its checkpoint.
+    /// The shard at its checkpoint.
     pub(crate) saved: Saved,
-    /// That with its log replayed.
+    /// The shard after its log.
     pub(crate) part: Part,
-    /// What the log took away from the rows.
+    /// Rows that lost their node in the changes of the log.
     pub(crate) lost: Lost,
-    /// Number of the last row of the log, or of the checkpoint.
+    /// Number of the last row of the log, or of the checkpoint if the log is empty.
     pub(crate) last: u64,
 }
 
-/// Reads the checkpoint of a shard and replays its log.
+/// Reads the checkpoint of a shard and replays its log. Fails if a row of the log is damaged, or does not follow the
+/// row before it.
 pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateError> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
@@ -143,7 +149,7 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateEr
     let mut part = saved.part.clone();
     let (mut lost, mut last) = (Lost::default(), saved.seq);
     log::scan_shard(store, shard, |seq, row| {
-        // The row that the first one follows may have gone with the checkpoint.
+        // The row before the first one may have been removed with the checkpoint.
         let follows = row.before == last || (last == saved.seq && row.before < last);
         if seq <= last || !follows {
             return Err(StateError::Corrupt(format!(

@@ -1,4 +1,4 @@
-//! The seam.
+//! The seam: `rain` as the client drives it.
 
 use crate::{
     ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, bags::OfferedNodes, check,
@@ -21,23 +21,24 @@ pub struct RainLayer {
 }
 
 impl RainLayer {
-    /// The layer's name.
+    /// The name of the layer.
     pub const NAME: &'static str = "rain";
 
-    /// The tables it needs in its store.
+    /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] =
         &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE, WIPED_TABLE];
 
-    /// Opens the layer on what the store holds, replaying the logs of its shards; an empty store is the empty state.
+    /// Opens the layer on the rows of a store, replaying the logs of its shards; an empty store is the empty state.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// If the store fails, or if its checkpoints and logs do not lead to the root of its head.
     pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self { shared: Arc::new(RainCore::open(store, options)?) }))
     }
 
-    /// A block, which leaves a witness without so many levels if that is asked for.
+    /// Begins a block on the head. With `witness_levels` its outcome has a witness, which leaves out the first so many
+    /// levels of the account trie.
     pub(crate) fn session(
         &self,
         parent: BlockRef,
@@ -47,12 +48,12 @@ impl RainLayer {
         Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
     }
 
-    /// Levels of the account trie that always stay in memory.
+    /// Returns the number of levels of the account trie that always stay in memory.
     pub(crate) fn levels(&self) -> usize {
         self.shared.options.retain
     }
 
-    /// Nodes that others have read for it.
+    /// Returns nodes that other processes have read for this layer.
     pub(crate) fn offered(&self) -> &OfferedNodes {
         &self.shared.source.touches.offered
     }

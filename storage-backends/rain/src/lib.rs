@@ -1,19 +1,19 @@
 //! `--state rain`: the canonical trie as RainBlock keeps it, a DSM-Tree.
 //!
-//! Nodes are pointers. What two versions share is never changed, so a reader that holds a version reads it beside the blocks; a
-//! block changes the rest of the head where it is. References (hashes) are resolved when they are asked for. The trie is
-//! split by the first nibble of the hashed address into 16 shards, each with versions, a log and checkpoints of its own;
-//! the top levels stay in memory. The README of this crate draws it.
+//! Nodes are pointers. Nodes that two versions share are never changed, so a reader that holds a version reads it
+//! beside the blocks; a block changes the unshared nodes of the head in place. References (hashes) are computed when
+//! they are asked for. The trie is split by the first nibble of the hashed address into 16 shards, each with versions,
+//! a log and checkpoints of its own; the top levels stay in memory. The README of this crate draws it.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
 //! - `shared.rs`, `version.rs`: the head and how it moves, and the state after one block,
-//! - `change.rs`, `shard.rs`: what a change does to the state, and to one shard of it,
-//! - `workers.rs`, `touches.rs`: the threads, and what comes into memory,
-//! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written; `state.rs`: how it comes back,
-//! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
-//! - `bags.rs`: nodes that other processes have read for it,
+//! - `change.rs`, `shard.rs`: the effect of a change on the state, and on one shard of it,
+//! - `workers.rs`, `touches.rs`: the worker threads, and the count of bytes that come into memory,
+//! - `log.rs`, `checkpoint.rs`, `meta.rs`: the rows that are written; `state.rs`: the state read back from them,
+//! - `witness.rs`, `stateless.rs`: the nodes that a block needs of the state before it, made and used,
+//! - `bags.rs`: nodes that other processes have read for this layer,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs,
-//! - `options.rs`: what can be set.
+//! - `options.rs`: the settings.
 
 mod bags;
 mod change;
@@ -49,16 +49,16 @@ use polytrie_trie::TrieTables;
 
 /// Nodes of the account trie by path, as of the last checkpoint of their shard.
 pub(crate) const ACCOUNT_NODES: Table = Table::new(70, "RainAccountNodes", 64);
-/// Nodes of all storage tries by account hash and path, likewise.
+/// Nodes of all storage tries by account hash and path, as of the last checkpoint of their shard.
 pub(crate) const STORAGE_NODES: Table = Table::new(71, "RainStorageNodes", 96);
-/// Both.
+/// The tables of the account trie and of the storage tries together.
 pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_NODES, STORAGE_NODES);
-/// Shard → its last checkpoint.
+/// Rows by shard number: the shard's last checkpoint.
 pub(crate) const SHARDS: Table = Table::new(72, "RainShards", 1);
-/// Shard ‖ number of the change → what it changed in the shard.
+/// Rows by shard number and number of the change: the accounts and slots that the change wrote in the shard.
 pub(crate) const LOG: Table = Table::new(73, "RainLog", 9);
-/// `head` → number of the last change and state root.
+/// The row `head`: number of the last change and state root.
 pub(crate) const META: Table = Table::new(74, "RainMeta", 4);
 
-/// Parts of the account trie: one a first nibble.
+/// Number of parts of the account trie: one for each first nibble.
 pub(crate) const SHARD_COUNT: usize = 16;

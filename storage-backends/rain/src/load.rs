@@ -1,5 +1,5 @@
-//! Filling an empty store from sorted accounts: some thousands at a time become a change and a checkpoint, so that a
-//! genesis of any size takes bounded memory.
+//! Filling an empty store from sorted accounts: every 50,000 accounts and slots become a change and a checkpoint, so
+//! that a genesis of any size takes bounded memory.
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
@@ -17,13 +17,13 @@ use polytrie_state::{
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
 
-/// Accounts and slots of a portion.
+/// Number of accounts and slots in a portion.
 const PORTION: usize = 50_000;
-/// Bytes of code with which a portion is full, too.
+/// Bytes of code that also fill a portion.
 const CODE_BYTES: usize = 16 << 20;
 
-/// An account goes with as many of its slots as the portion has room for. The next portions hold the account again and add
-/// to its storage, as blocks would; its leaf follows the root of its storage each time.
+/// Fills the store. An account goes with as many of its slots as the portion has room for. The next portions hold the
+/// account again and add to its storage, as blocks would; its leaf follows the root of its storage each time.
 pub(crate) fn load(
     store: &Store,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
@@ -52,7 +52,7 @@ pub(crate) fn load(
         }
     }
     portion.write(store, &mut saved)?;
-    // Everything is in checkpoints, so the changes are counted from nothing.
+    // Checkpoints hold all of it, so the changes are counted from zero.
     let mut batch = Batch::new();
     let parts: [Part; SHARD_COUNT] = std::array::from_fn(|shard| saved[shard].part.clone());
     for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {

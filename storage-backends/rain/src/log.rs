@@ -1,4 +1,5 @@
-//! The log of a shard: what each change wrote, from which the shard comes back after its last checkpoint.
+//! The log of a shard: the accounts and slots that each change wrote, from which the shard is rebuilt after a
+//! checkpoint.
 //!
 //! `shard ‖ number → rlp([before, [[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]]) ‖ checksum`,
 //! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed.
@@ -10,13 +11,13 @@ use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
 use polytrie_state::{Account, AccountWrite, StateError, scan};
 use std::ops::ControlFlow;
 
-/// What a change did to one account.
+/// The write of a change to one account.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub(crate) struct ShardWrite {
     pub(crate) hash: B256,
-    /// Nothing if the account is gone, else one entry.
+    /// The account after the change: one entry, or none if the account is gone.
     after: Vec<Account>,
-    /// Whether the slots it had are removed first.
+    /// Whether all slots of the account are removed before `slots` are set.
     pub(crate) wipe: bool,
     slots: Vec<SlotRlp>,
 }
@@ -28,7 +29,7 @@ struct SlotRlp {
 }
 
 impl ShardWrite {
-    /// A write of an account and its slots.
+    /// Makes the write of an account and of its slots, in the order of `slots`.
     pub(crate) fn new(
         hash: B256,
         after: Option<Account>,
@@ -39,17 +40,17 @@ impl ShardWrite {
         Self { hash, after: after.into_iter().collect(), wipe, slots }
     }
 
-    /// The account afterwards.
+    /// Returns the account after the change; `None` if it is gone.
     pub(crate) fn after(&self) -> Option<Account> {
         self.after.first().copied()
     }
 
-    /// How many slots it sets.
+    /// Returns the number of slots that the write sets.
     pub(crate) const fn slot_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Slots and their values afterwards, in order.
+    /// Returns slots by hash and their values after the change, in order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (B256, U256)> {
         self.slots.iter().map(|slot| (slot.hash, slot.value))
     }
@@ -62,15 +63,15 @@ impl From<&AccountWrite> for ShardWrite {
     }
 }
 
-/// A row.
+/// A row of the log.
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 pub(crate) struct LogRow {
-    /// Number of the row before, or of the checkpoint that followed it.
+    /// Number of the row before this one, or of the checkpoint after that row.
     pub(crate) before: u64,
     pub(crate) writes: Vec<ShardWrite>,
 }
 
-/// Adds what a change wrote to a shard.
+/// Adds the row of a change to the log of a shard.
 pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow) {
     let key = key(shard, seq);
     let mut row = alloy_rlp::encode(content);
@@ -78,12 +79,12 @@ pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow)
     batch.put(LOG, &key, &row);
 }
 
-/// Removes everything up to a change.
+/// Removes the rows of the changes up to and including `seq`.
 pub(crate) fn remove_until(batch: &mut Batch, shard: usize, seq: u64) {
     batch.delete_range(LOG, &key(shard, 0), Some(&key(shard, seq + 1)[..]));
 }
 
-/// Visits the log of a shard in order.
+/// Visits the rows of the log of a shard in order, with their numbers. Fails at a row that is damaged.
 pub(crate) fn scan_shard(
     store: &dyn Read,
     shard: usize,
@@ -112,7 +113,7 @@ fn decode(key: &[u8], content: &[u8]) -> Option<(u64, LogRow)> {
 
 fn key(shard: usize, seq: u64) -> [u8; 9] {
     let mut key = [0; 9];
-    // There are 16 of them.
+    // There are 16 shards.
     key[0] = shard as u8;
     key[1..].copy_from_slice(&seq.to_be_bytes());
     key

@@ -1,4 +1,4 @@
-//! Where the layer and each of its shards stand.
+//! The rows that say how far the layer and each of its shards have come.
 //!
 //! ```text
 //! RainMeta    "head" → number of the last change ‖ state root ‖ checksum                        44 bytes
@@ -12,7 +12,7 @@ use polytrie_state::StateError;
 
 const KEY: &[u8] = b"head";
 
-/// Where the layer stands.
+/// The last change of the layer and the state root after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) seq: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Reads the row; `None` in an empty store.
+    /// Reads the row; `None` in an empty store, an error if the row is damaged.
     pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>, StateError> {
         let Some(row) = store.get(META, KEY)? else { return Ok(None) };
         let meta = unseal(KEY, &row)
@@ -34,8 +34,8 @@ impl Meta {
     }
 }
 
-/// The last checkpoint of a shard: number of its last change, and the reference to its root. A shard that has none
-/// is empty.
+/// Reads the last checkpoint of a shard: the number of its last change, and the reference to its root node. `None` if
+/// the shard has none, and is empty.
 pub(crate) fn read_shard(
     store: &dyn Read,
     shard: usize,

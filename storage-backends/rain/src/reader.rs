@@ -1,4 +1,4 @@
-//! Reads at one version, beside whatever the layer does next.
+//! Reads at one version, beside the blocks that follow.
 
 use crate::{
     touches::{Noted, Touches},
@@ -13,24 +13,24 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct RainReader {
     pub(crate) version: Arc<Version>,
-    /// The rows of nodes that the version does not have in memory.
+    /// The rows of nodes that the version does not have in memory, as of the same moment.
     pub(crate) rows: Snapshot,
     pub(crate) touches: Arc<Touches>,
 }
 
 impl RainReader {
-    /// The rows, for nodes that stay in memory.
+    /// Returns the rows for nodes that stay in memory, which are counted.
     pub(crate) fn noted(&self) -> Noted<'_> {
         self.touches.noting(&self.rows)
     }
 
-    /// Whether nodes that had to be read stay in memory: as long as there is room. Only blocks make room, and there may
+    /// Whether nodes that had to be read stay in memory: only while there is room. Only blocks make room, and there may
     /// never be one.
     fn keeps(&self) -> bool {
         !self.touches.may_be_full()
     }
 
-    /// What is wanted of an account.
+    /// Finds an account and returns what `see` makes of it. Keeps the nodes that it reads while there is room.
     fn look<T>(&self, hash: &B256, see: impl FnOnce(&Entry) -> T) -> Result<Option<T>, StateError> {
         if self.keeps() {
             return Ok(self.version.account(&self.noted(), hash)?.map(see));

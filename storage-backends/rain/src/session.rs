@@ -1,4 +1,4 @@
-//! One block under way.
+//! One block while it runs: its reads, its writes, and at the end its commitment and batch.
 
 use crate::{
     change::change,
@@ -23,13 +23,13 @@ pub(crate) struct RainSession {
     /// Number of the block.
     number: u64,
     announced: Reading<Ahead>,
-    /// The storage that was read last, with its account: mostly the next slot is one of the same.
+    /// The storage trie that was read last, with the hash of its account: the next slot is mostly of the same account.
     storage: Option<(B256, CowTrie<SlotValue>)>,
-    /// The state within the block, if a root was asked for there.
+    /// The state within the block, if its root was asked for there.
     so_far: Option<Version>,
-    /// What was asked for, if a witness is to be made.
+    /// The keys and codes that the block asked for, if a witness is to be made.
     asked: Option<Asked>,
-    /// Levels of the account trie that the witness leaves out.
+    /// Number of levels of the account trie that the witness leaves out.
     witness_levels: u8,
 }
 
@@ -97,7 +97,7 @@ impl LayerSession for RainSession {
         } else {
             let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
             let value = entry.storage.get(hash, &rows, now)?.copied();
-            // After that its root is in memory for later readers, too.
+            // From then on the root of this trie is in memory for later readers, too.
             self.storage = Some((*account, CowTrie::clone(&entry.storage)));
             value
         };
@@ -134,7 +134,7 @@ impl LayerSession for RainSession {
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let Self { proposal, parent, number, announced, storage, so_far, asked, witness_levels } =
             *self;
-        // What is shared with them would have to be copied.
+        // The change would have to copy any node that these still share.
         announced.end().map_err(|error| proposal.poison(error.into()))?;
         drop((storage, so_far));
         let source = &proposal.change.shared.source;
@@ -148,8 +148,8 @@ impl LayerSession for RainSession {
     }
 }
 
-/// Brings what a block announces into memory. A version is read by any number of threads, and a node that one of them
-/// loads is there for all.
+/// Reads the accounts and slots that a block announces into memory. Any number of threads may read a version, and a
+/// node that one of them loads is there for all.
 struct Ahead {
     version: Arc<Version>,
     source: Source,
@@ -170,7 +170,7 @@ impl ReadAhead for Ahead {
                 }
             };
             if read.is_err() {
-                // The block meets the same error.
+                // The block meets the same error when it reads the key itself.
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! What a change does to a shard.
+//! The effect of a change on one shard.
 
 use crate::{log::ShardWrite, touches::Noted, version::Part};
 use alloy_primitives::B256;
@@ -8,19 +8,19 @@ use polytrie_trie::{
     cow::{CowTrie, Entry, Storage},
 };
 
-/// What changes took away from the rows of a shard, to be noted when they are written.
+/// Rows of a shard that lost their node in changes and are still in the store; the next checkpoint removes them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lost {
-    /// Where the account trie may have a row no more.
+    /// Paths where the account trie may have a row no more.
     pub(crate) accounts: Vec<Nibbles>,
-    /// Where the storage tries of accounts may have a row no more.
+    /// Paths where the storage tries of accounts may have a row no more, with the hash of each account.
     pub(crate) storages: Vec<(B256, Vec<Nibbles>)>,
-    /// Accounts all of whose slots were removed at once.
+    /// Hashes of accounts whose slots were all removed at once.
     pub(crate) wiped: Vec<B256>,
 }
 
 impl Lost {
-    /// Adds what another change took away.
+    /// Adds the rows that another change took away.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.accounts.extend(other.accounts);
         self.storages.extend(other.storages);
@@ -28,7 +28,8 @@ impl Lost {
     }
 }
 
-/// Changes a shard. References are resolved in the storage tries, not in the shard itself. After an error it is void.
+/// Applies writes to a shard. References are computed in the storage tries, not in the shard itself. After an error the
+/// shard is half changed and must not be used.
 pub(crate) fn apply(
     part: &mut Part,
     writes: &[ShardWrite],

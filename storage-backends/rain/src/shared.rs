@@ -1,4 +1,4 @@
-//! The head, and how it moves: blocks, ways back, checkpoints, and what has to leave memory.
+//! The head, and how it moves: blocks, undo records, checkpoints, and the nodes that have to leave memory.
 
 use crate::{
     RainOptions, SHARD_COUNT,
@@ -24,21 +24,22 @@ use polytrie_state::{
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
 
-/// What the layer and its sessions share.
+/// The core that the layer and its sessions share.
 #[derive(Debug)]
 pub(crate) struct RainCore {
     pub(crate) source: Source,
-    /// Where changes find nodes. Changes of a fork bring nodes into memory that are its own, while it shares what it reads.
+    /// The store and counters of changes. A fork counts here the nodes that its changes load, as they are its own;
+    /// those that it only reads are shared with the layer.
     changes: Source,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: RainOptions,
-    /// Those who write checkpoints. A fork has none, as it does not live long.
+    /// The worker threads that make checkpoints. A fork has none, as it does not live long.
     workers: Option<Workers>,
     pub(crate) head: RwLock<RainHead>,
     work: Mutex<Work>,
 }
 
-/// The state at the head. It is locked after [`Work`], where both are.
+/// The state at the head. Where both are locked, [`Work`] is locked first.
 #[derive(Debug)]
 pub(crate) struct RainHead {
     pub(crate) root: B256,
@@ -48,8 +49,8 @@ pub(crate) struct RainHead {
 #[derive(Debug)]
 enum HeadState {
     Here(Arc<Version>),
-    /// A block that is finished and not accepted took the version and changed it. This is what it is after the block, and
-    /// the block's undo record. `None` while the block is computed.
+    /// The version and the undo record of a block that is finished and not accepted, and that changed the head in
+    /// place. `None` while the block is computed.
     Ahead(Option<(Arc<Version>, Vec<u8>)>),
 }
 
@@ -61,9 +62,9 @@ impl From<Arc<Version>> for RainHead {
 
 #[derive(Debug, Default)]
 struct Work {
-    /// The change up to which the rows of each shard go.
+    /// Number of the change up to which the rows of each shard go.
     saved: [u64; SHARD_COUNT],
-    /// What the rows of each shard have lost since the checkpoint that was started last.
+    /// Rows of each shard that have lost their node since its last checkpoint was started.
     lost: [Lost; SHARD_COUNT],
     /// Number of the last row of each shard's log.
     logged: [u64; SHARD_COUNT],
@@ -80,7 +81,7 @@ impl Work {
     }
 }
 
-/// What a block, or the way back from one, makes of the head.
+/// The change of the head that a block, or the undoing of one, makes.
 #[derive(Debug)]
 pub(crate) struct RainChange {
     pub(crate) shared: Arc<RainCore>,
@@ -91,7 +92,7 @@ pub(crate) struct RainChange {
 #[derive(Debug)]
 struct FinishedChange {
     version: Arc<Version>,
-    /// The shards that it changed, how many keys in each, and what their rows lose.
+    /// Each shard that the change wrote to, with the number of its keys and the rows that lost their node.
     logged: Vec<(usize, u64, Lost)>,
     checkpoint: Option<Written>,
 }
@@ -101,7 +102,7 @@ impl RainChange {
         Self { shared: Arc::clone(shared), finished: None }
     }
 
-    /// Computes what a change makes of `from`: the commitment after it, and what to write.
+    /// Applies a write set to `from`. Returns the commitment after it, and the batch to write.
     fn compute(
         &mut self,
         work: &mut Work,
@@ -115,7 +116,7 @@ impl RainChange {
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
             logged.push((shard, key_count(&writes), lost));
-            // What was logged before a checkpoint is gone, and not known after a restart.
+            // The rows of the log before a checkpoint are gone, and nothing knows them after a restart.
             let before = work.logged[shard].max(work.saved[shard]);
             log::write(&mut batch, shard, seq, &LogRow { before, writes });
         }
@@ -142,7 +143,7 @@ impl HeadChange for RainChange {
         self.shared.head()?;
         let void = self.finished.take().and_then(|finished| finished.checkpoint);
         if let Some(Written { shard, seq, due, spare, bytes }) = void {
-            // It goes with another block, and what was measured is so still.
+            // The checkpoint goes with another block, and its measure of the shard is still right.
             if let Some(bytes) = bytes {
                 self.shared.source.touches.set_measured(shard, bytes);
             }
@@ -155,7 +156,7 @@ impl HeadChange for RainChange {
 }
 
 impl RainCore {
-    /// What the store holds; an empty store is the empty state.
+    /// Opens the state in the store; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
         let (lifecycle, State { version, shards }) =
             Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
@@ -171,8 +172,8 @@ impl RainCore {
         })
     }
 
-    /// A layer that begins with the head and goes its own way on a fork of the store. What is in memory it shares, and keeps
-    /// what it changes.
+    /// Makes a layer that begins with the head, on a fork of the store. It shares the nodes in memory, and keeps the
+    /// nodes that it changes to itself.
     pub(crate) fn fork(&self) -> Result<Self, StateError> {
         self.lifecycle.ready()?;
         let work = self.work.lock();
@@ -192,7 +193,7 @@ impl RainCore {
         })
     }
 
-    /// Fills the store; what it holds then is the head.
+    /// Fills the store with these accounts, which are the head afterwards. Returns its commitment.
     pub(crate) fn load(
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
@@ -208,7 +209,7 @@ impl RainCore {
         Ok(commitment)
     }
 
-    /// Begins a block on the head, and a checkpoint of it if one is due.
+    /// Begins a block on the head, and a checkpoint of the head if one is due. Returns the block and the head.
     pub(crate) fn begin(
         self: &Arc<Self>,
     ) -> Result<(Proposal<RainChange>, Arc<Version>), StateError> {
@@ -219,7 +220,7 @@ impl RainCore {
         Ok((proposal, head))
     }
 
-    /// Computes a block.
+    /// Computes a block: its commitment, its batch and its undo record.
     pub(crate) fn finish(
         mut proposal: Proposal<RainChange>,
         (number, parent): (u64, Arc<Version>),
@@ -235,9 +236,9 @@ impl RainCore {
             undo = Some(UndoRecord::of(writes, (store, number), slots)?);
         }
         proposal.check()?;
-        // Who wants to read the head waits until the block can be taken back.
+        // A reader of the head waits for this lock until the undo record of the block is in place.
         let mut work = shared.work.lock();
-        // A version whose way back is not in the record alone stays as it is.
+        // A version that the record alone cannot restore stays as it is.
         let back = undo.as_ref().filter(|undo| undo.is_whole()).map(UndoRecord::encode);
         let undo = undo.map(|undo| undo.encode()).unwrap_or_default();
         if back.is_some() {
@@ -255,8 +256,8 @@ impl RainCore {
         proposal.finish(commitment, batch, undo)
     }
 
-    /// Computes the way back from the head. That is a change like a block: many of them, as where the steps of a way
-    /// back are many, would fill the memory without checkpoints.
+    /// Computes the change that undoes the head's block. It may start a checkpoint as a block does: without them, going
+    /// back many blocks would fill the memory.
     pub(crate) fn undo(self: &Arc<Self>, record: &[u8]) -> Result<Outcome, StateError> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, RainChange::of(self))?;
         let mut work = self.work.lock();
@@ -267,8 +268,8 @@ impl RainCore {
         proposal.finish(commitment, batch, Vec::new())
     }
 
-    /// The head, made again if a block that is finished has changed it. For who has locked `work`: until then such a block
-    /// may still be computed.
+    /// Returns the head. If a finished block has changed it in place, it is made again from the undo record. The caller
+    /// has locked `work`, because without it such a block may still be computed.
     fn head(&self) -> Result<Arc<Version>, StateError> {
         let mut head = self.head.write();
         let (after, back) = match &head.state {
@@ -292,10 +293,10 @@ impl RainCore {
         Ok(version)
     }
 
-    /// Begins a checkpoint of the head, if one is due.
+    /// Starts a checkpoint of the head, if one is due.
     fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
         let (Some(shard), Some(workers)) = (due_after(head.seq), &self.workers) else { return };
-        // The block may be started once more, after one that was void.
+        // A block that follows a void one may begin on the same head, whose checkpoint has been started.
         if work.underway.iter().any(|underway| underway.shard == shard) {
             return;
         }
@@ -309,7 +310,7 @@ impl RainCore {
             self.source.touches.begin_measuring(shard);
         }
         let finished = workers.ask(shard, move || {
-            // The rows of a shard stay as they are until this checkpoint is written.
+            // The rows of a shard do not change until this checkpoint is written.
             let rows = checkpoint(shard, &part, (since, seq), &lost, &store)?;
             let bytes = is_measured.then(|| part.bytes());
             Ok(Finished { spare: rows.clone(), rows, bytes })
@@ -317,7 +318,7 @@ impl RainCore {
         work.underway.push_back(Underway { shard, seq, due, finished });
     }
 
-    /// Adds to the batch of a change the checkpoint that is due with it, if one is.
+    /// Adds the checkpoint that is due with a change, if there is one, to the change's batch.
     fn end_checkpoint(
         work: &mut Work,
         now: u64,
@@ -328,18 +329,18 @@ impl RainCore {
         };
         let Underway { shard, seq, due, finished } = underway;
         let Finished { mut rows, spare, bytes } = finished.wait()?;
-        // Most of what is written is in it.
+        // The checkpoint has most of the rows.
         rows.append(batch);
         *batch = rows;
         Ok(Some(Written { shard, seq, due, spare, bytes }))
     }
 
-    /// What is finished is the head now.
+    /// Makes a finished change the head.
     fn settle(&self, finished: FinishedChange) {
         let FinishedChange { mut version, logged, checkpoint } = finished;
         let mut work = self.work.lock();
         {
-            // The version is shared with nothing else then.
+            // From then on nothing else shares the version.
             let mut head = self.head.write();
             if matches!(head.state, HeadState::Ahead(_)) {
                 head.state = HeadState::Ahead(None);
@@ -363,8 +364,8 @@ impl RainCore {
         *self.head.write() = version.into();
     }
 
-    /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. `bytes` is what it had at its last checkpoint. Returns what it keeps.
+    /// Drops from memory those nodes of a shard that the store has, the longest untouched first, until the shard is
+    /// within its share of the cache. `bytes` is its size at its last checkpoint. Returns its size afterwards.
     fn shrink(
         &self,
         shard: usize,
@@ -373,7 +374,7 @@ impl RainCore {
         (saved, now): (u64, u64),
     ) -> usize {
         let share = self.options.cache_bytes / SHARD_COUNT;
-        // What the others leave: one contract's storage may be most of the state.
+        // A shard may also use the room that the others leave: one contract's storage may be most of the state.
         let touches = &self.source.touches;
         let others = (0..SHARD_COUNT).filter(|other| *other != shard);
         let taken = others
@@ -405,7 +406,8 @@ impl RainCore {
             rows: self.source.store.snapshot(),
             touches: self.source.touches.clone(),
         };
-        // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
+        // The lock of the head is held here: the rows may be those of the next block, whose checkpoint is of this
+        // version or an older one.
         if let HeadState::Here(version) = &self.head.read().state {
             return Ok(reader(version));
         }

@@ -1,4 +1,4 @@
-//! The state as a store holds it.
+//! The state as it is read from a store.
 
 use crate::{
     SHARD_COUNT,
@@ -11,19 +11,19 @@ use polytrie_kv::Read;
 use polytrie_state::StateError;
 use rayon::prelude::*;
 
-/// The state in a store.
+/// The head in a store, and how far the rows of each shard go.
 pub(crate) struct State {
     pub(crate) version: Version,
     pub(crate) shards: Shardwise,
 }
 
-/// What is known of each shard.
+/// The rows of each shard.
 pub(crate) struct Shardwise {
-    /// Its checkpoint.
+    /// The checkpoint of each shard.
     pub(crate) saved: [Saved; SHARD_COUNT],
-    /// What its rows have lost since.
+    /// Rows of each shard that have lost their node since its checkpoint.
     pub(crate) lost: [Lost; SHARD_COUNT],
-    /// Number of the last row of its log.
+    /// Number of the last row of each shard's log, or of its checkpoint.
     pub(crate) logged: [u64; SHARD_COUNT],
 }
 
@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// The state in the store: checkpoints, logs replayed, and the root that these must have.
+/// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
 pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
     let meta = Meta::read(store)?;
     let replayed: Vec<Replayed> = (0..SHARD_COUNT)
@@ -44,7 +44,7 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
         .map(|shard| replay(store, shard))
         .collect::<Result<_, _>>()?;
     let Some(meta) = meta else {
-        // A load that did not come to its end has left nodes, and nothing that leads to them.
+        // A load that was cut off has left nodes, and no row that leads to them.
         return Ok(State::empty());
     };
     let State { mut version, mut shards } = State::empty();

@@ -1,4 +1,4 @@
-//! Using witnesses: a layer that knows nothing else, and a bag that is carried over to a newer state.
+//! Using witnesses: a layer that has only a witness, and a bag of nodes that is carried over to a newer state.
 
 use crate::{
     RainLayer, RainOptions, TRIE,
@@ -22,21 +22,21 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Bytes of rows that a witness may make, beside [`TIMES`] its own. Accounts with the same storage share its nodes in the
-/// witness, and have rows of their own.
+/// Bytes of rows that a witness may make, beside [`TIMES`] its own size. Accounts with the same storage share its nodes
+/// in the witness, and each has rows of its own.
 const ROOM: usize = 64 << 20;
-/// See [`ROOM`].
+/// Bytes of rows for each byte of a witness; see [`ROOM`].
 const TIMES: usize = 16;
 
 impl RainLayer {
-    /// A layer in memory that knows nothing but what a witness holds: asked for more it fails with
-    /// [`StateError::Corrupt`], and a block that needs no more leads to the true root. The levels that were left out are
-    /// taken from `holder`, a layer at the same state root. Blocks leave no undo records: what a wiped contract held is
-    /// not in a witness.
+    /// Makes a layer in memory that has only the nodes and codes of a witness: a read of any other node fails with
+    /// [`StateError::Corrupt`], and a block that needs no other leads to the true root. The levels that were left out
+    /// are taken from `holder`, a layer at the same state root. Blocks leave no undo records, because a witness does
+    /// not hold all slots of a contract that is wiped.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the root node is not there, or a node is none.
+    /// [`StateError::Corrupt`] if the root node is missing, or bytes of the witness are no node.
     pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>, StateError> {
         let bag = Bag::of(witness, holder)?;
         let mut batch = bag.place(witness.root, witness.levels, |_, _| {})?;
@@ -63,13 +63,14 @@ impl Stateless for RainLayer {
         Ok(Self::on_witness(witness, Some(self))?)
     }
 
-    /// What it holds below the first levels must still be part of the state, and these levels are left to this layer. They
-    /// are those that the witness leaves out, or the first `levels` if it leaves out none.
+    /// Returns the witness on the state of this layer, if its nodes below the first levels are still part of that
+    /// state; the first levels are left to this layer. They are the levels that the witness leaves out, or the first
+    /// `levels` if it leaves out none.
     fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError> {
         let mut tops = B256Set::default();
         let levels = match witness.levels {
             0 => {
-                // Those that are replaced, as they were.
+                // The hashes of the nodes that are replaced, as they were.
                 let whole = Bag::of(witness, None)?;
                 let depth = usize::from(levels);
                 let note = |at: usize, hash: B256| {
@@ -101,10 +102,10 @@ impl Stateless for RainLayer {
     }
 }
 
-/// The nodes of a witness by hash, and the source of those that are left out.
+/// The nodes of a witness by hash, and the layer that has the levels left out.
 struct Bag<'a> {
     nodes: B256Map<&'a Bytes>,
-    /// Bytes of rows that it may make.
+    /// Most bytes of rows that the bag may make.
     room: usize,
     held: Option<(CowTrie<Entry>, RainReader)>,
 }
@@ -122,8 +123,8 @@ impl<'a> Bag<'a> {
         Ok(Self { nodes, room, held: holder.map(hold).transpose()? })
     }
 
-    /// The rows of the state with this root, as far as its nodes are there; `note` gets the depth at which each node of the
-    /// bag stands. Storage tries begin below the deepest leaf.
+    /// Makes the rows of the state with this root, as far as its nodes are in the bag; `note` gets the depth of each
+    /// node of the bag and its hash. Storage tries begin below the deepest leaf.
     fn place(
         &self,
         root: B256,
@@ -179,7 +180,7 @@ impl<'a> Bag<'a> {
         Ok(batch)
     }
 
-    /// A node that the holder has at this path, if it is the one with this hash.
+    /// Returns the node that the holder has at this path, if it has this hash.
     fn held(&self, path: &Nibbles, hash: &B256) -> Option<Bytes> {
         let (accounts, RainReader { version, rows, .. }) = self.held.as_ref()?;
         let mut rlp = Vec::new();
@@ -190,15 +191,16 @@ impl<'a> Bag<'a> {
 
 /// The nodes of a bag in the places where tries refer to them.
 ///
-/// A few nodes that refer to each other many times over would fill any memory, and their author chose the root, too.
-/// So none is put into a trie twice: keys are hashes, and no two of them end in the same nibbles far below the root.
+/// A few nodes that refer to each other many times over would fill any memory, and their author chose the root, too. So
+/// no node is put into a trie twice: keys are hashes, and no two of them end in the same nibbles far below the root.
 struct Walk<'a, 'b, N> {
     bag: &'b Bag<'a>,
-    /// Told of each node and its depth.
+    /// Called with each node's depth and hash.
     note: N,
-    /// Nodes of the trie under way.
+    /// Hashes of the nodes of the trie that is being walked.
     seen: B256Set,
-    /// Bytes of rows so far. They are counted where they are put: nodes that stand in their parents become rows, too.
+    /// Bytes of rows so far. They are counted when rows are put: nodes that are embedded in their parents become rows,
+    /// too.
     made: &'b AtomicUsize,
     refused: Option<&'static str>,
 }
@@ -213,7 +215,7 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
         if !self.seen.insert(*hash) {
             self.refused = Some("a node stands in two places of one trie");
         }
-        // What one node makes beyond the room is little.
+        // The rows of one node exceed the room by little.
         self.expect_room();
         if self.refused.is_some() {
             return None;
@@ -228,7 +230,7 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
         }
     }
 
-    /// The trie under way is complete.
+    /// Ends the walk of one trie. Fails if the trie was refused.
     fn next_trie(&mut self) -> Result<(), StateError> {
         self.seen.clear();
         self.expect_room();
@@ -239,8 +241,8 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
     }
 }
 
-/// Adds to the rows of one trie, whose keys have `owner` bytes before the path, and counts their bytes. Those of the first
-/// `free` levels, which the witness leaves out, are as many as the holder has.
+/// Puts rows into one trie, whose keys have `owner` bytes before the path, and counts their bytes. Rows of the first
+/// `free` levels, which the witness leaves out, are not counted: there are no more than the holder has.
 fn counted<'a>(
     rows: &'a mut Rows<Batch>,
     owner: usize,
@@ -265,7 +267,7 @@ mod tests {
     use super::*;
     use polytrie_trie::{AccountLeaf, LeafValue};
 
-    /// The list of these items, which are RLP.
+    /// Returns an RLP list of these items, which are RLP.
     fn list(items: &[&[u8]]) -> Vec<u8> {
         let body: Vec<u8> = items.concat();
         let mut rlp: Vec<u8> = Vec::new();
@@ -278,7 +280,7 @@ mod tests {
         alloy_rlp::encode(bytes)
     }
 
-    /// Leaves so far down that they stand in their parents: few nodes, and many rows.
+    /// Leaves so deep that they are embedded in their parents make many rows of few nodes.
     #[test]
     fn rows_of_embedded_nodes_take_room() {
         const NONE: &[u8] = &[0x80];

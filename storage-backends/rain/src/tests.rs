@@ -1,4 +1,4 @@
-//! How much stays in memory.
+//! Bytes of nodes that stay in memory.
 
 use crate::{
     RainLayer, RainOptions,
@@ -13,7 +13,7 @@ use polytrie_state::{
 use std::sync::Arc;
 
 const ACCOUNTS: u64 = 20_000;
-/// Most accounts have none, these many have one.
+/// Number of accounts that have one slot; the others have none.
 const WITH_SLOT: u64 = 2_000;
 
 fn address(n: u64) -> Address {
@@ -61,7 +61,7 @@ fn reads_without_blocks_stay_within_the_cache() {
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
-/// A layer that has run blocks which changed one account each.
+/// Runs blocks that change one account each. Returns their commitments and undo records.
 fn after_blocks(
     (store, layer): (&Store, &RainLayer),
     from: u64,
@@ -82,8 +82,8 @@ fn after_blocks(
         .collect()
 }
 
-/// A fork begins with what is in memory: it reads no row, and goes back from there. What it brings into memory counts, and
-/// goes again with the next blocks.
+/// A fork begins with the nodes in memory: it reads no row, and goes back from there. Nodes that it loads count, and
+/// leave memory with the next blocks.
 #[test]
 fn a_fork_shares_what_is_in_memory() {
     const CACHE: usize = 1 << 18;
@@ -97,7 +97,7 @@ fn a_fork_shares_what_is_in_memory() {
         fork.undo(undo).unwrap();
     }
     assert_eq!(fork.layer.commitment(), outcomes[199].0);
-    // Far more than there is room for, at a change that the layer itself is far from.
+    // Far more accounts than there is room for, at a change that the layer itself is far from.
     for n in 0..ACCOUNTS / 4 {
         fork.layer.proofs().unwrap().prove(&address(n), &[]).unwrap();
     }
@@ -107,7 +107,7 @@ fn a_fork_shares_what_is_in_memory() {
     assert!(kept < 2 * CACHE, "{kept}");
 }
 
-/// What was measured of a block that is void counts, though it is all in one shard.
+/// Bytes measured for a void block count, though all of them are in one shard.
 #[test]
 fn void_blocks_do_not_fill_memory() {
     const CACHE: usize = 1 << 17;
@@ -132,7 +132,7 @@ fn void_blocks_do_not_fill_memory() {
                 outcome.write(&store).unwrap();
             }
         }
-        // It lets go of nodes once in 64 blocks.
+        // The layer drops nodes once in 64 blocks.
         let kept = bytes(&layer.head_reader().unwrap().version);
         assert!(kept < 3 * CACHE / 2, "{kept} after {number} blocks");
     }

@@ -1,4 +1,4 @@
-//! How nodes come into memory, and how much of the state may be there.
+//! Counts of the bytes of nodes that come into memory, and the rows that these nodes are read from.
 
 use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
 use alloy_primitives::B256;
@@ -9,15 +9,15 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// What a node takes in memory beside its children.
+/// Bytes of memory that a node takes beside its children.
 const NODE_BYTES: u64 = 512;
-/// Bytes of memory for each byte of its row: a leaf of 40 bytes takes 170, a reference of 33 takes 60.
+/// Bytes of memory for each byte of a node's row: a leaf of 40 bytes takes 170, a reference of 33 takes 60.
 const GROWTH: u64 = 5;
-/// What one key that is written can add to what is in memory already: a leaf, and a branch and an extension above it.
+/// Bytes that the write of one key can add to the nodes in memory: a leaf, and a branch and an extension above it.
 const KEY_BYTES: u64 = 2 << 10;
 
-/// The most bytes of nodes that each shard may have in memory: what it kept when that was measured last, and what came
-/// since. Measuring visits every node in memory, so it is done only when they could have filled it.
+/// An upper bound of the bytes of nodes that each shard has in memory: the bytes measured last, and those that came
+/// since. Measuring visits every node in memory, so it is done only when they could have filled the cache.
 #[derive(Debug)]
 pub(crate) struct Touches {
     measured: [AtomicU64; SHARD_COUNT],
@@ -25,50 +25,50 @@ pub(crate) struct Touches {
     cache_bytes: u64,
     /// Whether nodes of the store are compared with their hashes.
     verify: bool,
-    /// Threads that read for blocks, and how long the rows take.
+    /// Threads that read for blocks, and the time that their rows take.
     pub(crate) readers: Arc<Readers>,
-    /// Nodes that others have read.
+    /// Nodes that other processes have read.
     pub(crate) offered: OfferedNodes,
 }
 
 impl Touches {
-    /// Notes some keys of a shard that were written.
+    /// Counts keys that were written to a shard.
     pub(crate) fn wrote(&self, shard: usize, keys: u64) {
         self.add(shard, keys.saturating_mul(KEY_BYTES));
     }
 
-    /// What a shard kept when that was measured last.
+    /// Returns the bytes that a shard had in memory when it was measured last.
     pub(crate) fn measured(&self, shard: usize) -> u64 {
         self.measured[shard].load(Ordering::Relaxed)
     }
 
-    /// The most bytes that a shard may have in memory.
+    /// Returns the most bytes that a shard may have in memory.
     pub(crate) fn at_most(&self, shard: usize) -> u64 {
         self.measured(shard).saturating_add(self.since[shard].load(Ordering::Relaxed))
     }
 
-    /// Whether they may be more than there is room for.
+    /// Whether the shards together may have more bytes in memory than the cache allows.
     pub(crate) fn may_be_full(&self) -> bool {
         (0..SHARD_COUNT).map(|shard| self.at_most(shard)).fold(0, u64::saturating_add)
             > self.cache_bytes
     }
 
-    /// The shard's memory is about to be measured, as it is now.
+    /// Starts a measure of a shard: bytes that come from here on are counted beside it.
     pub(crate) fn begin_measuring(&self, shard: usize) {
         self.since[shard].store(0, Ordering::Relaxed);
     }
 
-    /// What came of it.
+    /// Stores the bytes that a measure of a shard found.
     pub(crate) fn set_measured(&self, shard: usize, bytes: usize) {
         self.measured[shard].store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Rows that note each node which is read, for nodes that will stay in memory.
+    /// Wraps rows so that each node read from them is counted, for nodes that will stay in memory.
     pub(crate) const fn noting<'a>(&'a self, rows: &'a dyn Read) -> Noted<'a> {
         Noted { rows, touches: Some(self) }
     }
 
-    /// Notes a node of a shard that was read, and how long its row is. The node above the shards belongs to none.
+    /// Counts a node of a shard that was read, by the length of its row. The node above the shards belongs to none.
     fn came(&self, shard: Option<usize>, row: usize) {
         if let Some(shard) = shard.filter(|shard| *shard < SHARD_COUNT) {
             self.add(shard, NODE_BYTES + GROWTH * row as u64);
@@ -76,12 +76,12 @@ impl Touches {
     }
 
     fn add(&self, shard: usize, bytes: u64) {
-        // A number to go by, no more.
+        // The counter guides the cache and orders nothing, so relaxed is enough.
         self.since[shard].fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// Rows for whichever thread wants to read them.
+/// The store and the counters, for any thread that reads nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) store: Store,
@@ -89,7 +89,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Those of a store, for a layer with these options.
+    /// Makes the source of a store, with counters for a layer with these options.
     pub(crate) fn new(store: Store, options: &RainOptions) -> Self {
         let none = || std::array::from_fn(|_| AtomicU64::new(0));
         let touches = Touches {
@@ -103,26 +103,26 @@ impl Source {
         Self { store, touches: Arc::new(touches) }
     }
 
-    /// The rows, for nodes that stay in memory.
+    /// Returns the rows for nodes that stay in memory, which are counted.
     pub(crate) fn noted(&self) -> Noted<'_> {
         self.touches.noting(&self.store)
     }
 }
 
-/// Rows, and a note of those that were read.
+/// Rows, and the counters of the nodes read from them.
 pub(crate) struct Noted<'a> {
     rows: &'a dyn Read,
-    /// `None` if nobody takes note.
+    /// `None` if nodes are not counted.
     touches: Option<&'a Touches>,
 }
 
 impl<'a> Noted<'a> {
-    /// Rows as they are stored, of which nobody takes note.
+    /// Wraps rows whose reads are not counted.
     pub(crate) const fn plain(rows: &'a dyn Read) -> Self {
         Self { rows, touches: None }
     }
 
-    /// The rows of the storage trie of an account, or of the account trie.
+    /// Returns the rows of an account's storage trie, or of the account trie if `owner` is `None`.
     pub(crate) fn rows_of(&self, owner: Option<B256>) -> NodeRows<'_> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
     }
@@ -154,7 +154,7 @@ impl Read for Noted<'_> {
     }
 }
 
-/// The rows of one trie: those that others have read for this layer, else those of the store.
+/// The rows of one trie: those that other processes have read for this layer, else those of the store.
 pub(crate) struct NodeRows<'a> {
     stored: Rows<&'a dyn Read>,
     owner: Option<B256>,

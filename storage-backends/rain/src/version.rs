@@ -1,4 +1,4 @@
-//! The state after one block: 16 pointers and what follows from them.
+//! The state after one block: 16 parts of the account trie, and the root that they make.
 
 use crate::{SHARD_COUNT, TRIE, touches::Noted};
 use alloy_primitives::{B256, U256};
@@ -18,17 +18,17 @@ pub(crate) type Part = CowTrie<Entry>;
 pub(crate) struct Version {
     pub(crate) parts: [Part; SHARD_COUNT],
     pub(crate) root: B256,
-    /// Number of the change that led to it.
+    /// Number of the change that led to this version.
     pub(crate) seq: u64,
 }
 
 impl Version {
-    /// The empty state.
+    /// Returns the empty state.
     pub(crate) fn empty() -> Self {
         Self { parts: std::array::from_fn(empty_part), root: EMPTY_ROOT, seq: 0 }
     }
 
-    /// The version that these parts make.
+    /// Makes the version of these parts: computes their references and the state root.
     pub(crate) fn of(
         parts: [Part; SHARD_COUNT],
         store: &dyn Read,
@@ -40,12 +40,12 @@ impl Version {
         Ok(version)
     }
 
-    /// The account trie that its parts make.
+    /// Joins the parts to the whole account trie.
     pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>, StateError> {
         Ok(CowTrie::join(&self.parts, &TRIE.account_rows(store), self.seq)?)
     }
 
-    /// An account. Nodes that are not in memory come from `store`.
+    /// Finds an account. Nodes that are not in memory come from `store` and are kept.
     pub(crate) fn account(
         &self,
         store: &Noted<'_>,
@@ -55,7 +55,7 @@ impl Version {
         Ok(part.get(hash, &store.rows_of(None), self.seq)?)
     }
 
-    /// What is wanted of an account. Nodes that are not in memory are read, and not kept.
+    /// Finds an account and returns what `see` makes of it. Nodes that are not in memory are read, and not kept.
     pub(crate) fn look<T>(
         &self,
         store: &dyn Read,
@@ -71,7 +71,7 @@ impl Version {
         Ok(seen)
     }
 
-    /// The value of a slot; zero where there is none.
+    /// Returns the value of a slot; zero if there is none. Nodes that are not in memory are read and kept.
     pub(crate) fn slot(
         &self,
         store: &Noted<'_>,
@@ -100,8 +100,8 @@ impl Version {
     }
 }
 
-/// The value of a slot of an account, both by hash; zero where there is none. Nodes that are not in memory are read, and
-/// not kept.
+/// Returns the value of a slot of an account, both by hash; zero if there is none. Nodes that are not in memory are
+/// read, and not kept.
 pub(crate) fn look_at_slot(
     entry: &Entry,
     store: &dyn Read,
@@ -117,13 +117,13 @@ pub(crate) fn look_at_slot(
     Ok(found)
 }
 
-/// A shard without accounts.
+/// Returns a shard without accounts.
 pub(crate) fn empty_part(shard: usize) -> Part {
     // The RLP of an empty string is the reference to nothing.
     CowTrie::stored_part(shard as u8, &[0x80]).unwrap_or_else(|_| CowTrie::empty())
 }
 
-/// The shard of an account.
+/// Returns the number of the shard of an account: the first nibble of its hash.
 pub(crate) fn shard_of(hash: &B256) -> usize {
     usize::from(hash[0] >> 4)
 }

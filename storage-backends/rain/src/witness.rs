@@ -1,4 +1,5 @@
-//! Making witnesses: what a block needs to be executed, and its root computed, without a state.
+//! Making witnesses: the nodes and codes of the state before a block with which the block can be executed, and its root
+//! computed, without any other state.
 
 use crate::{TRIE, version::Version};
 use alloy_primitives::{B256, Bytes};
@@ -7,16 +8,17 @@ use polytrie_state::{CODE_TABLE, StateError, Touched, Witness, WriteSet};
 use polytrie_trie::cow::StateTries;
 use std::collections::BTreeSet;
 
-/// What a block asked for, by hash.
+/// The accounts, slots and codes that a block asked for, by hash.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Asked {
     pub(crate) keys: Touched,
     pub(crate) codes: BTreeSet<B256>,
-    /// What was written between the state roots that were asked for within the block.
+    /// The writes of the block up to each state root that was asked for within it.
     pub(crate) steps: Vec<WriteSet>,
 }
 
-/// Makes the witness of a block on top of `parent`. Nodes of the first `levels` levels of the account trie are left out.
+/// Makes the witness of a block on top of `parent`. Nodes of the first `levels` levels of the account trie are left
+/// out.
 pub(crate) fn make(
     parent: &Version,
     store: &dyn Read,

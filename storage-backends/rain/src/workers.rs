@@ -1,4 +1,4 @@
-//! The threads that work for shards beside the blocks.
+//! Worker threads that make the shards' checkpoints beside the blocks.
 
 use crate::SHARD_COUNT;
 use polytrie_kv::{Worker, caught};
@@ -7,35 +7,35 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// As many threads as work in parallel, each of them for some shards.
+/// Worker threads, as many as work in parallel and at most one a shard. Each serves some of the shards.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    // Fields drop in this order: without senders the threads end.
+    // Fields drop in this order: a thread ends when its sender is gone.
     jobs: Vec<Sender<Job>>,
     threads: Vec<Worker>,
 }
 
-/// A result that a shard is working on.
+/// The result of a job that a worker thread was given.
 #[derive(Debug)]
 pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
 
 impl<T> Awaited<T> {
-    /// One that is there.
+    /// Wraps a result that is there already.
     pub(crate) fn ready(result: T) -> Self {
         let (sender, receiver) = channel();
-        // The receiver is held here.
+        // The receiver exists, so the send cannot fail.
         let _ = sender.send(Ok(result));
         Self(receiver)
     }
 
-    /// Waits for it.
+    /// Waits for the result. Fails with the error of the job, or if its thread has ended.
     pub(crate) fn wait(&self) -> Result<T, StateError> {
         self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))
     }
 }
 
 impl Workers {
-    /// Starts the threads.
+    /// Starts the worker threads.
     pub(crate) fn start() -> Result<Self, StateError> {
         let mut workers = Self { jobs: Vec::new(), threads: Vec::new() };
         for n in 0..rayon::current_num_threads().clamp(1, SHARD_COUNT) {
@@ -47,7 +47,8 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Has a shard do something, after what it was asked for before.
+    /// Gives the worker thread of a shard a job, to be done after the jobs it has. The result comes through
+    /// [`Awaited`].
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         shard: usize,
@@ -57,10 +58,10 @@ impl Workers {
         let job = move || {
             let done =
                 caught(work).unwrap_or_else(|said| Err(said.in_thread("a shard's thread").into()));
-            // The caller may be gone.
+            // The receiver may be gone.
             let _ = sender.send(done);
         };
-        // A thread that has ended drops the job, and the receiver says so.
+        // A thread that has ended drops the job, and the receiver reports that.
         let _ = self.jobs[shard % self.jobs.len()].send(Box::new(job));
         Awaited(receiver)
     }

@@ -1,4 +1,4 @@
-//! Nodes that others have read save reads of the store. Nothing else depends on them.
+//! Nodes that other processes have read save reads of the store, and change nothing else.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use polytrie_state::{
 use polytrie_testing::{Block, History, Seed};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// A layer that has nothing in memory yet.
+/// Opens a layer that has nothing in memory yet.
 fn open(store: &Store) -> Arc<RainLayer> {
     let options = RainOptions { retain: 0, ..RainOptions::default() };
     RainLayer::open(store.clone(), options).unwrap()
@@ -29,7 +29,7 @@ fn pack(layer: &RainLayer, accesses: &[Access], levels: u8) -> Vec<BagNode> {
 }
 
 const ACCOUNTS: u64 = 2_000;
-/// Of these, those that the block touches.
+/// Number of accounts that the block touches.
 const TOUCHED: u64 = 100;
 
 fn address(n: u64) -> Address {
@@ -40,7 +40,7 @@ fn account(nonce: u64) -> Account {
     Account { nonce, ..Account::default() }
 }
 
-/// A store of accounts with a slot each.
+/// Makes a store of accounts with one slot each.
 fn filled() -> Store {
     let store = Store::memory(RainLayer::TABLES).unwrap();
     let mut accounts: Vec<_> = (0..ACCOUNTS).map(|n| (hash_address(&address(n)), n)).collect();
@@ -131,7 +131,7 @@ fn finish(layer: &RainLayer, number: u64, block: &Block) -> Outcome {
     session.finish().unwrap().outcome
 }
 
-/// Makes something else of a node.
+/// Damages a node, or gives it another place.
 fn spoil(node: &mut BagNode, how: u64) {
     let mut row = node.row.to_vec();
     match how % 4 {
@@ -146,7 +146,7 @@ fn spoil(node: &mut BagNode, how: u64) {
     node.row = row.into();
 }
 
-/// Bags of an older state, some of whose nodes are none, or elsewhere, or others.
+/// Bags of an older state, with some nodes damaged, misplaced or replaced.
 #[test]
 fn nothing_depends_on_what_is_sent() {
     let seed = Seed::or(44);

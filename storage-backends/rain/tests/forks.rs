@@ -1,4 +1,5 @@
-//! Forks, as for proofs of earlier blocks, start no threads. The only test of its program: it counts those of the process.
+//! Forks, as for proofs of earlier blocks, start no threads. This program has no other test, because it counts the
+//! threads of its process.
 #![cfg(target_os = "linux")]
 
 use polytrie_kv::Store;
@@ -7,7 +8,7 @@ use polytrie_state::StateLayer;
 
 #[test]
 fn forks_start_no_threads() {
-    // Their number, as a thread bears its name only once it runs.
+    // Threads are counted and not named, because a thread has its name only once it runs.
     let threads =
         || std::fs::read_dir("/proc/self/task").expect("the threads of this process").count();
     let store = Store::memory(RainLayer::TABLES).expect("a store");

@@ -31,7 +31,7 @@ impl LayerFactory for Rain {
     }
 
     fn state_decides_rows(&self) -> bool {
-        // Where checkpoints and logs stand depends on the changes so far.
+        // Changes so far decide where checkpoints and logs stand.
         false
     }
 
@@ -40,7 +40,7 @@ impl LayerFactory for Rain {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // Nothing kept but what must be; a little; everything.
+        // The cache keeps only the nodes that it must; a few; all of them.
         let budgets = [(0, 0, true), (2, 20_000, true), (6, usize::MAX, false)];
         budgets
             .map(|(retain, cache_bytes, verify)| {
@@ -57,7 +57,7 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Rain::default());
 }
 
-/// A change that a later one overwrites leads to the same state without its row of the log; it is missed all the same.
+/// The state is the same without the log row of a change that a later change overwrites, but its loss is noticed.
 #[test]
 fn a_lost_row_of_the_log_is_noticed() {
     let store = Store::memory(RainLayer::TABLES).unwrap();

@@ -17,7 +17,7 @@ fn layer() -> (Store, Arc<RainLayer>) {
     (store, layer)
 }
 
-/// A block, which leaves a witness if levels to leave out are given.
+/// Executes a block, which leaves a witness without so many levels if `levels` is given.
 fn finish(
     layer: &RainLayer,
     levels: Option<u8>,
@@ -35,7 +35,7 @@ fn finish(
     Ok(session.finish()?.outcome)
 }
 
-/// Executes a block on a layer that has nothing but a witness.
+/// Executes a block on a layer that has only a witness, and the top levels of `holder` if there is one.
 fn from_witness(
     witness: &Witness,
     holder: Option<&RainLayer>,
@@ -78,7 +78,7 @@ fn hash(node: &Bytes) -> B256 {
     alloy_primitives::keccak256(node)
 }
 
-/// A witness without one of its nodes, or with a byte of one changed, leads to no root or to the true one; never to a
+/// A witness without one of its nodes, or with a byte of one changed, leads to no root or to the true one, never to a
 /// wrong one.
 #[test]
 fn nothing_in_a_witness_is_believed() {
@@ -110,7 +110,7 @@ fn nothing_in_a_witness_is_believed() {
         outcome.write(&store).unwrap();
     }
     assert!(refused > 0);
-    // To its carrier it is a list of bytes.
+    // A process that only carries a witness handles it as bytes.
     let witness = finish(&layer, Some(0), 0, &history.blocks[0]).unwrap().witness.unwrap();
     let bytes = alloy_rlp::encode(&witness);
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
@@ -137,7 +137,7 @@ fn nodes_that_multiply_are_refused() {
     assert!(reason.contains("two places"), "{reason}");
 }
 
-/// A witness of the last block, made against the state before the block before it, is carried over where that block
+/// A witness of the last block, made against the state two blocks before, is carried over where the block between
 /// touched other accounts, and refused where it touched the same; carried over, it leads to the true root.
 #[test]
 fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
@@ -149,7 +149,7 @@ fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
         for (number, pair) in (0..).zip(history.blocks.windows(2)) {
             let [between, block] = pair else { unreachable!() };
             let context = format!("{}, seed {}", block.label, seed.value());
-            // The later block, executed too early to see what it needs.
+            // The later block, executed too early to see the nodes it needs.
             let older =
                 [0, 1, 3].map(|levels| finish(&layer, Some(levels), number, block).ok()?.witness);
             finish(&layer, None, number, between).unwrap().write(&store).unwrap();
@@ -159,7 +159,7 @@ fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
                     None => refused += 1,
                     Some(newer) => {
                         assert_eq!(newer.root, layer.commitment().digest());
-                        // What only the newer state needs, a sibling say, may be missing.
+                        // A node that only the newer state needs, such as a sibling, may be missing.
                         match from_witness(&newer, Some(&layer), block) {
                             Ok(found) => {
                                 assert_eq!(found, expected, "{context}");

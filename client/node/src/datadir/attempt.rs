@@ -1,11 +1,11 @@
-//! The mark of a data directory that is being made: by it the next attempt knows what it may remove.
+//! The mark of a data directory that is being made. It tells the next attempt which files it may remove.
 //!
 //! ```text
-//! D/polytrie.unfinished   the stamp that D is to have; there before a store is, and until the stamp itself is durable
+//! D/polytrie.unfinished   the stamp that D will have; written before the store, removed when the stamp is durable
 //! ```
 //!
-//! A store without a stamp is what an attempt has left that was cut off, or all that is left of a data directory whose stamp
-//! was lost, and nothing in it tells one from the other. With the mark beside it, it is an attempt's.
+//! A store without a stamp is left by an attempt that was cut off, or by a data directory whose stamp was lost, and its
+//! rows do not tell which. If the mark is beside it, an attempt has left it.
 
 use super::{OpenError, flat};
 use polytrie_kv::{
@@ -15,25 +15,25 @@ use polytrie_kv::{
 use polytrie_state::{Stamp, seal, unseal};
 use std::{fs, io, path::Path};
 
-/// Name of the mark within the data directory.
+/// Name of the mark's file within the data directory.
 pub const UNFINISHED_FILE: &str = "polytrie.unfinished";
 
-/// Whether an attempt to make a data directory has left its mark in this directory.
+/// Whether the directory has the mark of an attempt.
 pub fn is_unfinished(dir: &Path) -> bool {
     dir.join(UNFINISHED_FILE).exists()
 }
 
-/// The stamp that an unfinished data directory was to have; `None` if there is no mark, or none that reads.
+/// Returns the stamp that an unfinished data directory was to have; `None` if there is no mark, or if it is damaged.
 pub fn begun(dir: &Path) -> Option<Stamp> {
     unseal(&fs::read(dir.join(UNFINISHED_FILE)).ok()?).ok()
 }
 
-/// Whether there is nothing in a directory without a stamp that somebody else than an attempt may want back.
+/// Whether a directory without a stamp has a mark or no store, so that nothing in it can be the rest of a chain.
 pub(super) fn is_free(dir: &Path) -> Result<bool, OpenError> {
     Ok(is_unfinished(dir) || holds_nothing(&dir.join("db"))?)
 }
 
-/// Fails if there is a store in a directory without a stamp that no attempt has left.
+/// Fails if a directory without a stamp has a store and no mark.
 pub(super) fn expect_free(dir: &Path) -> Result<(), OpenError> {
     match is_free(dir)? {
         true => Ok(()),
@@ -41,14 +41,14 @@ pub(super) fn expect_free(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Marks a directory that is claimed, and [free](is_free).
+/// Writes the mark into a directory that is claimed, and [free](is_free).
 pub(super) fn begin(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
     let path = dir.join(UNFINISHED_FILE);
     let write = || write_whole(&path, &seal(stamp)?);
     write().map_err(|source| OpenError::write("write", &path, source))
 }
 
-/// Removes the store that an attempt has left, if there is its mark; the mark stays.
+/// Removes the store of an earlier attempt, if there is a mark; the mark stays.
 pub(super) fn clear(dir: &Path) -> Result<(), OpenError> {
     if is_unfinished(dir) {
         remove_dir(&dir.join("db"))?;
@@ -56,7 +56,7 @@ pub(super) fn clear(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The stamp is durable, so the mark goes. One that stays all the same goes when the directory is opened again.
+/// Removes the mark after the stamp is durable. If that fails, it is removed when the directory is opened again.
 pub(super) fn done(dir: &Path) {
     if is_unfinished(dir)
         && let Err(error) = remove_file(&dir.join(UNFINISHED_FILE))

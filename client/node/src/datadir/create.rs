@@ -1,4 +1,4 @@
-//! Making a data directory: from an empty one to one with a stamp, which is all that makes it a data directory.
+//! Making a data directory: a new directory becomes a data directory when its stamp is written.
 
 use super::{
     DataDir, FileState, OUTLINE_FILE, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt,
@@ -14,18 +14,18 @@ use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError
 use polytrie_state::{STAMP_FILE, Stamp};
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
-/// The program that writes a stamp.
+/// The name and version of the program, as the stamp has it.
 const CREATED_BY: &str = concat!("polytrie ", env!("CARGO_PKG_VERSION"));
-/// Name of the genesis file within a data directory whose chain was put together by `polytrie devnet`.
+/// Name of the genesis file within a data directory that has the genesis of its chain, as `polytrie devnet` makes it.
 pub const GENESIS_FILE: &str = "genesis.json";
 
 impl DataDir {
-    /// Makes a new data directory for the chain of a `genesis.json` that is at hand. The file is kept in the directory,
+    /// Makes a new data directory for the chain of a `genesis.json` in memory. The file is written into the directory,
     /// so that any later command finds the same chain.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         if options.kv.as_deref() == Some("memory") {
@@ -41,12 +41,12 @@ impl DataDir {
         Self::fill(options, dir, kind, loaded, lock)
     }
 
-    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without
-    /// a stamp: nothing takes it for a data directory until [`Self::seal`].
+    /// Makes a directory for the chain of `source`, which is in `from`, under the layer and engine that `options`
+    /// names. It has no stamp, so it is no data directory before [`Self::seal`].
     ///
     /// # Errors
     ///
-    /// If it is neither empty nor what an attempt has left, or cannot be made.
+    /// If it is neither empty nor left by an attempt, or cannot be made.
     pub fn create_beside(
         source: &Self,
         from: &Path,
@@ -70,7 +70,7 @@ impl DataDir {
             ..source.stamp.clone()
         };
         attempt::begin(dir, &stamp)?;
-        // What lies beside a chain that is built in is not its genesis.
+        // A genesis file beside a built-in chain is not that chain's genesis.
         if source.stamp.rules.is_some()
             && let Some(chain) = Self::copy_genesis(from, dir)?
         {
@@ -81,15 +81,15 @@ impl DataDir {
         Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
     }
 
-    /// Writes the stamp of a directory that was made by [`Self::create_beside`], whose chain must be durable.
+    /// Writes the stamp of a directory made by [`Self::create_beside`]. Its chain must be durable.
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// If the stamp cannot be written.
     pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
         self.stamp.write(dir)?;
         attempt::done(dir);
-        // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
+        // The outline only saves time, so it comes after the stamp, which makes the data directory.
         match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 let path = dir.join(OUTLINE_FILE);
@@ -100,13 +100,13 @@ impl DataDir {
         Ok(())
     }
 
-    /// Whether a directory keeps the genesis of its chain itself. It holds nothing else before it has a stamp, so what
-    /// the stamp names there is ours.
+    /// Whether a directory has the genesis of its chain. The program wrote every file there before the stamp, so a
+    /// genesis that the stamp names there was written by it, too.
     pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
         fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
     }
 
-    /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
+    /// Copies the genesis that a directory has into another one. Returns its new path; `None` if there is no genesis.
     fn copy_genesis(from: &Path, to: &Path) -> Result<Option<String>, OpenError> {
         let path = to.join(GENESIS_FILE);
         let copied = fs::read(from.join(GENESIS_FILE))
@@ -119,15 +119,15 @@ impl DataDir {
         }
     }
 
-    /// The engine of a new directory, which this build must have: without it there is no need for one.
+    /// Returns the engine of a new directory. Fails if this build does not have it, before the directory is made.
     pub(super) fn engine_of(options: &OpenOptions) -> Result<&str, OpenError> {
         let name = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         layers::expect_engine(name)?;
         Ok(name)
     }
 
-    /// Makes a directory, which must not hold anything yet, and keeps others out. Of what an attempt has left that bears its
-    /// mark, the store goes.
+    /// Makes a directory, which must be empty or left by an attempt, and locks it. Removes the store of an earlier
+    /// attempt, if that has a mark.
     pub(super) fn claim(dir: &Path) -> Result<DirLock, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
@@ -135,14 +135,14 @@ impl DataDir {
         }
         create_dir(dir).map_err(io("create the data directory"))?;
         let lock = DirLock::acquire(dir)?;
-        // Another process may have made one of it since that look.
+        // Another process may have made a data directory of it since it was listed.
         match Stamp::read(dir)? {
             Some(_) => Err(OpenError::Taken { path: dir.to_owned() }),
             None => attempt::clear(dir).map(|()| lock),
         }
     }
 
-    /// Takes the directory of the flat state for this data directory, if there is one.
+    /// Claims the directory of the flat state for this data directory, if it has one.
     pub(super) fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
         match layers::replica_path(stamp) {
             Some(path) => Ok(flat::claim(&path, dir)?),
@@ -160,7 +160,7 @@ impl DataDir {
         Self::fill(options, dir, kind, loaded, Self::claim(dir)?)
     }
 
-    /// Makes a new data directory of one that was claimed.
+    /// Makes a data directory of one that was claimed.
     fn fill(
         options: &OpenOptions,
         dir: &Path,
@@ -172,11 +172,12 @@ impl DataDir {
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
         let options = &options;
-        // One without a mark may be of an earlier build, or a chain's that lost its stamp: it is looked into below.
+        // A store without a mark may be of an earlier build, or of a chain whose stamp was lost: its head is read
+        // below.
         if attempt::is_free(dir)? {
             attempt::begin(dir, &stamp)?;
         }
-        // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
+        // The engine is opened first: a stamp must not stand beside an engine that cannot be opened at all.
         let engine = Self::new_engine(options, kv, kind, &dir.join("db"))?;
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
         if ChainDb::new(store).head()?.is_some() {
@@ -191,8 +192,9 @@ impl DataDir {
         Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
     }
 
-    /// Opens the engine of a directory without a stamp. An engine says what was confirmed as soon as its own files are
-    /// durable; what an attempt left before that, which a power failure may have torn, is made anew.
+    /// Opens the engine of a directory without a stamp. An engine is marked as confirmed once its own files are
+    /// durable. Files that an attempt left before that, which a power failure may have torn, are removed, and the
+    /// engine is made again.
     fn new_engine(
         options: &OpenOptions,
         kv: &str,
@@ -209,8 +211,8 @@ impl DataDir {
         }
     }
 
-    /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
-    /// naming one that holds a chain means that chain.
+    /// Checks that a directory named beside the memory engine has no chain: a user who names a directory with a chain
+    /// means that chain.
     fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
         let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
         match Stamp::read(dir)? {
@@ -219,7 +221,7 @@ impl DataDir {
         }
     }
 
-    /// One that is kept in memory, for the chain that is loaded.
+    /// Makes a data directory in memory, for the chain that `load` returns.
     pub(super) fn in_memory(
         options: &OpenOptions,
         load: impl FnOnce() -> Result<Arc<ChainSpec>, OpenError>,
@@ -238,8 +240,8 @@ impl DataDir {
         kv: &str,
         spec: &ChainSpec,
     ) -> Result<Stamp, OpenError> {
-        // A relative path would mean another file in another working directory. A file that bears the name of a built-in
-        // chain is not what was loaded.
+        // A relative path would mean another file in another working directory. A file with the name of a built-in
+        // chain was not loaded.
         let chain = match fs::canonicalize(spec.name()) {
             Ok(path) if path.is_file() && spec.outline().is_some() => path.display().to_string(),
             _ => spec.name().to_owned(),
@@ -258,7 +260,7 @@ impl DataDir {
     }
 }
 
-/// The first two blocks say of which chain they are.
+/// Checks that the first block of an import belongs to the chain. Only blocks 0 and 1 show their genesis hash.
 fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result<(), OpenError> {
     let genesis = spec.genesis_header();
     let found = match first.number.checked_sub(genesis.number) {
@@ -273,8 +275,8 @@ fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result
     }
 }
 
-/// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
-/// written, and what the root of a new disk has.
+/// Whether a directory without a stamp has only files that an attempt leaves before the stamp, and those of the root of
+/// a new disk.
 fn is_left_over(dir: &Path) -> io::Result<bool> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {

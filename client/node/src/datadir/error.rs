@@ -1,4 +1,4 @@
-//! Why a data directory cannot be opened.
+//! The errors of opening a data directory.
 
 use super::{FlatError, OUTLINE_FILE};
 use alloy_primitives::B256;
@@ -13,7 +13,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// A data directory cannot be opened.
+/// A data directory cannot be opened or made.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No directory was named.
@@ -26,40 +26,40 @@ pub enum OpenError {
         "--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json"
     )]
     NoChain,
-    /// There is nothing in the directory.
+    /// The directory has no stamp.
     #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
     Empty(PathBuf),
-    /// There is something in the directory that is not ours.
+    /// The directory has no stamp and has other files.
     #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Foreign {
         /// The directory.
         path: PathBuf,
     },
-    /// There are blocks in the directory, and nothing says of which chain and layer.
+    /// The directory has blocks and no stamp, which would name their chain and layer.
     #[error("{} is not empty and holds no {stamp}, though there are blocks of a chain in it: restore that file from a copy, or choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Unstamped {
         /// The directory.
         path: PathBuf,
     },
-    /// There is a store in the directory, and nothing says whose it is.
+    /// The directory has a store, no stamp, and no mark of an attempt.
     #[error("{} is not empty and holds no {stamp}, though there is a store in it, which no attempt that was cut off has left: restore that file from a copy, or choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Unmarked {
         /// The directory.
         path: PathBuf,
     },
-    /// The engine's files are gone.
+    /// The files of the engine are missing.
     #[error("the blocks of the data directory {} are missing: there is no store in {}; restore it from a copy, or remove what is left with `polytrie db drop` and import again", path.display(), path.join("db").display())]
     NoStore {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory for something new holds data already.
+    /// The directory for a new chain has data already.
     #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
     Taken {
         /// The directory.
         path: PathBuf,
     },
-    /// The blocks for something new are not of its chain.
+    /// The blocks for a new directory are not of its chain.
     #[error(
         "{} begins with blocks on genesis block {found}, the chain {chain} has {expected}; name the right one with --chain",
         file.display()
@@ -67,14 +67,14 @@ pub enum OpenError {
     OtherChain {
         /// The file of the blocks.
         file: PathBuf,
-        /// Their genesis hash.
+        /// The genesis hash of the blocks.
         found: B256,
         /// Genesis hash of the chain.
         expected: B256,
         /// Name of the chain.
         chain: String,
     },
-    /// Its blocks came in by other rules.
+    /// The stored blocks were executed by other rules.
     #[error(
         "the data directory {} holds {number} blocks of a chain with {} {}, --chain says {}: leave --chain out to use what is there, go back to before that with `polytrie db unwind`, or choose another --datadir",
         path.display(), difference.rule, difference.values[0], difference.values[1]
@@ -82,12 +82,12 @@ pub enum OpenError {
     Rules {
         /// The directory.
         path: PathBuf,
-        /// Number of its head.
+        /// Number of the directory's head.
         number: u64,
-        /// The first rule that differs: the directory's, and the one asked for.
+        /// The first rule that differs: the directory's value, and that of the option.
         difference: Box<Difference>,
     },
-    /// The rules of its chain are lost.
+    /// The rules of the chain are lost.
     #[error(
         "{OUTLINE_FILE}, in which the data directory {} keeps the rules of its chain, is missing or damaged, and so is the genesis that it was made from ({reason}): put back a copy of either file, or name a genesis with the same rules with --chain",
         path.display()
@@ -95,23 +95,23 @@ pub enum OpenError {
     RulesLost {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with the genesis.
+        /// The reason why the genesis cannot be used.
         reason: String,
     },
     /// The directory cannot be created or read.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The directory.
         path: PathBuf,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// No such layer or engine.
+    /// The layer or engine is unknown.
     #[error(transparent)]
     Unknown(#[from] UnknownKind),
-    /// It holds something else.
+    /// The stamp is damaged, or differs from the options.
     #[error(transparent)]
     Stamp(#[from] StampError),
     /// The chain's rules cannot be loaded.
@@ -126,7 +126,7 @@ pub enum OpenError {
     /// The chain cannot be opened.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The flat state's own directory cannot be used.
+    /// The directory of the flat state cannot be used.
     #[error(transparent)]
     Flat(#[from] FlatError),
 }

@@ -1,15 +1,16 @@
-//! The directory of its own that the flat state of `replica` may have (`--replica.path`), and which data directory owns it.
+//! The separate directory that the flat state of `replica` may have (`--replica.path`), and the data directory it
+//! belongs to.
 //!
 //! ```text
-//! D/flat.json   in the data directory: a number that was drawn for it, and where it was then
-//! F/flat.json   the same, here: F belongs to D alone
+//! D/flat.json   in the data directory: a random number, and the path that D had when it was drawn
+//! F/flat.json   the same file in the flat state's directory: F belongs to D alone
 //! F/LOCK        held while a process works here
 //! F/db/         the engine's files
 //! ```
 //!
-//! The number is what is compared, so either may be moved. It is in D first, and in F before anything else is there and
-//! before D has its stamp: an attempt that ends early finds its own F again, and a D with a stamp that finds F empty
-//! knows that F is not there, as when its disk is not mounted.
+//! Only the numbers are compared, so both directories may be moved. The number is written into D first, and into F
+//! before any other file there and before D has its stamp. So an attempt after one that ended early finds its own F
+//! again, and a D with a stamp that finds F empty knows that F is missing, as when its disk is not mounted.
 
 use polytrie_kv::{DirLock, KvError, create_dir, write_whole};
 use polytrie_layers::normal;
@@ -28,12 +29,12 @@ const OWNER_FILE: &str = "flat.json";
 const UNFINISHED: &str = "flat.json.tmp";
 const LOCK: &str = "LOCK";
 
-/// What to do about a directory that a new data directory cannot have.
+/// The advice about a directory that a new data directory cannot use.
 const CHOOSE: &str = "choose an empty directory for --replica.path";
-/// What to do where a data directory had its flat state in that directory.
+/// The advice about a directory in which a data directory had its flat state.
 const RESTORE: &str = "put back what was there; if it is lost, remove the data directory with `polytrie db drop` and import again with an empty directory for --replica.path";
 
-/// The flat state has no directory that it could use.
+/// The errors of the flat state's directory.
 #[derive(Debug, Error)]
 pub enum FlatError {
     /// The directory is not for this data directory.
@@ -41,14 +42,14 @@ pub enum FlatError {
     Taken {
         /// The directory.
         path: PathBuf,
-        /// What is in it.
+        /// The content of the directory, in words.
         found: String,
         /// The data directory that asked for it.
         datadir: PathBuf,
-        /// What to do.
+        /// The advice for the user.
         advice: &'static str,
     },
-    /// There is nothing where the flat state should be.
+    /// The directory of the flat state is empty or missing.
     #[error("the flat state of {} is in {} (--replica.path), and there is nothing there: mount the disk that it is on, or move it back; if it is lost, remove the data directory with `polytrie db drop` and import again", datadir.display(), path.display())]
     Missing {
         /// The directory.
@@ -56,7 +57,7 @@ pub enum FlatError {
         /// The data directory that it belongs to.
         datadir: PathBuf,
     },
-    /// The directory is the data directory or in it.
+    /// The directory is the data directory or within it.
     #[error("{} is within the data directory {}; choose an empty directory outside of it for --replica.path, or leave the option out", path.display(), datadir.display())]
     Within {
         /// The directory.
@@ -64,25 +65,25 @@ pub enum FlatError {
         /// The data directory.
         datadir: PathBuf,
     },
-    /// The file that says which data directory owns it does not read.
+    /// The file that names the owner is damaged.
     #[error("{} is damaged ({reason}), so nobody knows which data directory the flat state belongs to; restore the file from the `{OWNER_FILE}` of the data directory or of --replica.path, which are the same", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The directory cannot be created or read.
     #[error("cannot {action} {}: {source}; check --replica.path, its permissions and the disk", path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The directory or file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process works there, or it cannot be locked.
+    /// Another process has locked the directory, or it cannot be locked.
     #[error(transparent)]
     Lock(#[from] KvError),
 }
@@ -92,12 +93,12 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Flat
     move |source| FlatError::Io { action, path, source }
 }
 
-/// The two that belong together.
+/// The content of [`OWNER_FILE`]: the identity of a data directory and its flat state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Owner {
-    /// Drawn once.
+    /// A random number, drawn once.
     id: String,
-    /// Where the data directory was then, for messages.
+    /// The path of the data directory at that time, for messages.
     datadir: String,
 }
 
@@ -117,15 +118,15 @@ impl Owner {
         unseal(&text).map(Some).map_err(|reason| FlatError::Damaged { path, reason })
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file. A crash leaves the old file or the new one.
     fn write(&self, dir: &Path) -> Result<(), FlatError> {
-        // Two disks keep no order between them by themselves, so it must be durable.
+        // The two directories may be on two disks, which keep no order between them, so the file is made durable.
         let write = || write_whole(&dir.join(OWNER_FILE), &seal(self)?);
         write().map_err(io_error("write", &dir.join(OWNER_FILE)))
     }
 }
 
-/// What is in a directory for a flat state.
+/// The content of a directory for a flat state.
 enum Content {
     Nothing,
     /// The flat state of a data directory.
@@ -166,7 +167,7 @@ impl Content {
     }
 }
 
-/// What a directory holds; nothing if there is none.
+/// Lists the names in a directory; the list is empty if the directory does not exist.
 fn names(dir: &Path) -> Result<Vec<OsString>, FlatError> {
     let list = || fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name())).collect();
     match list() {
@@ -175,21 +176,22 @@ fn names(dir: &Path) -> Result<Vec<OsString>, FlatError> {
     }
 }
 
-/// What is in a directory that holds nothing: leftovers of ours, and what the root of a new disk has.
+/// Whether a name counts as nothing: leftovers of this program, and the files of the root of a new disk.
 pub(super) fn is_nothing(name: &OsStr) -> bool {
     [LOCK, UNFINISHED, "lost+found"].iter().any(|nothing| name == *nothing)
 }
 
-/// Whether a directory holds the files of an engine.
+/// Whether a directory has the files of an engine.
 pub(super) fn holds_store(dir: &Path) -> bool {
     ["mdbx.dat", "CURRENT", "cluster.json"].iter().any(|file| dir.join(file).exists())
 }
 
-/// Makes a directory that of a data directory without a stamp, which is there and locked.
+/// Claims a directory for a data directory without a stamp, which exists and is locked.
 ///
 /// # Errors
 ///
-/// If it is not empty, unless an earlier attempt for this data directory left it; or in use, or cannot be made.
+/// If the directory is neither empty nor left by an earlier attempt for this data directory, if it is in use, or if it
+/// cannot be made.
 pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
     let is_within = match (fs::canonicalize(path), fs::canonicalize(datadir)) {
         (Ok(path), Ok(datadir)) => path.starts_with(datadir),
@@ -205,9 +207,9 @@ pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
         content if content.is_of(known.as_ref()) => Ok(()),
         content => Err(content.taken(path, datadir, CHOOSE)),
     };
-    // Nothing is written into a directory that is not ours, not even a lock.
+    // Nothing is written into a directory that may belong to others, not even a lock.
     free()?;
-    // Its name must not be lost when the stamp that speaks of it is not.
+    // The directory's name must be durable before the stamp that mentions it.
     create_dir(path).map_err(io_error("create", path))?;
     let _lock = DirLock::acquire(path)?;
     free()?;
@@ -226,16 +228,16 @@ pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
 #[derive(Debug)]
 pub(super) struct FlatDir {
     path: PathBuf,
-    /// Keeps other processes out.
+    /// The lock against other processes; `None` for reading only.
     _lock: Option<DirLock>,
 }
 
 impl FlatDir {
-    /// Opens that of a data directory with a stamp.
+    /// Opens the flat state's directory of a data directory with a stamp.
     ///
     /// # Errors
     ///
-    /// If it is not there, in use, or another's.
+    /// If it is empty or missing, in use, or belongs to another data directory.
     pub(super) fn open(path: &Path, datadir: &Path, read_only: bool) -> Result<Self, FlatError> {
         let known = Owner::read(datadir)?;
         match Content::of(path)? {
@@ -250,17 +252,18 @@ impl FlatDir {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// Where the engine's files are.
+    /// Returns the path of the engine's files.
     pub(super) fn store(&self) -> PathBuf {
         self.path.join("db")
     }
 }
 
-/// Removes the flat state of a data directory, the mark last but for the lock; returns why it stays, if it does.
+/// Removes the flat state of a data directory: its store, then the owner file, then the lock. Returns the reason if it
+/// is not removed.
 ///
 /// # Errors
 ///
-/// If it is in use or cannot be removed.
+/// If the directory is in use or cannot be removed.
 pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatError> {
     match Content::of(path)? {
         Content::Nothing => return Ok(Some("was not there".to_owned())),
@@ -281,16 +284,16 @@ pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatEr
         gone(&file, fs::remove_file(&file))?;
     }
     drop(lock);
-    // It may hold other files, or be where a disk is mounted.
+    // The directory may hold other files, or be where a disk is mounted.
     let _ = fs::remove_dir(path);
     Ok(None)
 }
 
-/// Removes what the data directory itself knows of its flat state.
+/// Removes the owner file of the flat state from the data directory.
 ///
 /// # Errors
 ///
-/// If it cannot be removed.
+/// If the file cannot be removed.
 pub fn forget_flat(datadir: &Path) -> io::Result<()> {
     for name in [UNFINISHED, OWNER_FILE] {
         match fs::remove_file(datadir.join(name)) {
@@ -301,7 +304,7 @@ pub fn forget_flat(datadir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file in a data directory without a stamp is what [`claim`] leaves there when it is whole.
+/// Whether a file in a data directory without a stamp is the one that [`claim`] leaves there.
 pub(super) fn is_left_over(name: &OsStr) -> bool {
     name == OWNER_FILE
 }

@@ -1,18 +1,18 @@
-//! The data directory: which chain, layer and engine it belongs to, and opening what is in it.
+//! The data directory: the stamp that says which chain, layer and engine it belongs to, and opening its store.
 //!
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
 //!                   before any block, or when all of it is, where the state does not come from a genesis
 //! D/polytrie.unfinished  the same before that, so that an attempt that is cut off can be told from a stamp that is lost
-//! D/chain.json      the genesis without its accounts, if it came from a file; the stamp holds its hash
+//! D/chain.json      the genesis without its accounts, if it came from a file; the stamp has its hash
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
-//! D/flat.json       which directory of --replica.path is this one's
+//! D/flat.json       the directory of --replica.path that belongs to this one
 //! D/LOCK            held while a process works here
-//! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process; LAYER/ in
-//!                   it: files of the layer's own, if it has any
-//! D/access-lists    what `import --bal-build` has found blocks to touch
+//! D/db/             the engine's files; in it scratch-…: data beyond the memory, removed with the process; and LAYER/:
+//!                   files of the layer itself, if it has any
+//! D/access-lists    the access lists of blocks, written by `import --bal-build`
 //! D/jwt.hex         the secret of `polytrie engine`
-//! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
+//! D/shadow-LAYER/   the data directory of the shadow of `import --shadow LAYER`
 //! ```
 
 mod attempt;
@@ -48,22 +48,22 @@ use std::{
 #[derive(Debug)]
 pub struct DataDir {
     dir: PathBuf,
-    /// Its stamp.
+    /// The stamp of the directory.
     pub stamp: Stamp,
-    /// Its state layer's kind.
+    /// The kind of its state layer.
     pub kind: &'static LayerKind,
     /// The store.
     pub store: Store,
     /// The state layer.
     pub layer: Arc<dyn StateLayer>,
     chain_options: ChainOptions,
-    /// The rules, if they were needed to open it.
+    /// The rules of the chain, if they were read when it was opened.
     spec: Option<Arc<ChainSpec>>,
-    /// The rules without the genesis accounts, if it remembers them.
+    /// The rules without the genesis accounts, if the directory has an outline.
     outline: Option<Arc<ChainSpec>>,
-    /// Keeps other processes out until everything else is closed (fields drop in this order).
+    /// The lock against other processes, held until all fields before it are closed (fields drop in this order).
     _lock: Option<DirLock>,
-    /// Keeps other processes out of the flat state, if that is elsewhere.
+    /// The lock of the flat state, if that is in another directory.
     _flat: Option<FlatDir>,
 }
 
@@ -71,7 +71,7 @@ pub struct DataDir {
 #[derive(Debug)]
 pub struct Rows {
     dir: PathBuf,
-    /// Its stamp.
+    /// The stamp of the directory.
     pub stamp: Stamp,
     /// The store.
     pub store: Store,
@@ -79,27 +79,27 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// What is kept of the chain.
+    /// Returns the chain's tables.
     pub fn chain_db(&self) -> ChainDb {
         ChainDb::new(self.store.clone())
     }
 
-    /// The chain's rules, as [`DataDir::spec`] has them.
+    /// Returns the chain's rules, as [`DataDir::spec`] does.
     ///
     /// # Errors
     ///
-    /// If they cannot be loaded.
+    /// If the rules cannot be loaded.
     pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
         remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
     }
 }
 
 impl DataDir {
-    /// Opens a data directory, making it if `create` says so and it is empty.
+    /// Opens a data directory. Makes it if `create` is set and it has no stamp.
     ///
     /// # Errors
     ///
-    /// If it holds something else than what was asked for, is in use, or cannot be read or created.
+    /// If it differs from the options, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
             let chain = || options.chain.as_deref().ok_or(OpenError::NoChain);
@@ -114,12 +114,12 @@ impl DataDir {
         }
     }
 
-    /// The rows of a data directory without its state layer, for reading only: a caller that asks nothing of the state does without
-    /// what the layer needs (as `lvmt` its setup).
+    /// Opens a data directory without its state layer, for reading only: a caller that reads no state need not give the
+    /// files that the layer needs (as `lvmt` its setup).
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn open_rows(options: &OpenOptions) -> Result<Rows, OpenError> {
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;
@@ -133,7 +133,7 @@ impl DataDir {
         Ok(Rows { dir: dir.to_owned(), stamp, store, outline })
     }
 
-    /// The chain in it; begins with the genesis block where there is none.
+    /// Returns its chain, with the directory. A chain without blocks gets its genesis block.
     ///
     /// # Errors
     ///
@@ -144,12 +144,12 @@ impl DataDir {
         Ok((chain, self))
     }
 
-    /// The chain's rules: those the directory was opened with, else those it remembers, else those its stamp names. Once
-    /// the genesis block stands they may come [without accounts](ChainSpec::has_accounts).
+    /// Returns the chain's rules: those read at opening, else those of the outline, else those that the stamp names.
+    /// Once the genesis block is stored they may be [without accounts](ChainSpec::has_accounts).
     ///
     /// # Errors
     ///
-    /// If they cannot be loaded.
+    /// If the rules cannot be loaded.
     pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
         if let Some(spec) = &self.spec {
             return Ok(Arc::clone(spec));
@@ -157,11 +157,11 @@ impl DataDir {
         remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
     }
 
-    /// The chain's rules with the accounts of its genesis.
+    /// Returns the chain's rules with the accounts of its genesis.
     ///
     /// # Errors
     ///
-    /// If they cannot be loaded.
+    /// If the rules cannot be loaded.
     pub fn genesis(&self) -> Result<Arc<ChainSpec>, OpenError> {
         match &self.spec {
             Some(spec) if spec.has_accounts() => Ok(Arc::clone(spec)),
@@ -169,12 +169,12 @@ impl DataDir {
         }
     }
 
-    /// What the chain in it is to check and keep.
+    /// Returns the settings of the chain.
     pub const fn chain_options(&self) -> ChainOptions {
         self.chain_options
     }
 
-    /// What is kept of the chain, without its rules.
+    /// Returns the chain's tables, without its rules.
     pub fn chain_db(&self) -> ChainDb {
         ChainDb::new(self.store.clone())
     }
@@ -186,7 +186,7 @@ impl DataDir {
         let kind = kind?;
         let (known_file, outline) = outline::read(dir, &stamp).unzip();
         let mut loaded = None;
-        // The file that is remembered need not be read again; any other one is compared.
+        // The file that the outline is of need not be read again; any other one is compared.
         if let Some(chain) = options.chain.as_deref()
             && (known_file.is_none() || FileState::of(chain) != known_file)
         {
@@ -226,7 +226,7 @@ impl DataDir {
         Ok(opened)
     }
 
-    /// Keeps the rules that the directory was opened with, if they were read from `file`, and where things were found.
+    /// Stores the rules that were read from `file`, if any, and the paths of directories as they were found.
     fn remember(&mut self, file: Option<FileState>, found: Parameters) -> Result<(), OpenError> {
         let mut stamp = self.stamp.clone();
         stamp.parameters.extend(found.into_iter().filter(|(name, _)| self.kind.is_place(name)));
@@ -234,8 +234,8 @@ impl DataDir {
         if let Some((_, spec)) = &read {
             stamp.rules = outline::rules(spec);
         }
-        // Stopped between the two writes, the outline that is there is not that of the stamp, so it is not believed and
-        // the command that named the file names it again.
+        // If the process ends between the two writes, the outline does not match the stamp and is not used; the command
+        // that named the file names it again.
         if stamp != self.stamp {
             stamp.write(&self.dir)?;
         }
@@ -246,10 +246,10 @@ impl DataDir {
         Ok(())
     }
 
-    /// What `--chain` names must have the rules by which the blocks came in that are there.
+    /// Checks that the rules of `--chain` agree with those by which the stored blocks were executed.
     fn expect_rules(&self) -> Result<(), OpenError> {
         let Some(asked) = &self.spec else { return Ok(()) };
-        // A head that is damaged is for others to report.
+        // Other code reports a damaged head.
         let Ok(Some(head)) = self.chain_db().head() else { return Ok(()) };
         let known = match &self.outline {
             _ if outline::rules(asked) == self.stamp.rules => return Ok(()),
@@ -298,7 +298,7 @@ impl DataDir {
                 tracing::warn!("--flush-every has no effect: {reason}");
             }
         }
-        // Blocks that share a root are one write.
+        // Blocks that share a root are written together.
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);
         let store = Store::open(engine, &tables, kind.suit_store(store_options, &settings))?;
@@ -325,7 +325,8 @@ impl DataDir {
     }
 }
 
-/// A directory with a stamp has a store, which was durable before: an engine that finds nothing must not begin anew.
+/// Checks that a directory with a stamp has a store, which was durable before the stamp: an engine that finds no files
+/// must not make new ones.
 fn expect_store(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
     match stamp.kv == "memory" || flat::holds_store(&dir.join("db")) {
         true => Ok(()),
@@ -333,12 +334,12 @@ fn expect_store(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
     }
 }
 
-/// The chain's rules, as far as they are at hand.
+/// The rules of a chain that are loaded already.
 #[derive(Debug)]
 struct Specs {
-    /// Read from where `--chain` says.
+    /// The rules read from the file of `--chain`.
     spec: Option<Arc<ChainSpec>>,
-    /// Remembered, without accounts.
+    /// The rules of the outline, without accounts.
     outline: Option<Arc<ChainSpec>>,
 }
 
@@ -348,7 +349,7 @@ impl Specs {
     }
 }
 
-/// The rules that a directory remembers, else those that its stamp names.
+/// Returns the rules of the outline, else those that the stamp names.
 fn remembered(
     dir: &Path,
     outline: Option<&Arc<ChainSpec>>,
@@ -356,7 +357,7 @@ fn remembered(
     db: &ChainDb,
 ) -> Result<Arc<ChainSpec>, OpenError> {
     match outline {
-        // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
+        // Before the genesis block is stored, the accounts are needed. Other code reports a damaged head.
         Some(spec) if !matches!(db.head(), Ok(None)) => Ok(Arc::clone(spec)),
         _ => outline::reread(dir, stamp),
     }

@@ -1,5 +1,5 @@
-//! A data directory that is being filled: it has a mark and no stamp before it is whole, and where that fails nothing of it
-//! stays.
+//! A data directory that is being filled. It has a mark and no stamp until it is complete; if filling fails, all of it
+//! is removed.
 
 use super::{
     DataDir, GENESIS_FILE, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt,
@@ -17,40 +17,40 @@ use std::{
     sync::Arc,
 };
 
-/// A directory for a chain whose state does not come from its genesis.
+/// A new directory for a chain whose state does not come from its genesis.
 #[derive(Debug)]
 pub struct NewDir {
     dir: DataDir,
-    /// Nothing is on disk with the memory engine.
+    /// The path; `None` with the memory engine.
     path: Option<PathBuf>,
-    /// Whether the directory itself was there before.
+    /// Whether the directory existed before.
     was_there: bool,
-    /// The genesis file.
+    /// The state of the genesis file, if there is one.
     file: Option<FileState>,
-    /// Whether it was written into the directory.
+    /// Whether a genesis file was written into the directory.
     wrote_genesis: bool,
 }
 
-/// A chain, and what its genesis file looked like before, if it has one.
+/// A chain, and the state of its genesis file from before it was read, if it has one.
 type Loaded = (Option<FileState>, Arc<ChainSpec>);
 
 impl NewDir {
-    /// Makes it, for the chain, layer and engine that `options` name.
+    /// Makes the directory, for the chain, layer and engine that `options` name.
     ///
     /// # Errors
     ///
-    /// If there is something in the directory that no attempt has left, or it cannot be made.
+    /// If the directory has files that no attempt has left, or cannot be made.
     pub fn create(options: &OpenOptions) -> Result<Self, OpenError> {
         Self::of(options, || {
             Ok(outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?)
         })
     }
 
-    /// Makes it for a chain of this genesis, whose state root is not known yet: see [`Self::set_genesis`].
+    /// Makes the directory for a chain of this genesis, whose state root is not known yet: see [`Self::set_genesis`].
     ///
     /// # Errors
     ///
-    /// As [`Self::create`].
+    /// Those of [`Self::create`].
     pub fn create_planned(options: &OpenOptions, plan: &GenesisPlan) -> Result<Self, OpenError> {
         Self::of(options, || Ok((None, Arc::new(plan.chain_spec(B256::ZERO)?))))
     }
@@ -72,7 +72,7 @@ impl NewDir {
         let (file, spec) = load()?;
         let kv = DataDir::engine_of(options)?;
         let mut options = options.clone();
-        // What is refused without a look at the disk leaves nothing there.
+        // Settings that are refused without a look at the disk leave no directory.
         let stamp = DataDir::stamp(&mut options, kind, kv, &spec)?;
         let lock = DataDir::claim(path)?;
         attempt::expect_free(path)?;
@@ -87,23 +87,24 @@ impl NewDir {
                 Ok(Self { dir, path, was_there, file, wrote_genesis: false })
             }
             Err(error) => {
-                // The error that led here is the one to report.
+                // The first error is the one to report.
                 let _ = remove(path, flat.as_deref(), was_there);
                 Err(error)
             }
         }
     }
 
-    /// What is to be filled.
+    /// Returns the directory to fill.
     pub const fn dir(&self) -> &DataDir {
         &self.dir
     }
 
-    /// Says what the state root of a planned genesis is. The directory keeps the genesis without its accounts.
+    /// Sets the state root of a planned genesis. The directory gets the genesis without its accounts. Returns the
+    /// chain.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or no chain can start with it.
+    /// If the genesis cannot be written, or no chain can start with it.
     pub fn set_genesis(
         &mut self,
         plan: &GenesisPlan,
@@ -130,7 +131,7 @@ impl NewDir {
         Ok(spec)
     }
 
-    /// Makes it a data directory. Its chain must be durable. Where that fails it is discarded.
+    /// Makes it a data directory by writing the stamp. Its chain must be durable. On an error it is discarded.
     ///
     /// # Errors
     ///
@@ -150,18 +151,18 @@ impl NewDir {
         Ok(self.dir)
     }
 
-    /// Removes what was made.
+    /// Removes all files that were made, and the directory if it did not exist before.
     ///
     /// # Errors
     ///
-    /// If it cannot be removed.
+    /// If a file cannot be removed.
     pub fn discard(self) -> Result<(), OpenError> {
         let Self { dir, path, was_there, wrote_genesis, .. } = self;
         let flat = layers::replica_path(&dir.stamp);
-        // The store is closed, and others are let in.
+        // This closes the store, and frees the lock.
         drop(dir);
         let Some(path) = path else { return Ok(()) };
-        // First, as it makes a data directory of the rest.
+        // The stamp is removed first, because it makes a data directory of the other files.
         let stamp = path.join(STAMP_FILE);
         gone(stamp.clone(), fs::remove_file(stamp))?;
         if wrote_genesis {
@@ -181,7 +182,7 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
     let db = path.join("db");
     gone(db.clone(), fs::remove_dir_all(db))?;
     gone(path.to_owned(), forget_flat(path))?;
-    // Last: what is left until then is an attempt's.
+    // The mark is removed last: until then the files count as an attempt's.
     let temporary = format!("{UNFINISHED_FILE}.tmp");
     for name in [temporary.as_str(), UNFINISHED_FILE, "LOCK"] {
         let file = path.join(name);
@@ -193,7 +194,7 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
     }
 }
 
-/// What became of the removal of something that need not be there.
+/// Turns the result of a removal into an error, unless the file did not exist.
 fn gone(path: PathBuf, removed: io::Result<()>) -> Result<(), OpenError> {
     match removed {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -7,33 +7,33 @@ use polytrie_layers::{EngineOptions, LayerOptions};
 use polytrie_state::Stamp;
 use std::path::PathBuf;
 
-/// Options for opening a data directory. `None` means whatever it holds, or the default for a new one.
+/// Options for opening a data directory. `None` means the value of the directory, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The directory; not needed by the memory engine, under which it must not hold a chain.
+    /// The directory. The memory engine needs none, and refuses one that has a chain.
     pub datadir: Option<PathBuf>,
-    /// `--chain`.
+    /// The chain, as `--chain` names it.
     pub chain: Option<String>,
-    /// `--state`.
+    /// The state layer, as `--state` names it.
     pub state: Option<String>,
-    /// `--kv`.
+    /// The engine, as `--kv` names it.
     pub kv: Option<String>,
     /// Settings of the layer.
     pub layer: LayerOptions,
     /// Settings of the engine.
     pub engine: EngineOptions,
-    /// Settings of the store above it.
+    /// Settings of the store on the engine.
     pub store: StoreOptions,
-    /// `--flush-every`, if it was given: the blocks that become durable together.
+    /// The number of blocks that become durable together, if `--flush-every` was given.
     pub flush_every: Option<u64>,
-    /// What the chain checks and keeps.
+    /// Settings of the chain: its checks, and the records it keeps.
     pub chain_options: ChainOptions,
-    /// The first block that is to come, with the file that it is in: no directory is made for another chain than its own.
+    /// The first block to import, with its file: a new directory is only made for the chain of this block.
     pub first_block: Option<(PathBuf, Sealed<Header>)>,
 }
 
 impl OpenOptions {
-    /// Whether there is nothing to be opened yet: in memory, or in a directory without a stamp.
+    /// Whether opening makes a new chain: in memory, or in a directory without a stamp.
     pub fn is_new(&self) -> bool {
         if self.kv.as_deref() == Some("memory") {
             return true;

@@ -1,8 +1,8 @@
-//! What a data directory remembers of the `genesis.json` it was made from.
+//! The outline of the `genesis.json` from which a data directory was made.
 //!
-//! A genesis of millions of accounts takes seconds to read, and once its block stands the accounts are not needed again.
-//! So `D/chain.json` keeps the rest of it, and which file it was: a command that names that file again, or none, starts
-//! at once.
+//! A genesis of millions of accounts takes seconds to read, and its accounts are not needed once the genesis block is
+//! stored. So `D/chain.json` has the rest of it, and the path, size and time of the file: a command that names this
+//! file again, or none, starts at once.
 
 use super::OpenError;
 use alloy_primitives::{B256, keccak256};
@@ -18,10 +18,10 @@ use std::{
     time::SystemTime,
 };
 
-/// Name of the file within the data directory. It can be missing: then the genesis is read again.
+/// Name of the file within the data directory. Without it the genesis is read again.
 pub const OUTLINE_FILE: &str = "chain.json";
 
-/// A file as it was at some moment. As long as it looks the same, its content is taken to be the same.
+/// The path, size and time of a file. While these are the same, its content is taken to be the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileState {
     path: PathBuf,
@@ -31,7 +31,8 @@ pub(super) struct FileState {
 }
 
 impl FileState {
-    /// The file behind a chain's name; `None` if the chain is built in, or the system does not tell enough.
+    /// Returns the state of a chain's genesis file; `None` if the chain is built in, or the system does not give these
+    /// values.
     pub(super) fn of(chain: &str) -> Option<Self> {
         let path = fs::canonicalize(chain).ok()?;
         let data = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
@@ -40,23 +41,23 @@ impl FileState {
     }
 }
 
-/// The content of the file.
+/// The content of the outline's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Outline<'a> {
-    /// The genesis file it was taken from.
+    /// The genesis file from which the outline was made.
     file: FileState,
     /// The genesis file without its accounts, with the state root.
     #[serde(borrow)]
     genesis: &'a RawValue,
 }
 
-/// The hash of a chain's rules that the stamp holds; `None` for a chain that did not come from a file.
+/// Returns the hash of a chain's rules, as the stamp has it; `None` for a chain that was not read from a file.
 pub(super) fn rules(spec: &ChainSpec) -> Option<B256> {
     spec.outline().map(keccak256)
 }
 
-/// The chain of the data directory as its outline describes it, and which file that came from. `None` if there is no
-/// outline with the rules that the stamp holds.
+/// Reads the outline of a data directory: the state of its genesis file, and the chain. `None` if there is no outline
+/// with the rules of the stamp.
 pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpec>)> {
     let path = dir.join(OUTLINE_FILE);
     let text = match fs::read_to_string(&path) {
@@ -75,17 +76,17 @@ pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpe
     }
 }
 
-/// It only saves time, so the genesis itself is read instead.
+/// Warns that the outline cannot be used. It only saves time, so the genesis itself is read.
 fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
     tracing::warn!("{} is of no use ({reason}); reading the genesis itself", path.display());
     None
 }
 
-/// The chain that the stamp names, read anew; without accounts if the file has none.
+/// Loads the chain that the stamp names from its genesis; it has no accounts if the file has none.
 ///
 /// # Errors
 ///
-/// If it cannot be read, or has other rules than the stamp holds.
+/// If the genesis cannot be read, or has other rules than the stamp.
 pub(super) fn reread(dir: &Path, stamp: &Stamp) -> Result<Arc<ChainSpec>, OpenError> {
     let reason = match ChainSpec::load(&stamp.chain) {
         Ok(spec) if stamp.rules.is_none() || rules(&spec) == stamp.rules => return Ok(spec),
@@ -99,13 +100,13 @@ pub(super) fn reread(dir: &Path, stamp: &Stamp) -> Result<Arc<ChainSpec>, OpenEr
     Err(OpenError::RulesLost { path: dir.to_owned(), reason })
 }
 
-/// The chain of a genesis whose accounts were never written to a file ([`super::NewDir::set_genesis`]).
+/// Loads the chain of a genesis whose accounts were never written to a file ([`super::NewDir::set_genesis`]).
 fn without_accounts(stamp: &Stamp) -> Option<Arc<ChainSpec>> {
     let spec = ChainSpec::from_outline(&stamp.chain, &fs::read(&stamp.chain).ok()?).ok()?;
     (rules(&spec) == stamp.rules).then(|| Arc::new(spec))
 }
 
-/// Writes the outline of a chain that was read from `file`, whole or not at all.
+/// Writes the outline of a chain that was read from `file`. A crash leaves the old outline or the new one.
 pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(), OpenError> {
     let Some(genesis) = spec.outline() else { return Ok(()) };
     let path = dir.join(OUTLINE_FILE);
@@ -118,22 +119,22 @@ pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(),
     write().map_err(|source| OpenError::write("write", &path, source))
 }
 
-/// As [`write`], for a directory that is new: what it was made from is at hand, so it counts without an outline too.
+/// Writes the outline into a new directory. A failure is only logged, because the genesis file was there just now.
 pub(super) fn write_if_possible(dir: &Path, file: FileState, spec: &ChainSpec) {
     if let Err(error) = write(dir, file, spec) {
         go_without(&error);
     }
 }
 
-/// Says that there is no outline.
+/// Warns that there is no outline.
 pub(super) fn go_without(error: &OpenError) {
     tracing::warn!("{error}; it only saves time: the genesis is read again at each start");
 }
 
-/// Loads a chain together with what its file looked like before.
+/// Loads a chain, and the state of its file from before it was read.
 pub(super) fn load(chain: &str) -> Result<(Option<FileState>, Arc<ChainSpec>), ChainSpecError> {
     let file = FileState::of(chain);
     let spec = ChainSpec::load(chain)?;
-    // A file that bears the name of a built-in chain is not what was loaded.
+    // A file with the name of a built-in chain was not loaded.
     Ok((file.filter(|_| spec.outline().is_some()), spec))
 }

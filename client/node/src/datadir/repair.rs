@@ -1,4 +1,4 @@
-//! Going on from a store of which something is missing that was confirmed.
+//! Going back to the last complete state of a store that has lost confirmed writes.
 
 use super::{DataDir, FlatDir, OpenError, OpenOptions, expect_store, tables};
 use polytrie_kv::{DirLock, KvError, Store, StoreOptions, Table};
@@ -7,12 +7,12 @@ use polytrie_state::Stamp;
 use std::path::Path;
 
 impl DataDir {
-    /// Brings the stores of a data directory back to the last state that is whole. Returns what was missing or damaged;
-    /// nothing is changed where nothing was.
+    /// Brings the stores of a data directory back to their last complete state. Returns what was missing or damaged; a
+    /// sound store is not changed.
     ///
     /// # Errors
     ///
-    /// If the directory holds no store, or one that is damaged in another way.
+    /// If the directory has no store, or one that is damaged in another way.
     pub fn repair(options: &OpenOptions) -> Result<Vec<KvError>, OpenError> {
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;

@@ -6,7 +6,7 @@ use polytrie_kv_testing::{Failure, ForgetfulDisk};
 use polytrie_state::StampError;
 use std::fs;
 
-/// A genesis with one account and a chain id of one's choice, which its hash does not depend on.
+/// Writes a genesis with one account and this chain id, which its hash does not depend on.
 fn genesis(dir: &Path, chain_id: u64) -> String {
     let path = dir.join("genesis.json");
     let text = format!(
@@ -49,7 +49,7 @@ fn a_changed_genesis_is_read_and_remembered() {
     let file = genesis(dir.path(), 5);
     drop(open(dir.path(), Some(&file)).unwrap());
     genesis(dir.path(), 666);
-    // The file is not named: the chain stays what it was.
+    // The file is not named, so the chain stays the same.
     assert_eq!(open(dir.path(), None).unwrap().0.spec().chain_id(), 5);
     assert_eq!(open(dir.path(), Some(&file)).unwrap().0.spec().chain_id(), 666);
     let chain = open(dir.path(), None).unwrap().0;
@@ -73,7 +73,7 @@ fn an_outline_that_is_damaged_or_missing_costs_only_time() {
     }
     fs::remove_file(&outline).unwrap();
     assert!(open(dir.path(), Some(&file)).unwrap().0.spec().has_accounts());
-    // Written again by the command before.
+    // The command before has written it again.
     assert_eq!(fs::read_to_string(&outline).unwrap(), text);
 }
 
@@ -86,7 +86,7 @@ fn without_a_genesis_block_the_accounts_are_read() {
         chain: Some(file.clone()),
         ..Default::default()
     };
-    // Stopped after the stamp, before the genesis block.
+    // The process ends after the stamp, before the genesis block.
     drop(DataDir::open(&options, true).unwrap());
     for asked in [None, Some(&file[..])] {
         let data = DataDir::open(
@@ -108,8 +108,8 @@ fn the_root_of_a_new_disk_is_empty() {
     drop(open(dir.path(), Some(&file)).unwrap());
 }
 
-/// A power failure may leave anything of files that were never synced. Where nothing was confirmed the directory is made
-/// anew.
+/// A power failure may leave any content in files that were never synced. If no write was confirmed, the directory is
+/// made again.
 #[test]
 fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,12 +132,12 @@ fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
         let (chain, _data) = open(dir.path(), Some(&file)).unwrap();
         assert_eq!(chain.head().number(), 0, "{:?}", left.map(<[u8]>::len));
     }
-    // Once it has a stamp, it has a store.
+    // A directory with a stamp must have a store.
     fs::remove_dir_all(data.join("db")).unwrap();
     let error = open(dir.path(), Some(&file)).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::NoStore { .. }), "{error}");
     assert!(!data.join("db").exists());
-    // A store that has blocks is not made anew for want of a stamp.
+    // A store that has blocks is not replaced because its stamp is missing.
     fs::remove_dir_all(&data).unwrap();
     drop(open(dir.path(), Some(&file)).unwrap());
     fs::remove_file(data.join("chain.json")).unwrap();
@@ -146,7 +146,7 @@ fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
     assert!(matches!(error, OpenError::Unstamped { .. }), "{error}");
 }
 
-/// A store without a stamp is an attempt's if it bears the mark, and nobody's else: it may be all that is left of a chain.
+/// A store without a stamp and with a mark is an attempt's. Without a mark it may be the rest of a chain.
 #[test]
 fn only_what_an_attempt_has_left_is_filled_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn only_what_an_attempt_has_left_is_filled_anew() {
     let hash = chain.head().hash();
     drop(chain);
     assert!(!is_unfinished(&data));
-    // Its stamp is lost.
+    // The stamp is lost.
     let stamp = fs::read(data.join("polytrie.json")).unwrap();
     fs::remove_file(data.join("polytrie.json")).unwrap();
     fs::remove_file(data.join(OUTLINE_FILE)).unwrap();
@@ -180,7 +180,7 @@ fn only_what_an_attempt_has_left_is_filled_anew() {
     fs::write(data.join("polytrie.json"), stamp).unwrap();
     assert_eq!(open(dir.path(), None).unwrap().0.head().hash(), hash);
 
-    // Whatever an attempt had come to when it was cut off, here a head without a stamp.
+    // An attempt is cut off at any point, here with a head and no stamp.
     let cut_off = || {
         let new = NewDir::create(&options).unwrap();
         let (dir, options) = (new.dir(), ChainOptions::default());
@@ -196,14 +196,14 @@ fn only_what_an_attempt_has_left_is_filled_anew() {
     cut_off();
     drop(beside().unwrap());
     NewDir::create(&options).unwrap().discard().unwrap();
-    // Nothing is left but the directory, which was there.
+    // Only the directory is left, which existed before.
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
     cut_off();
     assert_eq!(open(dir.path(), Some(&file)).unwrap().0.head().hash(), hash);
     assert!(!is_unfinished(&data));
 }
 
-/// Once there is a stamp it is a data directory, also if a loss of power has brought the mark back.
+/// A directory with a stamp is a data directory, even if a power failure has brought the mark back.
 #[test]
 fn a_mark_beside_a_stamp_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn a_mark_beside_a_stamp_goes() {
     assert!(!is_unfinished(&data));
 }
 
-/// Wherever the power is lost while a directory is made: it is made again, or it is there.
+/// Whenever the power fails while a directory is made, the next attempt makes it again, or it is complete.
 #[test]
 fn a_directory_that_is_made_outlives_a_loss_of_power() {
     let sources = tempfile::tempdir().unwrap();
@@ -242,7 +242,7 @@ fn a_directory_that_is_made_outlives_a_loss_of_power() {
     }
 }
 
-/// The stamp of a data directory speaks of the directory of its flat state.
+/// The stamp of a data directory names the directory of its flat state, so that must be durable before it.
 #[test]
 fn the_directory_of_a_flat_state_outlives_a_loss_of_power() {
     for seed in 0..20 {
@@ -255,8 +255,8 @@ fn the_directory_of_a_flat_state_outlives_a_loss_of_power() {
     }
 }
 
-/// Whatever fails while a directory is filled: nothing of it stays and the next attempt finds nothing in its way, or it is
-/// there.
+/// Whichever call fails while a directory is filled, either nothing of it stays and the next attempt succeeds, or it is
+/// complete.
 #[test]
 fn a_directory_that_could_not_be_filled_is_gone() {
     let plan = GenesisPlan {
@@ -292,6 +292,6 @@ fn a_directory_that_could_not_be_filled_is_gone() {
         }
         assert!(Stamp::read(&datadir).unwrap().is_some(), "call {call}");
     }
-    // The rules of the chain are kept twice; the second time is for speed.
+    // The rules of the chain are stored twice; the second copy only saves time.
     assert!(made.contains(&false) && made.last() == Some(&true), "{made:?}");
 }

@@ -1,4 +1,4 @@
-//! Blocks on their way to their turn, and running them ahead of it.
+//! Blocks before their execution, and reading the state that they will need.
 
 use crate::access_lists::AccessListReader;
 use alloy_eips::eip7928::AccountChanges;
@@ -7,45 +7,45 @@ use polytrie_chain::{Candidate, Chain, ChainError, ListUse};
 use polytrie_chainspec::ChainSpec;
 use std::sync::Arc;
 
-/// Blocks in the order of their turns.
+/// Blocks in the order of their execution.
 pub trait Upcoming {
-    /// The block that comes after the next `ahead` ones, if it is ready by now.
+    /// Returns the block after the next `ahead` ones, if it is prepared.
     fn peek(&mut self, ahead: usize) -> Option<&Candidate>;
 }
 
-/// The blocks that come after the one at hand, some of which are run ahead to read what they will need.
+/// The blocks after the current one, some of which are run ahead to read the state that they will need.
 #[derive(Debug)]
 pub struct Ahead<B> {
     /// `None` if no block is run ahead.
     prefetcher: Option<Prefetcher>,
-    /// What blocks are known to touch, if that is to be made use of.
+    /// Known access lists of blocks, if they are used.
     lists: Option<AccessListReader>,
-    /// Blocks of which that was known so far.
+    /// Number of blocks so far whose access list was known.
     listed: u64,
-    /// The blocks.
+    /// The blocks that will be executed.
     pub blocks: B,
 }
 
 impl<B: Upcoming> Ahead<B> {
-    /// These blocks, run ahead of their turn when `when` says.
+    /// Makes the source of these blocks; `when` says whether they are run ahead of their execution.
     pub fn new(when: Prefetch, spec: &Arc<ChainSpec>, blocks: B) -> Self {
         Self { prefetcher: Prefetcher::new(when, spec), lists: None, listed: 0, blocks }
     }
 
-    /// These blocks, some of which are known to touch what these lists say.
+    /// Adds known access lists of some of the blocks.
     #[must_use]
     pub fn with_lists(mut self, lists: Option<AccessListReader>) -> Self {
         self.lists = lists;
         self
     }
 
-    /// Blocks of which it was known what they touch.
+    /// Returns the number of blocks so far whose access list was known.
     pub const fn listed(&self) -> u64 {
         self.listed
     }
 
-    /// The turn of a block has come: tells it what it is known to touch, or what running it ahead has touched, and begins
-    /// to read or run others ahead, as many as there is room for.
+    /// Starts the execution of a block: gives it the accesses of its list or of its run ahead, and starts to read or
+    /// run later blocks ahead, as many as there is room for.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl<B: Upcoming> Ahead<B> {
         let runs_by_list = chain.options().list_use != ListUse::Check;
         if candidate.listed.is_some() || self.lists.as_ref().is_some_and(|lists| lists.has(&hash)) {
             self.listed += 1;
-            // Else it was read from the file when it was begun with.
+            // Otherwise the list was read from the file when its accesses began to be read ahead.
             if candidate.accesses.is_empty() || runs_by_list {
                 candidate.listed = list_of(&mut self.lists, candidate);
             }
@@ -87,7 +87,8 @@ impl<B: Upcoming> Ahead<B> {
         Ok(())
     }
 
-    /// A block with this many transactions was executed. Returns how many transactions were run ahead so far.
+    /// Records that a block with this number of transactions was executed. Returns the number of transactions that were
+    /// run ahead so far.
     pub fn executed(&mut self, transactions: usize, chain: &Chain) -> u64 {
         let Some(prefetcher) = &mut self.prefetcher else { return 0 };
         prefetcher.executed(transactions, || chain.db().store().counters().slow_engine_gets);
@@ -95,7 +96,8 @@ impl<B: Upcoming> Ahead<B> {
     }
 }
 
-/// The list of a block, if it is known. A file that cannot be read is not asked again: nothing depends on it.
+/// Returns the access list of a block, if it is known. A file that cannot be read is not used again, because no result
+/// depends on it.
 fn list_of(
     lists: &mut Option<AccessListReader>,
     block: &Candidate,

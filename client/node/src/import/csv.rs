@@ -1,4 +1,4 @@
-//! One line of figures a block, in the columns other clients' statistics use.
+//! A file with one line of figures for each block, in the columns of other clients' statistics.
 
 use super::{
     error::ImportError,
@@ -13,17 +13,17 @@ const LAYOUT: Layout = Layout {
     syncs: ["csv: content", "csv: name"],
 };
 
-/// A CSV file with the columns `block_number,blocks,slot,txs,gas,time`: `slot` is left empty (a block file
-/// does not hold it), `time` is in nanoseconds.
+/// A CSV file with the columns `block_number,blocks,slot,txs,gas,time`: `slot` is empty (a block file does not have
+/// it), `time` is in nanoseconds.
 #[derive(Debug)]
 pub struct CsvLog(BlockLines);
 
 impl CsvLog {
-    /// Opens the file, or standard output if that is `-`. Nothing in it changes before the import begins.
+    /// Opens the file, or standard output if the path is `-`. The file is not changed before the import begins.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or holds something else.
+    /// If the file cannot be written, or has other content.
     pub fn create(path: &Path) -> Result<Self, ImportError> {
         BlockLines::create(path, &LAYOUT).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Why an import ended early.
+//! The errors that end an import early.
 
 use super::shadow::ShadowError;
 use crate::access_lists::AccessListFileError;
@@ -9,12 +9,12 @@ use polytrie_files::{BlockFileError, BlockFileErrorKind};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
-/// Where a block came from.
+/// The place of a block in its file.
 #[derive(Debug, Clone)]
 pub struct Origin {
     /// The file.
     pub file: Arc<str>,
-    /// Position in the file, from 0.
+    /// Position of the block in the file, from 0.
     pub index: u64,
     /// Bytes from the start of the (decompressed) file.
     pub offset: u64,
@@ -26,35 +26,35 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why an import ended early.
+/// The error that ended an import early.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// A block is invalid.
     #[error("{place}: {block}{}", advice(block))]
     Invalid {
-        /// Where it came from.
+        /// The place of the block.
         place: Origin,
-        /// What is wrong with it.
+        /// The block and the rule that it breaks.
         block: Box<InvalidBlock>,
     },
-    /// A block that was stored already, with an earlier import, turns out to be invalid.
+    /// A block that an earlier import stored was found to be invalid.
     #[error("{block}{}", advice(block))]
     Stored {
-        /// What is wrong with it.
+        /// The block and the rule that it breaks.
         block: Box<InvalidBlock>,
     },
-    /// The shadow is not like what it follows.
+    /// The shadow and the chain differ, or the shadow failed.
     #[error(transparent)]
     Shadow(#[from] ShadowError),
-    /// A file is no file of blocks, or breaks off.
+    /// A file is no file of blocks, or is truncated.
     #[error(transparent)]
     File(#[from] BlockFileError),
-    /// The file holds the genesis block of another chain.
+    /// The file has the genesis block of another chain.
     #[error(
         "{place}: the file begins with genesis block {found}, the chain {chain} has {expected}; name the right chain with --chain, or import into another --datadir"
     )]
     OtherGenesis {
-        /// Where it came from.
+        /// The place of that block.
         place: Origin,
         /// Genesis hash in the file.
         found: B256,
@@ -63,12 +63,12 @@ pub enum ImportError {
         /// Name of the chain.
         chain: String,
     },
-    /// We cannot go on, whatever the block.
+    /// The machine or the program failed, independent of the block.
     #[error("{}{error}", place.as_ref().map(|p| format!("{p}: ")).unwrap_or_default())]
     Broken {
-        /// The block under way.
+        /// The place of the current block.
         place: Option<Origin>,
-        /// What failed.
+        /// The error.
         error: Box<ChainError>,
     },
     /// A file of figures cannot be written.
@@ -76,13 +76,13 @@ pub enum ImportError {
     Output {
         /// The file.
         file: String,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file of access lists cannot be written.
     #[error(transparent)]
     AccessLists(#[from] AccessListFileError),
-    /// A file that was named for figures holds something else.
+    /// A file that was named for figures has other content.
     #[error(
         "{file} holds something else than the figures of an import, which go on after those that are there; name another file"
     )]
@@ -95,10 +95,10 @@ pub enum ImportError {
         "cannot start a thread: {source}; ask for fewer (--threads), or raise the limit of processes (`ulimit -u`)"
     )]
     Thread {
-        /// The operating system's words.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A worker thread is gone.
+    /// A worker thread has ended unexpectedly.
     #[error(
         "a thread that prepares blocks ended unexpectedly; this is an error of polytrie, please report it"
     )]
@@ -106,15 +106,15 @@ pub enum ImportError {
     /// The user asked to stop.
     #[error("interrupted at block {head}; run the same command again to go on from there")]
     Interrupted {
-        /// The head.
+        /// Number of the head.
         head: u64,
     },
 }
 
-/// What to do about an invalid block.
+/// Returns the advice that follows the message of an invalid block.
 fn advice(block: &InvalidBlock) -> String {
     match (&block.reason, block.number.checked_sub(1)) {
-        // That depends on why; the reason says it.
+        // The reason has its own advice.
         (InvalidReason::UnknownParent { .. }, _) | (_, None) => String::new(),
         (_, Some(before)) => format!(
             "; the blocks before it are kept: get the file again from a source you trust, or leave the rest out with --to {before}"
@@ -129,7 +129,7 @@ impl From<ChainError> for ImportError {
 }
 
 impl ImportError {
-    /// Whether the machine or we failed (as opposed to a block, a file, or what was asked for).
+    /// Whether the machine or this program failed, and not a block, a file, or the arguments.
     pub fn is_ours(&self) -> bool {
         match self {
             Self::Shadow(error) => matches!(error, ShadowError::Broken { .. }),
@@ -144,11 +144,11 @@ impl ImportError {
         }
     }
 
-    /// Whether a block is to blame (as opposed to a file that cannot be read, or ourselves).
+    /// Whether a block is invalid, and not a file unreadable or this program at fault.
     pub fn is_invalid_block(&self) -> bool {
         match self {
             Self::Invalid { .. } | Self::Stored { .. } => true,
-            // What begins with something that is not even a header is no file of blocks.
+            // A file whose first bytes are not even a header is no file of blocks.
             Self::File(error) => match &*error.kind {
                 BlockFileErrorKind::Decode { place, error } => {
                     place.index > 0 || !matches!(error.part, BlockPart::Block | BlockPart::Header)

@@ -1,4 +1,4 @@
-//! Files with lines that tell of each block, which an import that goes on appends to.
+//! Files with lines for each block. A later import appends to them.
 
 use super::error::ImportError;
 use polytrie_kv::disk::{Access, File, may_begin_with, parent, sync_dir};
@@ -8,30 +8,30 @@ use std::{
     path::Path,
 };
 
-/// What such a file holds.
+/// The content of such a file.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Its first line, with the end of the line.
+    /// The first line of the file, with the end of the line.
     pub(super) heading: &'static str,
-    /// Which column, from 0, has the number of the block.
+    /// The column, from 0, that has the number of the block.
     pub(super) number: usize,
-    /// What the syncs of its content and of its name are called.
+    /// The names of the syncs of its content and of its directory entry.
     pub(super) syncs: [&'static str; 2],
 }
 
 /// A file with lines for each block.
 pub(super) struct BlockLines {
     layout: &'static Layout,
-    /// A file that may hold lines already, until the import begins.
+    /// The file, which may have lines already, until the import begins.
     found: Option<File>,
-    /// `None` before the import begins, and when the reader of the lines is gone.
+    /// The output. `None` before the import begins, and after a reader has closed its pipe.
     out: Option<BufWriter<Out>>,
     file: String,
 }
 
 pub(super) enum Out {
     File(File),
-    /// What is never durable: a pipe, a device, standard output.
+    /// An output that is never durable: a pipe, a device, standard output.
     Other(Box<dyn Write + Send>),
 }
 
@@ -52,11 +52,11 @@ impl Write for Out {
 }
 
 impl BlockLines {
-    /// Opens the file, or standard output if that is `-`. Nothing in it changes before the import begins.
+    /// Opens the file, or standard output if the path is `-`. The file is not changed before the import begins.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or holds something else.
+    /// If the file cannot be written, or has other content.
     pub(super) fn create(path: &Path, layout: &'static Layout) -> Result<Self, ImportError> {
         let of = |found, out, file| Self { layout, found, out, file };
         if path == Path::new("-") {
@@ -65,7 +65,7 @@ impl BlockLines {
         }
         let file = path.display().to_string();
         let failed = |source| ImportError::Output { file: file.clone(), source };
-        // A pipe or a device holds nothing.
+        // A pipe or a device has no content to check.
         if path.exists() && !path.is_file() {
             let out = Box::new(fs::File::create(path).map_err(failed)?);
             return Ok(of(None, Some(BufWriter::new(Out::Other(out))), file));
@@ -76,15 +76,15 @@ impl BlockLines {
         }
     }
 
-    /// Begins after the lines of blocks up to the `head`, from which an import goes on; those of later blocks, which were
-    /// not durable when it was stopped, come again.
+    /// Begins after the lines of blocks up to `head`, where the import goes on. Lines of later blocks, which were not
+    /// durable when the last import stopped, are removed and will be written again.
     pub(super) fn begin(&mut self, head: u64) -> Result<(), ImportError> {
         let heading = self.layout.heading.as_bytes();
         let Some(mut file) = self.found.take() else {
             return self.write(|out| out.write_all(heading));
         };
-        // The heading is written anew even if it is there: a sync that failed may have left it in the page cache alone.
-        // Durable before any line, as without it this would be another file.
+        // The heading is written again even if it is there, because a sync that failed may have left it in the page
+        // cache only. It is durable before any line, because without it the file would have other content.
         let [content, _] = self.layout.syncs;
         let begun = cut(&mut file, self.layout, head).and_then(|kept| {
             file.rewind()?;
@@ -96,7 +96,7 @@ impl BlockLines {
         begun.map_err(|source| ImportError::Output { file: self.file.clone(), source })
     }
 
-    /// Forgets the lines of blocks after `head`, as far as they are in a file: a reader of a pipe has them.
+    /// Removes the lines of blocks after `head` from a file; a pipe cannot take lines back.
     pub(super) fn go_back(&mut self, head: u64) -> Result<(), ImportError> {
         let layout = self.layout;
         self.write(|out| {
@@ -108,7 +108,7 @@ impl BlockLines {
         })
     }
 
-    /// Has the disk take all lines: those of blocks that are durable must not be missing after a loss of power, as these blocks
+    /// Makes all lines durable. Lines of durable blocks must not be missing after a loss of power, because these blocks
     /// are not executed again.
     pub(super) fn make_durable(&mut self) -> Result<(), ImportError> {
         let [content, _] = self.layout.syncs;
@@ -121,7 +121,7 @@ impl BlockLines {
         })
     }
 
-    /// Writes lines. An import does not end because their reader is gone.
+    /// Writes lines. If the reader of a pipe has closed it, the import goes on without it.
     pub(super) fn write(
         &mut self,
         write: impl FnOnce(&mut BufWriter<Out>) -> io::Result<()>,
@@ -139,19 +139,20 @@ impl BlockLines {
     }
 }
 
-/// Opens a file that is new or holds such lines; `None` if it holds something else.
+/// Opens a file that is new or has such lines; `None` if it has other content.
 fn open(path: &Path, layout: &Layout) -> io::Result<Option<File>> {
     let [_, name] = layout.syncs;
     let heading = layout.heading.as_bytes();
     let mut file = File::open(path, Access::Append)?;
-    // It may be new.
+    // The directory is synced because the file may be new.
     sync_dir(parent(path), name)?;
     let mut beginning = Vec::new();
     (&mut file).take(heading.len() as u64 + 1).read_to_end(&mut beginning)?;
     Ok(may_begin_with(&beginning, heading).then_some(file))
 }
 
-/// Keeps the heading and the lines of blocks up to `head`, and goes to their end; returns how many bytes they take.
+/// Keeps the heading and the lines of blocks up to `head`, and truncates the file after them. Returns their length in
+/// bytes.
 fn cut(file: &mut File, layout: &Layout, head: u64) -> io::Result<u64> {
     file.rewind()?;
     let mut lines = BufReader::new(&mut *file);
@@ -172,8 +173,8 @@ fn cut(file: &mut File, layout: &Layout, head: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(kept))
 }
 
-/// The block of a line that is whole. A loss of power may leave a hole of zeros in what was not durable, between lines that
-/// are there.
+/// Returns the block number of a complete line. A loss of power may leave zeros in bytes that were not durable, between
+/// lines that are complete.
 fn number(line: &[u8], layout: &Layout) -> Option<u64> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let columns = layout.heading.split(',').count();

@@ -1,4 +1,4 @@
-//! Import: block files through decoding, sender recovery, execution and commitment into the store.
+//! Import: blocks of files are decoded, checked, executed, committed and written to the store.
 //!
 //! ```text
 //! reader ──► workers: decode, hash, recover senders, check body ──► main: rules, EVM, commitment, write ──► flush
@@ -40,46 +40,49 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-/// What to import, and how.
+/// The settings of an import.
 #[derive(Debug)]
 pub struct ImportOptions {
-    /// Files in their order; `-` is standard input.
+    /// Files in the order in which they are read; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// The first of them, if it was started already.
+    /// The first of the files, if it was opened already.
     pub begun: Option<Begun>,
-    /// The last block to import.
+    /// Number of the last block to import; `None` for all.
     pub to: Option<u64>,
-    /// Threads that decode blocks and recover senders.
+    /// Number of threads that decode blocks and recover senders.
     pub threads: usize,
-    /// Whether blocks are run ahead of their turn, to read what they will need.
+    /// Whether blocks are run ahead of their execution, to read the state that they will need.
     pub prefetch: Prefetch,
-    /// Other processes that read what blocks will need, if there may be any.
+    /// Other processes that read the state that blocks will need, if there may be any.
     pub prefetchers: Option<Prefetchers>,
-    /// Set from outside to stop after the block under way.
+    /// A flag that another thread sets to stop the import after the current block.
     pub interrupt: Arc<AtomicBool>,
-    /// How progress is shown.
+    /// The form in which progress is shown.
     pub display: Display,
-    /// One line of figures a block. The store must then be flushed by hand ([`Durability::ByHand`](polytrie_kv::Durability)).
+    /// The file with one line of figures for each block. The store must then be flushed by hand
+    /// ([`Durability::ByHand`](polytrie_kv::Durability)).
     pub csv: Option<CsvLog>,
-    /// What transactions write, a line a value, if both [`ChainOptions::keep_writes`](polytrie_chain::ChainOptions::keep_writes)
-    /// and [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) are set; not beside a shadow,
-    /// which takes the writes. The store must then be flushed by hand, too.
+    /// The file of the values that transactions write, a line for each, if both
+    /// [`ChainOptions::keep_writes`](polytrie_chain::ChainOptions::keep_writes) and
+    /// [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) are set. It cannot be
+    /// combined with a shadow, which takes the writes. The store must then be flushed by hand, too.
     pub trace: Option<TraceLog>,
-    /// A second chain under another layer, which every block is compared with.
+    /// A second chain under another layer, with which every block is compared.
     pub shadow: Option<Shadow>,
-    /// Where each block's witness goes, if [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels)
-    /// says that there are any. The store must then be flushed by hand, too.
+    /// The directory for the witness of each block, if
+    /// [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels) is set. The store must then be
+    /// flushed by hand, too.
     pub witnesses: Option<WitnessDir>,
-    /// What blocks are known to touch, to read it before their turn.
+    /// Known access lists of blocks, whose accesses are read ahead of execution.
     pub hints: Option<AccessListReader>,
-    /// Where the access list of each block goes, if
-    /// [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) says that there are any. The store
-    /// must then be flushed by hand, too.
+    /// The file for the access list of each block, if
+    /// [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) is set. The store must then
+    /// be flushed by hand, too.
     pub access_lists: Option<AccessListWriter>,
 }
 
 impl ImportOptions {
-    /// All of these files and nothing beside: on one thread, in order, without a word.
+    /// Returns settings that import all of these files on one thread, in order, without other files or output.
     pub fn plain(files: Vec<PathBuf>) -> Self {
         Self {
             files,
@@ -100,21 +103,23 @@ impl ImportOptions {
     }
 }
 
-/// How an import ended, with what it had done by then.
+/// The end of an import: its figures, and the error if it failed.
 #[derive(Debug)]
 pub struct ImportEnd {
     /// The figures.
     pub report: ImportReport,
-    /// Why it ended early, if it did. What came before is durable in every case but a failing store.
+    /// The error that ended the import early, if one did. The blocks before are durable unless the store failed or a
+    /// file of figures, witnesses or access lists could not be written.
     pub error: Option<ImportError>,
 }
 
-/// Imports files into a chain. Everything imported is durable when this returns.
+/// Imports files into a chain. Imported blocks are durable when this returns, with the exceptions that
+/// [`ImportEnd::error`] names.
 pub fn import(chain: &mut Chain, options: ImportOptions) -> ImportEnd {
     Run::new(chain, options).finish()
 }
 
-/// What an import under this layer does not compare, as a sentence for the user.
+/// Returns the checks that an import under this layer leaves out, each as a sentence for the user.
 pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     if !chain.options().verify_roots {
         let note = "neither state roots nor receipts roots were compared (--verify none)";

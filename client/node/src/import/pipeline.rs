@@ -1,4 +1,4 @@
-//! Reading, decoding and sender recovery ahead of execution, on other threads, in order.
+//! Reading, decoding and sender recovery on other threads, ahead of execution, in the order of the blocks.
 
 use super::{
     ahead::Upcoming,
@@ -21,12 +21,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Blocks that may be under way between the reader and execution.
+/// Most blocks between the reader and execution.
 const BLOCKS_AHEAD: usize = 256;
-/// Bytes of blocks and receipts that may be under way; one larger block still passes.
+/// Most bytes of blocks and receipts between the reader and execution; one larger block still passes.
 const BYTES_AHEAD: usize = 32 << 20;
 
-/// A block that left the workers.
+/// A block as a worker thread has prepared it.
 #[derive(Debug)]
 pub struct Prepared {
     /// The block.
@@ -34,18 +34,18 @@ pub struct Prepared {
     pub(super) place: Origin,
     pub(super) decode: Duration,
     pub(super) recover: Duration,
-    /// Bytes of its file, as it is on disk, that had been read when it was there.
+    /// Bytes of the file, as it is on disk, that were read when the block was read.
     pub(super) read: u64,
-    /// Given back when the block is on its way into the chain: it takes memory until then.
+    /// The block's share of the memory limit, freed when the block is inserted.
     pub permit: Permit,
 }
 
-/// What the workers did with it.
+/// The block in the form in which a worker thread leaves it.
 #[derive(Debug)]
 pub enum Content {
-    /// Probably stored already: only the header was read.
+    /// A block that is probably stored already: only its header was decoded.
     Identified(Box<Sealed<Header>>, RawBlock),
-    /// Ready for execution.
+    /// A block that is ready for execution.
     Ready(Box<Candidate>),
 }
 
@@ -58,7 +58,7 @@ impl Content {
     }
 }
 
-/// The next block, or a promise of it.
+/// The next block, or the channel through which it will come.
 #[derive(Debug)]
 enum Next {
     Promised(Receiver<Answer>),
@@ -67,16 +67,16 @@ enum Next {
 
 type Answer = Result<Prepared, BlockFileError>;
 
-/// One block on its way to a worker, and the way back.
+/// A block on its way to a worker thread, with the channel for the result.
 struct Job {
     raw: RawBlock,
-    /// Bytes of its file that were read by then.
+    /// Bytes of its file that were read when the block was read.
     read: u64,
     answer: Sender<Answer>,
     permit: Permit,
 }
 
-/// A file of blocks of which the first block may have been read already.
+/// A file of blocks whose first block may have been read already.
 #[derive(Debug)]
 pub struct Begun {
     first: Option<RawBlock>,
@@ -84,7 +84,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Opens a file and reads its first block, from a pipe too: nothing is lost of it.
+    /// Opens a file and reads its first block. No block is lost, even of a pipe.
     ///
     /// # Errors
     ///
@@ -94,17 +94,17 @@ impl Begun {
         Ok(Self { first: reader.next().transpose()?, reader })
     }
 
-    /// Blocks that are in memory; `name` stands in messages where a file name would.
+    /// Takes blocks that are in memory; `name` stands in messages in place of a file name.
     ///
     /// # Errors
     ///
-    /// If they are no blocks.
+    /// If the bytes are no blocks.
     pub fn of_bytes(name: &str, blocks: Vec<u8>) -> Result<Self, BlockFileError> {
         let reader = BlockReader::from_reader(name, std::io::Cursor::new(blocks))?;
         Ok(Self { first: None, reader })
     }
 
-    /// The header of that block, if it decodes.
+    /// Returns the header of the first block, if it was read and decodes.
     pub fn header(&self) -> Option<Sealed<Header>> {
         decode_header(&self.first.as_ref()?.rlp).ok()
     }
@@ -122,17 +122,17 @@ impl Iterator for Begun {
 #[derive(Debug)]
 pub struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
-    /// Blocks that were asked for ahead of their turn, or the promises of them.
+    /// Blocks that were asked for ahead of their execution, or the channels through which they will come.
     next: VecDeque<Next>,
 }
 
 impl Pipeline {
-    /// Starts reading; the first file may have been begun. Blocks up to number `known` are probably stored already: they
-    /// are only identified.
+    /// Starts to read the files; the first one may have been opened as `begun`. Blocks up to number `known` are
+    /// probably stored already, so only their headers are decoded.
     ///
     /// # Errors
     ///
-    /// If a file is not there, or the system gives no thread.
+    /// If a file does not exist, or the system gives no thread.
     pub fn start(
         spec: Arc<ChainSpec>,
         files: Vec<PathBuf>,
@@ -145,7 +145,8 @@ impl Pipeline {
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
         spawn("reader", move || {
             if caught(|| read(files, begun, &to_workers, &to_main)).is_err() {
-                // A job whose worker is gone is an error; without one the files would seem to end here.
+                // A channel without a sender is an error for its receiver; without one the files would seem to end
+                // here.
                 let (_, never) = bounded(1);
                 let _ = to_main.send(never);
             }
@@ -162,8 +163,8 @@ impl Pipeline {
         Ok(Self { ordered, next: VecDeque::new() })
     }
 
-    /// Waits for what comes next, so long at most; says whether it is there: a block (which may still be with the
-    /// workers), an error, or the end.
+    /// Waits up to `patience` for the next result. Returns whether there is one: a block (which a worker may still
+    /// have), an error, or the end.
     pub(super) fn wait(&self, patience: Duration) -> bool {
         if !self.next.is_empty() || !self.ordered.is_empty() {
             return true;
@@ -173,7 +174,7 @@ impl Pipeline {
         select.ready_timeout(patience).is_ok()
     }
 
-    /// Whether it is known by now that nothing more comes.
+    /// Whether the end of the files is reached.
     pub(super) fn has_ended(&mut self) -> bool {
         if self.next.is_empty() {
             match self.ordered.try_recv() {
@@ -192,7 +193,7 @@ impl Upcoming for Pipeline {
             self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
         }
         let next = &mut self.next[ahead];
-        // The executing thread, when it asks for that block, learns why it does not come.
+        // The executing thread gets the error when it asks for that block.
         if let Next::Promised(answer) = next
             && let Ok(ready) = answer.try_recv()
         {
@@ -224,11 +225,11 @@ impl Iterator for Pipeline {
     }
 }
 
-/// Whether all files are there: one that is not should not be noticed after an hour of importing another one.
+/// Checks that all files exist, because a missing one should not be noticed only after an hour of importing another.
 ///
 /// # Errors
 ///
-/// About the first that is not.
+/// The error of opening the first file that does not exist.
 pub fn expect_files(files: &[PathBuf]) -> Result<(), BlockFileError> {
     for file in files.iter().filter(|file| file.as_path() != Path::new("-") && !file.exists()) {
         BlockReader::open(file)?;
@@ -297,8 +298,8 @@ fn prepare(spec: &ChainSpec, raw: RawBlock, (read, permit): (u64, Permit), known
     Ok(Prepared { content, place, decode, recover, read, permit })
 }
 
-/// Decodes a block, checks its body and recovers its senders; tells the time of the first two and of the
-/// last.
+/// Decodes a block, checks its body and recovers its senders. Returns the time of decoding and checking, and of
+/// recovery.
 pub(super) fn make_ready(
     spec: &ChainSpec,
     raw: RawBlock,
@@ -311,14 +312,14 @@ pub(super) fn make_ready(
     Ok((candidate, decode, recover))
 }
 
-/// A part of the budget of bytes; given back when it is dropped.
+/// A share of the memory limit, which is freed when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-/// Limits the bytes under way.
+/// The limit on the bytes of blocks in memory.
 #[derive(Debug, Default)]
 struct Budget {
     used: Mutex<usize>,

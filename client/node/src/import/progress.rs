@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal, a line every eight seconds elsewhere.
+//! Progress: a bar on a terminal, a line every eight seconds otherwise.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use polytrie_chain::BlockStats;
@@ -7,30 +7,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a line is written where there is no terminal.
+/// Interval between lines.
 const LINE_EVERY: Duration = Duration::from_secs(8);
-/// How often the bar is refreshed.
+/// Interval between updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(200);
 
-/// How progress is shown.
+/// The form in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Display {
-    /// A bar that is redrawn.
+    /// A bar, which is redrawn.
     Bar,
-    /// A line now and then.
+    /// A line every eight seconds.
     Lines,
-    /// Nothing.
+    /// No output.
     Quiet,
 }
 
-/// Shows how an import comes along.
+/// The progress of an import, and its display.
 #[derive(Debug)]
 pub struct Progress {
     display: Display,
     bar: ProgressBar,
-    /// Bytes of the file, where known.
+    /// Bytes of the file, if known.
     total_bytes: Option<u64>,
-    /// Bytes of the file up to the last block that was taken in: what is read ahead may be the whole file.
+    /// Bytes of the file up to the last block that was inserted: the reader may be far ahead of it.
     reached: u64,
     start: Instant,
     shown: Instant,
@@ -55,8 +55,7 @@ impl Counts {
 
 impl Progress {
     pub(super) fn new(display: Display, files: &[PathBuf]) -> Self {
-        // An estimate of what is left needs the size of everything; with several files or a pipe there is
-        // none.
+        // The time left can be estimated only if the size of the input is known, which it is for one regular file.
         let total_bytes = match files {
             [file] => std::fs::metadata(file).ok().filter(|m| m.is_file()).map(|m| m.len()),
             _ => None,
@@ -78,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// A block was taken in, up to which so many bytes of its file had been read.
+    /// Records that a block was inserted up to which so many bytes of its file were read.
     pub(super) fn reached(&mut self, bytes: u64) {
         self.reached = bytes;
     }

@@ -1,4 +1,4 @@
-//! What an import did, in figures.
+//! The figures of an import.
 
 use crate::{prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir};
 use polytrie_chain::{BlockStats, Chain, Head};
@@ -10,17 +10,17 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 /// The result of an import; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportReport {
-    /// The state layer.
+    /// Name of the state layer.
     pub state: String,
-    /// The engine.
+    /// Name of the engine.
     pub kv: String,
-    /// Chain name.
+    /// Name of the chain.
     pub chain: String,
-    /// Blocks executed.
+    /// Number of blocks executed.
     pub blocks: u64,
-    /// Transactions in them.
+    /// Number of transactions in these blocks.
     pub txs: u64,
-    /// Gas they used.
+    /// Gas used by these blocks.
     pub gas: u64,
     /// Wall-clock time.
     #[serde(serialize_with = "seconds")]
@@ -29,64 +29,64 @@ pub struct ImportReport {
     pub tps: f64,
     /// Millions of gas a second.
     pub mgas_per_second: f64,
-    /// Transactions that were run ahead of their turn, to read what they need; or that are in blocks whose access list was
-    /// known, and what that names was read ahead.
+    /// Number of transactions that were run ahead of their execution, or whose block's access list was known and read
+    /// ahead.
     pub prefetched: u64,
-    /// Blocks whose access list was known before their turn.
+    /// Number of blocks whose access list was known before their execution.
     pub listed: u64,
-    /// Blocks that ran by their access list.
+    /// Number of blocks that ran by their access list.
     pub by_list: u64,
-    /// Blocks in the files that were stored already.
+    /// Number of blocks in the files that were stored already.
     pub skipped: u64,
-    /// Blocks of other branches.
+    /// Number of blocks of other branches.
     pub side: u64,
-    /// How often another branch became the better one.
+    /// Number of times that another branch became the canonical one.
     pub reorganised: u64,
-    /// Blocks with transactions whose receipts root was not compared: with `--verify none`, and where the receipts of before
-    /// Byzantium hold state roots that the layer does not give.
+    /// Number of blocks with transactions whose receipts root was not compared: with `--verify none`, and where
+    /// receipts before Byzantium have state roots that the layer does not give.
     pub receipts_unchecked: u64,
-    /// The head afterwards.
+    /// The head after the import.
     pub head: HeadReport,
-    /// Blocks above the head that were executed and are lost, because the store failed.
+    /// Number of blocks above the head that were executed and are lost, because the store failed.
     pub lost: u64,
-    /// Where the time went, in seconds. `decode` and `recover` are summed over threads and run beside the
+    /// The split of the time, in seconds. `decode` and `recover` are summed over threads and run in parallel with the
     /// others.
     pub time: TimeSplit,
-    /// What was asked of the store, and what reached the engine.
+    /// Reads and writes asked of the store, and those that reached the engine.
     pub counters: CountersSnapshot,
-    /// What the state layer counted by itself, if it counts anything.
+    /// Counters of the state layer itself, by name.
     pub layer: BTreeMap<&'static str, u64>,
-    /// The layer that every block was compared with, if there was one.
+    /// The comparison with the shadow, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowReport>,
-    /// What was written so that the blocks can be executed without state, if anything was.
+    /// The witnesses that were written, if any were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<WitnessReport>,
-    /// What came of prefetchers, if there could be any.
+    /// The work of prefetchers, if there could be any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetchers: Option<PrefetcherReport>,
-    /// Blocks whose access lists were written, if they were to be.
+    /// Number of blocks whose access lists were written, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lists_written: Option<u64>,
-    /// The most memory the process ever held, in bytes.
+    /// The peak of the process's memory, in bytes.
     pub peak_rss_bytes: u64,
 }
 
-/// What a shadow compared.
+/// The comparisons of a shadow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShadowReport {
-    /// Its state layer.
+    /// Name of the shadow's state layer.
     pub state: String,
-    /// Blocks whose writes were compared.
+    /// Number of blocks whose writes were compared.
     pub blocks: u64,
-    /// Whether state roots could be compared, too.
+    /// Whether state roots were compared, too.
     pub roots: bool,
 }
 
-/// What `--witness` wrote.
+/// The files that `--witness` wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WitnessReport {
-    /// Files.
+    /// Number of files.
     pub blocks: u64,
     /// Bytes of trie nodes and code in them.
     pub bytes: u64,
@@ -107,23 +107,23 @@ pub struct HeadReport {
     pub hash: alloy_primitives::B256,
     /// State root in its header.
     pub state_root: alloy_primitives::B256,
-    /// The layer's commitment; `None` where the store failed and the layer is not at this head.
+    /// The layer's commitment; `None` if the store failed and the layer is not at this head.
     pub commitment: Option<alloy_primitives::B256>,
 }
 
-/// Where the time went.
+/// The split of the time of an import.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct TimeSplit {
-    /// Decoding and body checks, on the workers.
+    /// Decoding and body checks, on worker threads.
     #[serde(serialize_with = "seconds")]
     pub decode: Duration,
-    /// Sender recovery, on the workers.
+    /// Sender recovery, on worker threads.
     #[serde(serialize_with = "seconds")]
     pub recover: Duration,
-    /// Rules about headers and results.
+    /// Checks of headers and results.
     #[serde(serialize_with = "seconds")]
     pub check: Duration,
-    /// The EVM.
+    /// Execution in the EVM.
     #[serde(serialize_with = "seconds")]
     pub execute: Duration,
     /// Reading state for the EVM.
@@ -194,7 +194,7 @@ impl ImportReport {
 
     pub(super) fn end(&mut self, chain: &Chain, seconds: Duration, before: CountersSnapshot) {
         self.seconds = seconds;
-        // An import that had nothing to do takes no time that anything could be divided by.
+        // An import without work takes nearly no time, by which the figures cannot be divided.
         let elapsed = seconds.as_secs_f64().max(1e-9);
         self.tps = self.txs as f64 / elapsed;
         self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
@@ -204,14 +204,14 @@ impl ImportReport {
         self.peak_rss_bytes = peak_rss_bytes();
     }
 
-    /// The head that an import leaves: the chain's, or, if it could not be flushed, the one that is still in the store.
+    /// Sets the head after the import: that of the chain or, if it could not be flushed, the one in the store.
     pub(super) fn leave(&mut self, chain: &Chain, is_flushed: bool) {
         if is_flushed {
             self.head = HeadReport::of(chain);
             return;
         }
         match chain.db().flushed_head() {
-            // A layer that gives state roots gave this block the one in its header.
+            // A layer that gives state roots gave this block the root in its header.
             Ok(Some(head)) if head.hash() != self.head.hash => {
                 let root = head.header.state_root;
                 let is_root = chain.options().verify_roots
@@ -219,7 +219,7 @@ impl ImportReport {
                 self.head =
                     HeadReport { commitment: is_root.then_some(root), ..HeadReport::at(&head) };
             }
-            // It is where it was when the import began.
+            // The head is the one from before the import.
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!("the head that is still in the store cannot be read: {error}")
@@ -228,7 +228,7 @@ impl ImportReport {
         self.lost = chain.head().number().saturating_sub(self.head.number);
     }
 
-    /// The summary for people; `completed` says whether the import came to the end of its files.
+    /// Returns the summary for users; `completed` says whether the import reached the end of its files.
     pub fn summary(&self, completed: bool) -> String {
         let ended = if completed { "completed in" } else { "stopped after" };
         let seconds = self.seconds.as_secs_f64();
@@ -264,7 +264,7 @@ impl fmt::Display for HeadReport {
 }
 
 impl HeadReport {
-    /// The head of a chain.
+    /// Returns the head of a chain.
     pub fn of(chain: &Chain) -> Self {
         let commitment = Some(chain.layer().commitment().digest());
         Self { commitment, ..Self::at(chain.head()) }

@@ -1,4 +1,4 @@
-//! An import under way.
+//! One import, from its first block to its report.
 
 use super::{
     CsvLog, ImportEnd, ImportError, ImportOptions, ImportReport, Progress, Shadow, TraceLog,
@@ -17,21 +17,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the executing thread, while it waits for blocks, looks whether the user asks to stop.
+/// Interval at which the executing thread checks, while it waits for blocks, whether the user asks to stop.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long nothing has come (from a pipe whose writer does something else) when what was executed is made durable.
+/// Time without a block (of a pipe whose writer does other work) after which executed blocks are made durable.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Why there are no more blocks.
+/// The reason why there are no more blocks.
 #[derive(Debug, Clone, Copy)]
 enum Ended {
-    /// The files end, or what was asked for is there.
+    /// The files have ended, or the last block that was asked for is there.
     Completed,
     /// The user asked to stop.
     Interrupted,
 }
 
-/// An import under way: blocks of files on their way into a chain, and what is reported of them.
+/// An import that is running: the chain, the settings, and the figures so far.
 #[derive(Debug)]
 pub(super) struct Run<'c> {
     chain: &'c mut Chain,
@@ -57,10 +57,10 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Imports all blocks, and makes them durable.
+    /// Imports all blocks, and makes them durable. Returns the figures and the decisive error.
     pub(super) fn finish(mut self) -> ImportEnd {
         let ended = self.blocks();
-        // What was executed is written if it stands; if not, that is the first thing that went wrong.
+        // Executed blocks are written if they are valid; if not, that error came first.
         let settled = self.settle();
         let ended = match ended {
             Ok(Ended::Interrupted) => {
@@ -68,16 +68,18 @@ impl<'c> Run<'c> {
             }
             ended => ended.map(drop),
         };
-        // Blocks whose lines, witnesses or lists could not be written are executed again for them, so they must not be durable.
+        // Blocks whose lines, witnesses or lists could not be written are executed again for them, so they must not be
+        // durable.
         let is_untold =
             matches!(ended, Err(ImportError::Output { .. } | ImportError::AccessLists(_)));
-        // Before the blocks are durable: what is there already is not imported again, so the report would miss it.
+        // Lines come before the blocks are durable: durable blocks are not imported again, so the files would miss
+        // them.
         let noted = match is_untold {
             true => Ok(()),
             false => self.tell().and_then(|()| self.make_files_durable()),
         };
         let flush_start = Instant::now();
-        // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
+        // The chain is flushed first: a shadow that is behind catches up, one that is far ahead cannot go back.
         let flushed = match noted {
             Ok(()) if is_untold => Ok(()),
             Ok(()) => self.chain.flush().map_err(ImportError::from),
@@ -91,7 +93,7 @@ impl<'c> Run<'c> {
         ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
     }
 
-    /// The figures, once all is done.
+    /// Completes the report, after all blocks.
     fn reported(self, is_flushed: bool) -> ImportReport {
         let mut report = self.report;
         report.end(self.chain, self.start.elapsed(), self.counters);
@@ -103,7 +105,7 @@ impl<'c> Run<'c> {
         report
     }
 
-    /// Takes in blocks, until there are no more or no more are wanted.
+    /// Inserts blocks until the files end, the last block that was asked for is there, or the user asks to stop.
     fn blocks(&mut self) -> Result<Ended, ImportError> {
         if let Some(csv) = &mut self.options.csv {
             csv.begin(self.chain.head().number())?;
@@ -117,7 +119,7 @@ impl<'c> Run<'c> {
         let blocks = Pipeline::start(spec, files, begun, threads, self.chain.head().number())?;
         let mut ahead = Ahead::new(self.options.prefetch, self.chain.spec(), blocks)
             .with_lists(self.options.hints.take());
-        // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
+        // Whether the last block that was asked for is there: a pipe may stay open long after it.
         let mut is_there = false;
         while !is_there {
             self.wait(&ahead)?;
@@ -138,7 +140,7 @@ impl<'c> Run<'c> {
         Ok(Ended::Completed)
     }
 
-    /// Takes in a block; returns whether it is the last one that was asked for, and on the chain.
+    /// Inserts a block, or skips it. Returns whether it is the last one that was asked for, and on the canonical chain.
     fn take(
         &mut self,
         content: Content,
@@ -150,7 +152,7 @@ impl<'c> Run<'c> {
             self.skip_genesis(hash, place)?;
             return Ok(self.is_last(number));
         }
-        // Blocks before the state that the chain begins with: mostly nothing is known of them.
+        // Blocks before the state that the chain begins with are mostly unknown to it.
         if self.chain.start().is_some_and(|start| number < start)
             && self.chain.db().canonical(number)?.is_none()
         {
@@ -171,7 +173,7 @@ impl<'c> Run<'c> {
         Ok(is_there)
     }
 
-    /// The genesis block is there already, if it is the same.
+    /// Skips the genesis block, which is stored already. Fails if it is that of another chain.
     fn skip_genesis(&mut self, found: B256, place: Origin) -> Result<(), ImportError> {
         let expected = self.chain.spec().genesis_hash();
         if found != expected {
@@ -182,7 +184,7 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Passes over a block that is there already; returns what [`Self::take`] does.
+    /// Skips a block that is stored already. Returns what [`Self::take`] does.
     fn skip(&mut self, number: u64, hash: B256, place: Origin) -> Result<bool, ImportError> {
         self.report.skipped += 1;
         self.progress.skipped(number);
@@ -227,7 +229,7 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Counts what became of a block.
+    /// Counts a block by the result of its insertion.
     fn count(
         &mut self,
         number: u64,
@@ -248,7 +250,7 @@ impl<'c> Run<'c> {
             Inserted::Reorganised { executed, .. } => {
                 self.report.side += 1;
                 self.report.reorganised += 1;
-                // What waited was written before the branch changed, however high it stood.
+                // Waiting blocks were written before the branch changed, however high their numbers are.
                 self.tell_up_to(u64::MAX)?;
                 let above_fork = number - executed.len() as u64 + 1;
                 for (number, stats) in (above_fork..).zip(&executed) {
@@ -282,14 +284,14 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Adds the blocks that stand by now, whose lists have been taken.
+    /// Adds the lines of blocks that are verified and whose lists were taken.
     fn write_trace(&mut self) -> Result<(), ImportError> {
         let Some(trace) = &mut self.options.trace else { return Ok(()) };
         self.chain.take_written().iter().try_for_each(|block| trace.written(block))
     }
 
-    /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
-    /// after a crash does not execute them again.
+    /// Lets a group of blocks become durable once the files with lines for each block have theirs: an import that goes
+    /// on after a crash does not execute these blocks again.
     fn begin_flush(&mut self) -> Result<(), ImportError> {
         if !self.tells_of_each() || !self.chain.db().store().is_full() {
             return Ok(());
@@ -299,14 +301,14 @@ impl<'c> Run<'c> {
         Ok(self.chain.db().store().begin_flush().map_err(ChainError::from)?)
     }
 
-    /// Whether there are files that tell of each block.
+    /// Whether there are files with lines, witnesses or lists for each block.
     const fn tells_of_each(&self) -> bool {
         let ImportOptions { csv, trace, witnesses, access_lists, .. } = &self.options;
         csv.is_some() || trace.is_some() || witnesses.is_some() || access_lists.is_some()
     }
 
-    /// Has these files tell of all blocks so far before one that is not on top of them: a layer that goes back may have to
-    /// make durable what was written (`qmdb`).
+    /// Completes these files for all blocks so far, if the next block is not on top of the last one: a layer that goes
+    /// back may have to make its writes durable (`qmdb`).
     fn tell_before_branch(&mut self, candidate: &Candidate) -> Result<(), ImportError> {
         let last = self.waiting.blocks.back().map(|block| block.hash);
         let last = last.unwrap_or_else(|| self.chain.head().hash());
@@ -318,7 +320,8 @@ impl<'c> Run<'c> {
         self.make_files_durable()
     }
 
-    /// Waits for the next block, for the end, or until the user asks to stop.
+    /// Waits for the next block, for the end, or until the user asks to stop. Makes blocks durable after a second
+    /// without one.
     fn wait(&mut self, ahead: &Ahead<Pipeline>) -> Result<(), ImportError> {
         let start = Instant::now();
         let mut is_durable = false;
@@ -335,12 +338,12 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Waits for the roots of all blocks so far.
+    /// Waits until the roots of all blocks so far are verified.
     fn settle(&mut self) -> Result<(), ImportError> {
         self.chain.settle().map_err(|error| self.waiting.blame(error, None))
     }
 
-    /// Reports the blocks that stand by now.
+    /// Reports the blocks that are verified.
     fn tell(&mut self) -> Result<(), ImportError> {
         self.tell_up_to(self.chain.head().number())
     }
@@ -354,14 +357,14 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Reports a block that stands.
+    /// Reports a verified block to the report, the progress and the CSV file.
     fn tell_of(&mut self, number: u64, stats: &BlockStats) -> Result<(), ImportError> {
         self.report.add(stats);
         self.progress.block(number, stats);
         self.options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
     }
 
-    /// Makes the witnesses, access lists and lines of all blocks that stand so far durable.
+    /// Makes the witnesses, access lists and lines of all verified blocks durable.
     fn make_files_durable(&mut self) -> Result<(), ImportError> {
         if let Some(dir) = &mut self.options.witnesses {
             let file = dir.path().display().to_string();
@@ -383,18 +386,18 @@ impl<'c> Run<'c> {
         self.options.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Whether this is the last block that was asked for.
+    /// Whether this block is the last one that was asked for.
     fn is_last(&self, number: u64) -> bool {
         self.options.to == Some(number)
     }
 }
-/// Which error an import ends with: the first, unless that is a block's, a file's or the user's and what was said to be
-/// kept then is not, because the machine failed afterwards.
+/// Returns the error that an import ends with: the first, unless that is an error of a block, a file or the user and
+/// the machine failed afterwards, so that blocks said to be kept are not.
 fn decisive(errors: impl Iterator<Item = ImportError>) -> Option<ImportError> {
     errors.reduce(|first, later| {
         let (decisive, other) =
             if later.is_ours() && !first.is_ours() { (later, first) } else { (first, later) };
-        // Most errors after the first one of ours follow from that.
+        // Most errors after the first failure of the machine follow from it.
         match other.is_ours() {
             true => tracing::debug!("{other}"),
             false => tracing::warn!("{other}"),

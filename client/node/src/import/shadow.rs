@@ -1,9 +1,9 @@
-//! A second chain under another layer, in lock-step with the first: what both must agree on is compared block by
-//! block.
+//! A second chain under another layer, which executes the same blocks as the first. Results on which both layers must
+//! agree are compared after each block.
 //!
-//! The shadow executes every block by itself, so a layer that answers a read wrongly is found as well as one that
-//! computes a wrong root. Its data is in a directory of its own within the first one's (`shadow-LAYER`), or in
-//! memory if that is where the first one is. It catches up with the blocks that the first one has already.
+//! The shadow executes every block by itself, so a layer that returns a wrong value is found as well as one that
+//! computes a wrong root. Its data is in a separate directory within the first one's (`shadow-LAYER`), or in memory if
+//! the first one's is. When it is opened, it executes the blocks that the first chain has already.
 
 use super::report::ShadowReport;
 use crate::datadir::{DataDir, OpenError, OpenOptions};
@@ -20,34 +20,34 @@ use std::{
 };
 use thiserror::Error;
 
-/// The beginning of the name of a shadow's directory; its layer follows.
+/// The prefix of the name of a shadow's directory; the name of its layer follows.
 pub const SHADOW_PREFIX: &str = "shadow-";
 
 /// A chain that follows another one under another layer.
 #[derive(Debug)]
 pub struct Shadow {
     chain: Chain,
-    /// Blocks compared.
+    /// Number of blocks that were compared.
     blocks: u64,
     roots: bool,
-    /// Keeps the directory locked.
+    /// The data directory, which stays locked.
     _dir: Option<DataDir>,
 }
 
-/// The first thing in which two layers differ.
+/// The first difference between two layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The block after which, or by which, they do.
+    /// Number of the block after which, or in which, they differ.
     pub block: u64,
-    /// What differs.
+    /// The value that differs.
     pub what: What,
-    /// The two layers' names; that of the shadow comes second.
+    /// The names of the two layers; the shadow's is the second.
     pub layers: [String; 2],
     /// The values under these layers, in the same order.
     pub values: [String; 2],
 }
 
-/// What can differ.
+/// A value that can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// The root of the whole state.
@@ -58,16 +58,16 @@ pub enum What {
     Wipe(Key),
     /// A slot of an account.
     Slot(Key, B256),
-    /// A slot of an account, read back.
+    /// A slot of an account, as it was read after its write.
     Stored(Address, U256),
 }
 
-/// An account by what is known of it.
+/// The address of an account, or its hash if the address is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// Its address.
+    /// The address of the account.
     Address(Address),
-    /// Only the hash of it.
+    /// The hash of its address.
     Hash(B256),
 }
 
@@ -101,13 +101,13 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A shadow cannot go on.
+/// The errors of a shadow.
 #[derive(Debug, Error)]
 pub enum ShadowError {
     /// The two layers differ.
     #[error("the layers differ at {0}; one of them is wrong, please report it")]
     Differs(Box<Difference>),
-    /// A block that is valid under the first layer is not under the second.
+    /// A block is valid under the first layer and invalid under the second.
     #[error(
         "the layers differ: valid under the layer of the data directory, but under `{layer}` {block}"
     )]
@@ -117,52 +117,52 @@ pub enum ShadowError {
         /// The block, and the rule that it breaks under the shadow's layer.
         block: Box<InvalidBlock>,
     },
-    /// A layer compared with itself.
+    /// The shadow's layer is the layer of the chain.
     #[error("--shadow {layer} is the layer of the data directory itself; name another one")]
     Same {
         /// The layer.
         layer: String,
     },
-    /// The shadow holds a block that is no part of the chain that it should follow.
+    /// The shadow has blocks that are no part of the chain, and cannot be undone.
     #[error(
         "the shadow in {dir} is at block {number} ({hash}), from where it cannot go back to a block of this chain; remove that directory, it is made again"
     )]
     Apart {
-        /// Its directory.
+        /// The shadow's directory.
         dir: String,
-        /// Its head.
+        /// Number of its head.
         number: u64,
         /// Hash of its head.
         hash: B256,
     },
-    /// It cannot be opened.
+    /// The shadow cannot be opened.
     #[error("the shadow cannot be opened: {0}")]
     Open(Box<OpenError>),
-    /// The user asked to stop while it caught up.
+    /// The user asked to stop while the shadow caught up.
     #[error(
         "interrupted while the shadow caught up, at its block {block}; run the same command again to go on from there"
     )]
     Interrupted {
-        /// Its head, which is durable.
+        /// Number of its head, which is durable.
         block: u64,
     },
-    /// It failed.
+    /// The shadow failed.
     #[error("the shadow under `{layer}`: {error}")]
     Broken {
-        /// Its layer.
+        /// The shadow's layer.
         layer: String,
-        /// Why.
+        /// The error.
         error: Box<ChainError>,
     },
 }
 
 impl Shadow {
     /// Opens the shadow of a chain that was opened with `options`, and brings it to the same block. `chain` must have
-    /// been opened to keep what it writes. It stops where `interrupt` was set from outside.
+    /// been opened to keep its writes. Stops when another thread sets `interrupt`.
     ///
     /// # Errors
     ///
-    /// If it is the same layer, cannot be opened, does not belong to the chain, or was stopped.
+    /// If the layers are the same, or the shadow cannot be opened, is not of this chain, or was interrupted.
     pub fn open(
         layer: &str,
         options: &OpenOptions,
@@ -181,10 +181,10 @@ impl Shadow {
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
-        // Its access lists would be kept and never taken, and the log has the first chain's lines.
+        // Its access lists would be kept and never taken, and its slow blocks would repeat lines of the log.
         own.chain_options.keep_access_lists = false;
         own.chain_options.log_slow_blocks = None;
-        // What only one data directory can have stays with the first one.
+        // Settings that only one data directory can have stay with the first one.
         own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
         let place = own.datadir.as_ref().map_or("memory".to_owned(), |d| d.display().to_string());
@@ -196,13 +196,13 @@ impl Shadow {
         Ok(shadow)
     }
 
-    /// The shadow of a chain at the same block; `roots` says whether state roots can be compared.
+    /// Makes the shadow of a chain at the same block; `roots` says whether state roots can be compared.
     pub(super) const fn of(chain: Chain, roots: bool) -> Self {
         Self { chain, blocks: 0, roots, _dir: None }
     }
 
-    /// Goes back to the last block that the chain has too, executes what it lacks from there on, and knows the same blocks of
-    /// other branches afterwards.
+    /// Goes back to the last block that both chains have, and executes the blocks of the chain from there on.
+    /// Afterwards it also has the chain's blocks of other branches.
     pub(super) fn catch_up(
         &mut self,
         main: &Chain,
@@ -211,7 +211,7 @@ impl Shadow {
     ) -> Result<(), ShadowError> {
         let target = main.head().number();
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
-        // A crash may leave it further on than the chain, or on a branch that the chain has left or not reached yet.
+        // A crash may leave it ahead of the chain, or on a branch that the chain has left or not reached yet.
         let shared = self.last_shared(main).map_err(|e| self.broken(e))?;
         self.chain.unwind_to(shared).map_err(|error| match error {
             ChainError::NoUndo { .. } => ShadowError::Apart { dir, number, hash },
@@ -232,14 +232,14 @@ impl Shadow {
             let candidate = Candidate::prepare(main.spec(), rlp)
                 .map_err(|e| self.broken(ChainError::Corrupt(format!("block {number}: {e}"))))?;
             self.insert(candidate)?;
-            // It is compared with nothing: kept until the end it would take the more memory the more there is to catch up.
+            // These writes are compared with nothing; kept until the end they would take memory for each block.
             self.chain.take_written();
         }
-        // A branch may go on from there.
+        // A later block may be on top of one of these.
         main.db().copy_side_blocks(self.chain.db()).map_err(|e| self.broken(e))
     }
 
-    /// The last block that both chains have.
+    /// Returns the number of the last block that both chains have.
     fn last_shared(&self, main: &Chain) -> Result<u64, ChainError> {
         let hash = |chain: &Chain, number| {
             Ok::<_, ChainError>(chain.db().canonical(number)?.map(|(hash, _)| hash))
@@ -257,11 +257,11 @@ impl Shadow {
         Ok(shared)
     }
 
-    /// Takes in a block that the chain has just taken in, and compares what came of it.
+    /// Inserts a block that the chain has just inserted, and compares the results.
     ///
     /// # Errors
     ///
-    /// The first difference.
+    /// The first difference, or the error of either chain.
     pub(super) fn follow(
         &mut self,
         candidate: Candidate,
@@ -305,7 +305,7 @@ impl Shadow {
         {
             return Err(differs(block, (What::StateRoot, [a.to_string(), b.to_string()])));
         }
-        // What was written can be read; of several blocks only the last one's values must still stand.
+        // Written values must be readable; of several blocks only the last one's values must still be there.
         let Some(last) = theirs.last() else { return Ok(()) };
         let reader = |chain: &Chain| chain.layer().reader();
         let readers = [reader(&*main), reader(&self.chain)];
@@ -316,7 +316,7 @@ impl Shadow {
         }
     }
 
-    /// Makes everything it took in durable.
+    /// Makes all its blocks durable.
     pub(super) fn flush(&mut self) -> Result<(), ShadowError> {
         self.chain.flush().map_err(|e| self.broken(e))
     }
@@ -336,7 +336,7 @@ fn key(write: &AccountWrite) -> Key {
     write.address.map_or(Key::Hash(write.hash), Key::Address)
 }
 
-/// The first thing in which two write sets of one block differ, in order of hashes.
+/// Returns the first difference between two write sets of one block, in order of hashes.
 fn first_difference(a: &Arc<WriteSet>, b: &Arc<WriteSet>) -> Option<(What, [String; 2])> {
     let (mut a, mut b) = (a.accounts().iter().peekable(), b.accounts().iter().peekable());
     loop {
@@ -389,7 +389,7 @@ fn account(account: Option<Account>) -> String {
     }
 }
 
-/// The first value that one of the layers does not give back as it was written.
+/// Returns the first value that one of the layers does not return as it was written.
 fn read_back(
     writes: &WriteSet,
     readers: [&dyn StateReader; 2],

@@ -1,4 +1,4 @@
-//! A shadow under a layer that lies: the lie is found at its first block. A store that is slow: blocks run ahead.
+//! A shadow under a layer that returns wrong values finds them at the first block. With a slow store, blocks run ahead.
 
 use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -25,14 +25,14 @@ use std::{
     },
 };
 
-/// About what a layer lies, and where.
+/// The wrong value that a layer returns.
 #[derive(Debug, Clone, Copy)]
 enum Lie {
-    /// A slot that is read within a block is one more.
+    /// A slot that is read within a block is one higher.
     SlotRead(Address, U256),
-    /// An account has one wei more.
+    /// The balance of an account is one wei higher.
     AccountRead(Address),
-    /// A slot that was written reads back as one more.
+    /// A slot that was written reads back one higher.
     SlotStored(Address, U256),
 }
 
@@ -116,7 +116,7 @@ fn chain(lie: Option<Lie>) -> Chain {
         Some(lie) => Arc::new(AlteredLayer::new(layer, Liar(lie))),
         None => layer,
     };
-    // A liar's roots are wrong, too; what is of interest is that values are compared.
+    // The roots of such a layer are wrong, too; this test is about the values.
     let options =
         ChainOptions { verify_roots: lie.is_none(), keep_writes: true, ..ChainOptions::default() };
     Chain::open(spec, store, layer, options).unwrap()
@@ -132,7 +132,7 @@ fn candidates(chain: &Chain, count: usize) -> Vec<Candidate> {
         .collect()
 }
 
-/// Follows the sample chain until the lie comes out.
+/// Follows the sample chain until the wrong value is found. Returns the error.
 fn found_out(lie: Lie) -> ShadowError {
     let mut main = chain(None);
     let mut shadow = Shadow::of(chain(Some(lie)), true);
@@ -147,7 +147,7 @@ fn found_out(lie: Lie) -> ShadowError {
     panic!("the lie was believed: {lie:?}");
 }
 
-/// The first slot that the sample chain changes from one value to another: block, account, slot, value.
+/// Returns the first slot that the sample chain changes from one value to another: block, account, slot, value.
 fn first_change() -> (u64, Address, U256, U256) {
     let mut chain = chain(None);
     for candidate in candidates(&chain, 200) {
@@ -195,7 +195,7 @@ fn a_slot_that_reads_back_wrongly_is_named() {
 #[test]
 fn a_slot_that_is_read_wrongly_is_found() {
     let (block, account, slot, _) = first_change();
-    // What comes of it depends on the contract: another value written, or another amount of gas.
+    // The result depends on the contract: another value is written, or another amount of gas is used.
     match found_out(Lie::SlotRead(account, slot)) {
         ShadowError::Differs(difference) => assert!(difference.block <= block, "{difference}"),
         ShadowError::Refused { block: refused, .. } => assert!(refused.number <= block),
@@ -213,7 +213,7 @@ fn a_wrong_balance_is_found() {
     assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
 }
 
-/// What it writes on the way is not compared with what comes afterwards.
+/// Writes made while it catches up are not compared with later ones.
 #[test]
 fn a_shadow_catches_up_until_it_is_interrupted() {
     let mut main = chain(None);
@@ -234,7 +234,7 @@ fn a_shadow_catches_up_until_it_is_interrupted() {
     assert_eq!(shadow.report().blocks, 1);
 }
 
-/// Adds empty blocks, which are others with another salt.
+/// Adds empty blocks, which differ by the salt.
 fn extend(chain: &mut Chain, salt: u8, count: usize) {
     for _ in 0..count {
         let parent = &chain.head().header;
@@ -249,7 +249,7 @@ fn extend(chain: &mut Chain, salt: u8, count: usize) {
     }
 }
 
-/// After a crash the one may be on the branch that the other has left.
+/// After a crash one chain may be on the branch that the other has left.
 #[test]
 fn a_shadow_on_another_branch_goes_back_to_the_fork_and_catches_up() {
     for (ours, theirs) in [(3, 2), (2, 3), (0, 2), (2, 0)] {
@@ -274,7 +274,8 @@ fn a_shadow_on_another_branch_goes_back_to_the_fork_and_catches_up() {
     }
 }
 
-/// The sample chain without blocks. Every block is a write of the engine, and every read of the state reaches it.
+/// Opens the sample chain without blocks. Each block is one write of the engine, and every read of the state reaches
+/// it.
 fn on(engine: Arc<dyn Engine>) -> Chain {
     let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
     let options = StoreOptions { flush_every: 1, background: false, ..StoreOptions::default() };
@@ -285,8 +286,8 @@ fn on(engine: Arc<dyn Engine>) -> Chain {
     Chain::open(spec, store, layer, ChainOptions::default()).unwrap()
 }
 
-/// Imports the sample chain where every read of the state reaches the engine; returns the transactions that were run
-/// ahead of their turn, and all of them.
+/// Imports the sample chain where every read of the state reaches the engine. Returns the number of transactions that
+/// were run ahead of their execution, and of all transactions.
 fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
     let mut chain = on(engine);
     let options = ImportOptions { prefetch, ..ImportOptions::plain(vec![sample("chain.rlp.gz")]) };
@@ -296,7 +297,7 @@ fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
     (end.report.prefetched, end.report.txs)
 }
 
-/// An engine that has the user ask to stop at a write.
+/// An engine that sets the interrupt flag at a write.
 #[derive(Debug)]
 struct Interrupting {
     inner: MemoryEngine,
@@ -320,7 +321,7 @@ impl Wrapped for Interrupting {
     }
 }
 
-/// Imports the sample chain, interrupted at a write; returns the writes, and whether it came to its end.
+/// Imports the sample chain, interrupted at a write. Returns the number of writes, and whether it reached the end.
 fn interrupted(at: u64) -> (u64, bool) {
     let interrupt = Arc::new(AtomicBool::new(false));
     let (inner, writes) = (MemoryEngine::new(), AtomicU64::new(0));
@@ -332,7 +333,7 @@ fn interrupted(at: u64) -> (u64, bool) {
     (engine.writes.load(Ordering::Relaxed), end.error.is_none())
 }
 
-/// Where all blocks are in, nothing is left to be interrupted.
+/// After all blocks are imported, the interruption has no effect.
 #[test]
 fn an_interruption_after_the_last_block_comes_too_late() {
     let (writes, _) = interrupted(0);
@@ -350,7 +351,7 @@ fn blocks_run_ahead_where_the_store_is_slow() {
     assert!(auto > 0 && auto < all, "{auto} of {all}");
 }
 
-/// The sample chain up to a block, imported, and its ere file.
+/// Imports the sample chain up to a block. Returns it with its ere file.
 fn ere_file(to: u64) -> (Chain, Vec<u8>) {
     let mut chain = on(Arc::new(MemoryEngine::new()));
     let files = vec![sample("chain.rlp.gz")];
@@ -367,7 +368,7 @@ fn ere_file(to: u64) -> (Chain, Vec<u8>) {
     (chain, out.finish().unwrap().0)
 }
 
-/// Whatever bit of an ere file is wrong, an import says where, or comes to the right head.
+/// Whichever bit of an ere file is wrong, an import says where, or reaches the right head.
 #[test]
 fn a_changed_bit_is_refused_or_harmless() {
     const BLOCKS: u64 = 12;
@@ -377,7 +378,7 @@ fn a_changed_bit_is_refused_or_harmless() {
     let mut random = ChaCha8Rng::seed_from_u64(0x31);
     let mut refused = 0;
     for _ in 0..1000 {
-        // The first bytes decide which format it is.
+        // The first bytes decide the format.
         let (at, bit) = (random.random_range(8..bytes.len()), random.random_range(0..8));
         let mut changed = bytes.clone();
         changed[at] ^= 1 << bit;
@@ -398,7 +399,7 @@ fn a_changed_bit_is_refused_or_harmless() {
             }
             None => assert_eq!(head, BLOCKS, "{context}"),
         }
-        // What was taken in is the chain.
+        // The imported blocks are those of the chain.
         let hash = chain.head().hash();
         assert!(right.is_canonical(head, &hash).unwrap(), "{context}: {head} {hash}");
     }

@@ -1,8 +1,8 @@
-//! What transactions wrote to the state, a line a value: what `bench store --trace` replays.
+//! The values that transactions wrote to the state, a line for each, as `bench store --trace` replays them.
 //!
-//! The access list of a block (EIP-7928) says what each place of it has left: 0 before the transactions, then each of them,
-//! then what comes after. What a value was before the block, its write set says; a value that is not in there has come
-//! back to what it was.
+//! The access list of a block (EIP-7928) has the values after each index of the block: 0 before the transactions, then
+//! each transaction, then the end of the block. The values before the block come from its write set; a value that is
+//! not in the write set ended as it was before the block.
 
 use super::{
     error::ImportError,
@@ -27,19 +27,19 @@ const LAYOUT: Layout = Layout {
 
 /// A file of lines `kind,block,txindex,ordinal,address,key,old,new`, in the order of the chain.
 ///
-/// The kind is `B` (balance, hexadecimal), `N` (nonce, decimal) or `S` (slot, hexadecimal as its key). `txindex` counts as
-/// EIP-7928 does, so the first transaction has 1; a value has one line for each transaction that left it otherwise than it
-/// was. Code is not in it, nor are slots that a contract of before Cancun took with it when it destroyed itself.
+/// The kind is `B` (balance, hexadecimal), `N` (nonce, decimal) or `S` (slot, hexadecimal as its key). `txindex` counts
+/// as EIP-7928 does, so the first transaction has 1; a value has one line for each transaction that changed it. The
+/// file has no code, and no slots of contracts that destroyed themselves before Cancun.
 #[derive(Debug)]
 pub struct TraceLog {
     lines: BlockLines,
-    /// Lists of blocks that may not be written yet, in the order in which they were executed.
+    /// The access lists of blocks that may not be written yet, in the order in which they were executed.
     lists: VecDeque<BlockAccessList>,
-    /// The block of the last lines.
+    /// Number of the last block that has lines.
     last: u64,
 }
 
-/// Which value of an account.
+/// The value of an account that a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     Balance,
@@ -47,7 +47,7 @@ enum Field {
     Slot(U256),
 }
 
-/// A line, but for its ordinal.
+/// A line without its ordinal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
     index: u64,
@@ -58,11 +58,11 @@ struct Line {
 }
 
 impl TraceLog {
-    /// Opens the file, or standard output if that is `-`. Nothing in it changes before the import begins.
+    /// Opens the file, or standard output if the path is `-`. The file is not changed before the import begins.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or holds something else.
+    /// If the file cannot be written, or has other content.
     pub fn create(path: &Path) -> Result<Self, ImportError> {
         let lines = BlockLines::create(path, &LAYOUT)?;
         Ok(Self { lines, lists: VecDeque::new(), last: 0 })
@@ -73,14 +73,14 @@ impl TraceLog {
         self.lines.begin(head)
     }
 
-    /// Takes the list of a block that was executed.
+    /// Takes the access list of a block that was executed.
     pub(super) fn executed(&mut self, list: BlockAccessList) {
         self.lists.push_back(list);
     }
 
-    /// Writes the lines of a block that stands. Those of blocks of another branch go first.
+    /// Writes the lines of a block whose root is verified. Lines of blocks of another branch are removed first.
     pub(super) fn written(&mut self, block: &BlockWrites) -> Result<(), ImportError> {
-        // A block that turned out to be wrong has a list and no writes.
+        // A block that was found to be invalid has a list and no writes.
         let list = loop {
             match self.lists.pop_front() {
                 Some(list) if list.hash == block.hash => break list.list,
@@ -104,7 +104,7 @@ impl TraceLog {
     }
 }
 
-/// The lines of a block, transaction by transaction.
+/// Returns the lines of a block, in the order of its transactions.
 fn lines(list: &[AccountChanges], writes: &WriteSet) -> Vec<Line> {
     let written: HashMap<Address, &AccountWrite> =
         writes.accounts().iter().filter_map(|write| Some((write.address?, write))).collect();
@@ -113,7 +113,7 @@ fn lines(list: &[AccountChanges], writes: &WriteSet) -> Vec<Line> {
         let write = written.get(&account.address).copied();
         let before = write.and_then(|write| write.before);
         let mut add = |field, before: Option<U256>, left: Vec<(u64, U256)>| {
-            // What is not in the write set ended as it had begun.
+            // A value that is not in the write set ended as it was before the block.
             let Some((_, end)) = left.last() else { return };
             let mut old = before.unwrap_or(*end);
             for (index, new) in left {
@@ -136,7 +136,7 @@ fn lines(list: &[AccountChanges], writes: &WriteSet) -> Vec<Line> {
             add(Field::Slot(slot.slot), slots.get(&slot.slot).copied(), left.collect());
         }
     }
-    // Of one place, accounts and their values stay in the order of the list.
+    // At the same index, accounts and their values stay in the order of the list.
     lines.sort_by_key(|line| line.index);
     lines
 }
@@ -158,7 +158,7 @@ impl Line {
     }
 }
 
-/// A value in hexadecimal; nothing for zero.
+/// A value in hexadecimal; an empty string for zero.
 struct Hex(U256);
 
 impl fmt::Display for Hex {

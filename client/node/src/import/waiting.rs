@@ -1,16 +1,16 @@
-//! Blocks that may turn out to be invalid, with their places.
+//! Blocks that may still be found to be invalid, with their places in files.
 
 use super::error::{ImportError, Origin};
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, InsertError};
 use std::collections::{HashMap, VecDeque};
 
-/// Blocks that may turn out to be invalid, with their places.
+/// Blocks that may still be found to be invalid, with their places in files.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Blocks that were executed, and whose root may not be known yet, oldest first.
+    /// Blocks that were executed and whose root may not be verified yet, the oldest first.
     pub(super) blocks: VecDeque<Executed>,
-    /// Blocks of other branches, which were not executed.
+    /// The places of blocks of other branches, which were not executed.
     pub(super) aside: HashMap<B256, Origin>,
 }
 
@@ -23,8 +23,8 @@ pub(super) struct Executed {
 }
 
 impl Waiting {
-    /// An error with the place of the block that it is about: the one at hand, or one that came before it. One that
-    /// came with an earlier import has none.
+    /// Adds to an error the place of its block, which is the current block or an earlier one. A block of an earlier
+    /// import has no place.
     pub(super) fn blame(&self, error: InsertError, at_hand: Option<(B256, Origin)>) -> ImportError {
         match error {
             InsertError::Invalid(block) => {

@@ -1,4 +1,4 @@
-//! The prefetcher's side: blocks in, bags out.
+//! The prefetcher's side: it receives blocks and sends bags of nodes.
 
 use super::{
     PrefetchError,
@@ -19,48 +19,49 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a state is read at least before a newer one is opened.
+/// Least time for which a state is read before a newer one is opened.
 const READ_AT_LEAST: Duration = Duration::from_secs(2);
-/// As many times longer is it read than it takes to open it.
+/// A state is also read for so many times as long as it took to open.
 const TIMES_OPENED: u32 = 20;
-/// What a node takes in a frame beside its parts.
+/// Bytes that a node takes in a frame beside its parts.
 const NODE_OVERHEAD: usize = 16;
-/// Bytes of a frame for everything that is not nodes.
+/// Bytes of a frame for its other fields than nodes.
 const FRAME_OVERHEAD: usize = 64;
-/// Blocks for which a node is not sent again, since the receiver has it.
+/// Number of blocks for which a node is not sent again, because the receiver has it.
 const REMEMBERED: u64 = 64;
-/// Nodes that are remembered, before the older ones of them are looked for.
+/// Number of remembered nodes from which the old ones are removed.
 const MOST_REMEMBERED: usize = 1 << 20;
 
-/// How to prefetch.
+/// The settings of a prefetcher.
 #[derive(Debug)]
 pub struct PrefetchOptions {
-    /// `host:port` of the node.
+    /// The address of the node, as `host:port`.
     pub connect: String,
-    /// The data directory to read, for reading only.
+    /// The data directory to read; it is opened for reading only.
     pub open: OpenOptions,
-    /// Threads that run transactions.
+    /// Number of threads that run transactions.
     pub threads: usize,
 }
 
-/// What a prefetcher has done.
+/// The work that a prefetcher has done.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Prefetched {
-    /// Blocks that the node announced.
+    /// Number of blocks that the node announced.
     pub blocks: u64,
-    /// Nodes of tries that were sent.
+    /// Number of trie nodes that were sent.
     pub nodes: u64,
-    /// Their bytes.
+    /// Bytes of the nodes that were sent.
     pub bytes: u64,
-    /// States that were read, one after the other.
+    /// Number of states that were read, one after the other.
     pub states: u64,
 }
 
-/// Reads for a node what its next blocks will need, until it is done.
+/// Reads for a node the trie nodes that its next blocks will need, until the node is done.
 ///
 /// # Errors
 ///
-/// If the data directory cannot be read, the node is not reached, has no use for this, or is gone.
+/// If the data directory cannot be read, or the node cannot be reached, refuses this prefetcher, or closes the
+/// connection.
 pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> {
     let mut state = State::open(options)?;
     let foresight = Foresight::new(state.dir.spec()?, options.threads);
@@ -72,11 +73,11 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
     loop {
         let received = node.receive(BLOCK_BYTES);
         match received.map_err(|error| lost.take().unwrap_or(error))? {
-            // The node takes nothing more: perhaps it has said before that it is done.
+            // The node takes no more bags: it may have said before that it is done.
             Message::Block(_) if lost.is_some() => {}
             Message::Block(block) => {
                 if is_old && state.is_due() {
-                    // A process opens a store once at a time.
+                    // A process can open a store only once at a time.
                     drop(state);
                     state = State::open(options)?;
                     is_old = false;
@@ -87,7 +88,7 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
                     Ok(nodes) => nodes,
                     Err(Failed::Block(reason)) => return Err(node.broken(&reason)),
                     Err(Failed::State(error)) => {
-                        // A cluster may have removed what only older states have.
+                        // A cluster may have removed rows that only older states have.
                         tracing::warn!("a newer state is read, as this one fails: {error}");
                         is_old = true;
                         state.opened = None;
@@ -108,10 +109,10 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
     }
 }
 
-/// The state that is read.
+/// The state that blocks are run on.
 struct State {
     dir: DataDir,
-    /// When it was opened; `None` if it fails.
+    /// The time at which it was opened; `None` if its reads fail.
     opened: Option<Instant>,
     took: Duration,
 }
@@ -124,20 +125,20 @@ impl State {
         Ok(Self { dir, opened: Some(Instant::now()), took: began.elapsed() })
     }
 
-    /// Whether it has been read for long enough.
+    /// Whether a newer state may be opened: this one fails, or was read for long enough.
     fn is_due(&self) -> bool {
         let least = READ_AT_LEAST.max(self.took.saturating_mul(TIMES_OPENED));
         self.opened.is_none_or(|opened| opened.elapsed() >= least)
     }
 }
 
-/// Why there is no bag.
+/// The reason why a block has no bag.
 enum Failed {
     Block(String),
     State(StateError),
 }
 
-/// Runs a block and reads the nodes on the way to what it touches.
+/// Runs a block and reads the nodes on the paths to the keys that it touches, up to the size of a bag.
 fn read_ahead(
     state: &State,
     foresight: &Foresight,
@@ -165,21 +166,22 @@ fn read_ahead(
     Ok(nodes)
 }
 
-/// The most bytes that a node takes in a frame.
+/// Returns the most bytes that a node takes in a frame.
 fn size(node: &BagNode) -> usize {
     node.owner.len() + node.path.len() + node.row.len() + NODE_OVERHEAD
 }
 
-/// What was sent for the last blocks.
+/// The nodes that were sent for the last blocks.
 #[derive(Default)]
 struct Sent {
     hasher: RandomState,
-    /// Hash of a node and its place → the block for which it was sent. Two nodes with the same hash cost a read of the store.
+    /// The last block for which a node was sent, by the hash of the node and its place. Two nodes with the same hash
+    /// cost a read of the store.
     nodes: HashMap<u64, u64>,
 }
 
 impl Sent {
-    /// Notes a node, unless it was sent lately.
+    /// Records a node. Returns whether it was not sent lately.
     fn is_new(&mut self, node: &BagNode, block: u64) -> bool {
         let is_recent = |of: u64| block.abs_diff(of) < REMEMBERED;
         let hash = self.hasher.hash_one((&node.owner, &node.path, &node.row));
@@ -189,7 +191,7 @@ impl Sent {
         if self.nodes.len() >= MOST_REMEMBERED {
             self.nodes.retain(|_, of| is_recent(*of));
         }
-        // If all of them are recent, what comes now is sent again.
+        // If all of them are recent, the node is not recorded and may be sent again.
         if self.nodes.len() < MOST_REMEMBERED {
             self.nodes.insert(hash, block);
         }
@@ -197,12 +199,12 @@ impl Sent {
     }
 }
 
-/// The node that executes blocks.
+/// The connection to the node that executes blocks.
 struct Node {
     address: String,
     input: BufReader<TcpStream>,
     output: TcpStream,
-    /// Levels of the account trie that it has.
+    /// Number of levels of the account trie that the node has in memory.
     levels: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Why there are no prefetchers, or why one ends.
+//! The errors of prefetchers, and of the node that listens for them.
 
 use crate::datadir::OpenError;
 use polytrie_kv::KvError;
@@ -6,49 +6,49 @@ use polytrie_state::StateError;
 use std::{io, net::SocketAddr};
 use thiserror::Error;
 
-/// Prefetching is not possible, or not any more.
+/// Prefetching is not possible, or has ended early.
 #[derive(Debug, Error)]
 pub enum PrefetchError {
-    /// The node cannot take in prefetchers.
+    /// The node cannot listen for prefetchers.
     #[error("cannot listen on {address}: {source}; name another address with --prefetchers")]
     Listen {
-        /// Where it was to listen.
+        /// The address to listen on.
         address: SocketAddr,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The node is not reached.
+    /// The node cannot be reached.
     #[error(
         "cannot connect to {address}: {source}; --connect names the address on which `polytrie import --prefetchers` listens"
     )]
     Connect {
-        /// What was asked for.
+        /// The address to connect to.
         address: String,
-        /// The operating system's words.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// One side has no use for the other.
+    /// The node and the prefetcher do not work together.
     #[error("the node at {address} and this prefetcher do not fit together: {reason}")]
     Refused {
-        /// Where the node is.
+        /// The address of the node.
         address: String,
-        /// What does not fit.
+        /// The difference between the two.
         reason: String,
     },
-    /// The connection ended before the node did.
+    /// The connection ended before the node was done.
     #[error(
         "the connection to the node at {address} broke: {reason}; the node goes on without this prefetcher, which can be started again"
     )]
     Broken {
-        /// Where the node is.
+        /// The address of the node.
         address: String,
-        /// What was seen of it.
+        /// The reason that was found.
         reason: String,
     },
     /// The data directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The layer cannot do this, or failed.
+    /// The layer does not support prefetchers, or failed.
     #[error(transparent)]
     State(#[from] StateError),
     /// The system gives no thread.

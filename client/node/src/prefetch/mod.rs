@@ -1,15 +1,16 @@
-//! Prefetchers: processes of their own, on other machines perhaps, that read for a node what its next blocks will need.
+//! Prefetchers: separate processes, perhaps on other machines, which read for a node the trie nodes that its next blocks
+//! will need.
 //!
 //! ```text
-//! import ──► announces blocks whose turn has not come ──► prefetcher: runs their transactions on the durable state
+//! import ──► announces blocks before it executes them ────► prefetcher: runs their transactions on the durable state
 //!   │                                                         │       that it sees, some blocks behind
-//!   │ layer: asks here before it asks its store               ▼
-//!   └──────◄── bag: the stored nodes on the way to what they touched
+//!   │ layer: looks here before it reads its store             ▼
+//!   └──────◄── bag: the stored nodes on the paths to the keys that they touched
 //! ```
 //!
 //! No block waits for a prefetcher, and no result depends on one: each node is verified by its hash where it is used
-//! ([`Bags`](polytrie_state::Bags)). Whoever can reach the port sees the blocks that are announced, and can waste time; so it
-//! belongs into a private network.
+//! ([`Bags`](polytrie_state::Bags)). Any process that can reach the port sees the announced blocks and can waste time,
+//! so the port belongs into a private network.
 
 mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! The node's side: connections of prefetchers, announcing blocks to them, and taking in what they send.
+//! The node's side: it accepts prefetchers, announces blocks to them, and hands their bags to the layer.
 
 use super::{
     PrefetchError,
@@ -25,23 +25,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Blocks nearer to their turn than this are not announced: it would be there before a bag of them is.
+/// Blocks that are executed sooner than this are not announced, because their bag would come too late.
 const NEAREST: usize = 4;
-/// Blocks that are announced at most so many ahead of their turn.
+/// Blocks are announced at most so many blocks before their execution.
 const FARTHEST: usize = 64;
-/// Blocks that one prefetcher may have at a time. A slow one so has few, and is passed over meanwhile.
+/// Number of blocks that one prefetcher may have at a time. So a slow one gets few blocks, and others get the rest.
 const AT_A_TIME: usize = 4;
-/// Frames that may wait to be sent to one prefetcher: its blocks, and what is said of the store.
+/// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
-/// Prefetchers at a time.
+/// Number of prefetchers that may be connected at a time.
 const MOST_CONNECTIONS: usize = 16;
-/// How often a thread that waits for a connection looks whether it should go on.
+/// Interval at which a thread that waits for a connection checks whether it should go on.
 const TICK: Duration = Duration::from_millis(50);
-/// How long who connects may take to say who it is.
+/// Time within which a new connection must send its hello.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long a bag may take, and what is sent to be taken.
+/// Time within which a bag must come, and a frame must be received.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long prefetchers may take to hear that the node is done.
+/// Time within which prefetchers must end after the node is done.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The prefetchers of a node.
@@ -49,22 +49,22 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Prefetchers {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Takes in connections, and waits for their ends when it is dropped.
+    /// The thread that accepts connections. Its drop waits until they are closed.
     acceptor: Option<Worker>,
     /// Number of the last block that was announced.
     announced: u64,
-    /// What of the store was durable when prefetchers were told last.
+    /// The durable progress of the store that prefetchers were last informed of.
     durable: u64,
 }
 
-/// What came of prefetchers.
+/// The work that prefetchers have done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PrefetcherReport {
-    /// Connections of prefetchers.
+    /// Number of connections that said hello.
     pub connected: u64,
-    /// Blocks that were announced, each to one of them.
+    /// Number of blocks that were announced, each to one prefetcher.
     pub announced: u64,
-    /// What they sent.
+    /// The bags and nodes that they sent.
     #[serde(flatten)]
     pub sent: BagCounts,
 }
@@ -74,7 +74,7 @@ struct Shared {
     hello: Hello,
     layer: Arc<dyn StateLayer>,
     open: Mutex<Vec<Connection>>,
-    /// When the node was done.
+    /// The time at which the node was done.
     ended: OnceLock<Instant>,
     connected: AtomicU64,
     announced: AtomicU64,
@@ -88,7 +88,7 @@ struct Connection {
     due: Due,
 }
 
-/// The blocks of a prefetcher of which it has sent no bag yet, in their order.
+/// The blocks of a prefetcher whose bag has not come, in the order in which they were announced.
 type Due = Arc<Mutex<VecDeque<DueBlock>>>;
 
 #[derive(Debug)]
@@ -99,20 +99,20 @@ struct DueBlock {
 }
 
 impl Prefetchers {
-    /// Listens on an address, so that it is known to be free before anything else is done.
+    /// Listens on an address. Called before other work, so that an address in use is reported first.
     ///
     /// # Errors
     ///
-    /// If it is not.
+    /// If the address cannot be listened on.
     pub fn bind(address: SocketAddr) -> Result<TcpListener, PrefetchError> {
         TcpListener::bind(address).map_err(|source| PrefetchError::Listen { address, source })
     }
 
-    /// Takes in prefetchers for the blocks that will be executed on a chain.
+    /// Starts to accept prefetchers for the blocks that will be executed on a chain.
     ///
     /// # Errors
     ///
-    /// If its layer has no use for them, or the system gives no thread.
+    /// If the layer does not support prefetchers, or the system gives no thread.
     pub fn start(listener: TcpListener, chain: &Chain) -> Result<Self, PrefetchError> {
         let layer = Arc::clone(chain.layer());
         let durable = chain.db().store().progress().durable;
@@ -150,12 +150,12 @@ impl Prefetchers {
         Ok(Self { address, shared, acceptor: Some(acceptor), announced: 0, durable })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Announces blocks whose turn comes soon, as many as prefetchers have time for.
+    /// Announces blocks that are executed soon, as many as prefetchers have time for.
     pub fn announce(&mut self, upcoming: &mut impl Upcoming) {
         if self.shared.open.lock().is_empty() {
             return;
@@ -173,20 +173,20 @@ impl Prefetchers {
         }
     }
 
-    /// Tells prefetchers if a newer state is durable than before.
+    /// Informs prefetchers if a newer state is durable than before.
     pub fn executed(&mut self, store: &Store) {
         let durable = store.progress().durable;
         if durable > self.durable {
             self.durable = durable;
             let frame = Arc::new(Message::Flushed.encode());
             for connection in &*self.shared.open.lock() {
-                // Whoever has so much to do hears of the next one.
+                // A prefetcher with a full outbox is informed of the next state.
                 let _ = connection.outbox.try_send(Arc::clone(&frame));
             }
         }
     }
 
-    /// Tells prefetchers that the node is done, and waits for their ends.
+    /// Tells prefetchers that the node is done, and waits until their connections are closed.
     pub fn finish(mut self) -> PrefetcherReport {
         self.end();
         PrefetcherReport {
@@ -204,14 +204,14 @@ impl Prefetchers {
 }
 
 impl Drop for Prefetchers {
-    /// The layer is not used any more afterwards: the store may be closed.
+    /// Ends all connections. Afterwards the layer is not used any more, and the store may be closed.
     fn drop(&mut self) {
         self.end();
     }
 }
 
 impl Shared {
-    /// Announces a block to the prefetcher that has fewest of them; `false` if none has time.
+    /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time.
     fn announce(&self, block: &Candidate) -> bool {
         let Ok(senders) = &block.senders else { return true };
         let open = self.open.lock();
@@ -223,7 +223,7 @@ impl Shared {
         let (number, hash) = (block.header.number, block.header.hash());
         let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.clone() };
         let frame = Arc::new(Message::Block(announced).encode());
-        // Before the bag can come.
+        // The block is recorded before the bag can come.
         connection.due.lock().push_back(DueBlock { number, hash, since: Instant::now() });
         let is_sent = connection.outbox.try_send(frame).is_ok();
         if is_sent {
@@ -234,14 +234,14 @@ impl Shared {
         is_sent
     }
 
-    /// Whether what began so long ago is not to go on: the node is done.
+    /// Whether the grace after the end of the node is over.
     fn is_over(&self) -> bool {
         self.ended.get().is_some_and(|ended| ended.elapsed() > GRACE)
     }
 
     fn enter(&self, connection: Connection) {
         let mut open = self.open.lock();
-        // Else nobody would drop it.
+        // A connection that comes after the end would never be dropped.
         if self.ended.get().is_none() {
             self.connected.fetch_add(1, Relaxed);
             open.push(connection);
@@ -253,7 +253,7 @@ impl Shared {
     }
 }
 
-/// Takes in connections until the node is done, and waits for their ends then.
+/// Accepts connections until the node is done. Then waits until they are closed.
 fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     let mut connections: Vec<Worker> = Vec::new();
     let mut number = 0;
@@ -279,7 +279,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             if let Err(error) = serve(&shared, &stream, peer, number) {
                 tracing::debug!("the connection of {peer} is closed: {error}");
             }
-            // Ends the thread that sends, whatever it waits for.
+            // The shutdown ends the thread that sends, whatever it waits for.
             let _ = stream.shutdown(Shutdown::Both);
         };
         match Worker::start("prefetcher", work) {
@@ -289,7 +289,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// Talks with whoever has connected, until either side has enough.
+/// Serves one connection, until either side ends it.
 fn serve(
     shared: &Shared,
     stream: &TcpStream,
@@ -327,7 +327,7 @@ fn serve(
     Ok(())
 }
 
-/// Takes in bags, until the prefetcher has no more, or does something else.
+/// Hands bags to the layer, until the prefetcher closes the connection, is too slow or breaks the protocol.
 fn take_bags(
     shared: &Shared,
     stream: &TcpStream,
@@ -352,14 +352,14 @@ fn take_bags(
     Ok(())
 }
 
-/// Sends frames, and that it was the end when there will be none any more.
+/// Sends frames, and the message of the end after the last one.
 fn send(mut stream: &TcpStream, frames: &Receiver<Arc<Vec<u8>>>) {
     let mut send = || -> io::Result<()> {
         for frame in frames {
             stream.write_all(&frame)?;
         }
         stream.write_all(&Message::End.encode())?;
-        // What the prefetcher has still sent is read, else it might not hear of the end.
+        // Bags that still come are read, because the prefetcher might not receive the end otherwise.
         stream.shutdown(Shutdown::Write)
     };
     if send().is_err() {
@@ -367,7 +367,7 @@ fn send(mut stream: &TcpStream, frames: &Receiver<Arc<Vec<u8>>>) {
     }
 }
 
-/// Reads of a connection whose reads time out, as long as there is patience.
+/// Reads from a connection whose reads time out, as long as `is_patient` returns `true`.
 struct Patient<'a> {
     stream: &'a TcpStream,
     is_patient: &'a dyn Fn() -> bool,
@@ -375,7 +375,7 @@ struct Patient<'a> {
 
 impl Read for Patient<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Also where a byte comes now and then.
+        // The check also applies to a connection that sends a byte now and then.
         while (self.is_patient)() {
             match self.stream.read(buffer) {
                 Err(error)

@@ -1,4 +1,4 @@
-//! Connections that are not those of prefetchers, and how they end.
+//! Connections that break the protocol, and how they end.
 
 use super::{
     Prefetchers,
@@ -31,7 +31,7 @@ fn hello() -> Hello {
     Hello { version: VERSION, genesis: GENESIS, layer: "rain".to_owned(), levels: 0 }
 }
 
-/// Connects, says hello, and hears the answer.
+/// Connects, says hello, and reads the answer.
 fn connect(prefetchers: &Prefetchers, hello: Hello) -> (TcpStream, Message) {
     let mut stream = TcpStream::connect(prefetchers.address()).unwrap();
     stream.write_all(&Message::Hello(hello).encode()).unwrap();
@@ -53,7 +53,7 @@ fn strangers_are_turned_away() {
         let mut stream = TcpStream::connect(prefetchers.address()).unwrap();
         stream.write_all(words).unwrap();
         let mut answer = Vec::new();
-        // Mostly the system says that what was sent has not been read.
+        // Mostly the system reports that sent bytes were not read.
         let _ = stream.read_to_end(&mut answer);
         assert_eq!(answer, b"");
     }
@@ -64,7 +64,7 @@ fn strangers_are_turned_away() {
     assert_eq!(Message::read(&mut stream, BAG_BYTES).unwrap(), None);
 }
 
-/// Nor does anybody send bags that nobody asked for.
+/// A bag for a block that was not announced ends the connection.
 #[test]
 fn bags_are_for_blocks_that_were_announced() {
     let prefetchers = start(layer("rain")).unwrap();
@@ -83,7 +83,7 @@ fn bags_are_for_blocks_that_were_announced() {
 fn prefetchers_hear_that_the_node_is_done() {
     let prefetchers = start(layer("rain")).unwrap();
     let mut streams: Vec<_> = (0..3).map(|_| connect(&prefetchers, hello()).0).collect();
-    // Who says nothing is waited for, but not for long.
+    // The node waits a short time for a connection that sends nothing.
     let silent = TcpStream::connect(prefetchers.address()).unwrap();
     let finish = std::thread::spawn(move || prefetchers.finish());
     for stream in &mut streams {

@@ -1,4 +1,4 @@
-//! What a node and its prefetchers say to each other, in frames over TCP:
+//! The protocol between a node and its prefetchers, in frames over TCP:
 //!
 //! ```text
 //! length of what follows (4, big-endian) ‖ kind (1) ‖ body
@@ -18,16 +18,16 @@ use polytrie_state::BagNode;
 use std::io::{self, Read};
 use thiserror::Error;
 
-/// Version of all this.
+/// The version of the protocol.
 pub(super) const VERSION: u64 = 1;
-/// The most bytes of a frame before both have said hello.
+/// The most bytes of a frame before both sides have said hello.
 pub(super) const HELLO_BYTES: usize = 1 << 10;
-/// The most bytes of a frame with a block: no block is as large.
+/// The most bytes of a frame with a block; blocks are smaller.
 pub(super) const BLOCK_BYTES: usize = 32 << 20;
 /// The most bytes of a frame with a bag.
 pub(super) const BAG_BYTES: usize = 8 << 20;
 
-/// One frame.
+/// A message, which is sent as one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     Hello(Hello),
@@ -38,33 +38,33 @@ pub(super) enum Message {
     End,
 }
 
-/// What both must agree about.
+/// The parameters on which both sides must agree, and the levels of the node.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub(super) struct Hello {
     pub(super) version: u64,
     pub(super) genesis: B256,
     pub(super) layer: String,
-    /// Levels of the account trie that the node keeps in memory.
+    /// Number of levels of the account trie that the node keeps in memory.
     pub(super) levels: u8,
 }
 
-/// A block whose turn has not come.
+/// A block that the node will execute.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub(super) struct AnnouncedBlock {
     pub(super) hash: B256,
     pub(super) rlp: Bytes,
-    /// Those of its transactions, which the node knows already.
+    /// The senders of its transactions, which the node has recovered already.
     pub(super) senders: Vec<Address>,
 }
 
-/// What was read for a block.
+/// The nodes that were read for a block.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub(super) struct SentBag {
     pub(super) block: B256,
     pub(super) nodes: Vec<BagNode>,
 }
 
-/// What came is no message.
+/// The bytes received are no message.
 #[derive(Debug, Error)]
 pub(super) enum WireError {
     #[error(transparent)]
@@ -80,7 +80,7 @@ pub(super) enum WireError {
 }
 
 impl Hello {
-    /// Why a prefetcher is of no use to a node, in words for its user.
+    /// Returns why a prefetcher is of no use to a node, in words for its user; `None` if they fit.
     pub(super) fn objection(node: &Self, prefetcher: &Self) -> Option<String> {
         let mine = |hello: &Self| format!("genesis {} under `{}`", hello.genesis, hello.layer);
         if node.version != prefetcher.version {
@@ -112,7 +112,7 @@ impl Message {
         }
     }
 
-    /// The frame.
+    /// Encodes the message as a frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut frame = vec![0, 0, 0, 0, self.kind()];
         match self {
@@ -122,7 +122,7 @@ impl Message {
             Self::Bag(bag) => bag.encode(&mut frame),
             Self::Flushed | Self::End => {}
         }
-        // Nothing that is sent comes near to 4 GiB; a length that is wrong would end the connection.
+        // No message comes near to 4 GiB; a wrong length would end the connection.
         let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
         frame[..4].copy_from_slice(&length.to_be_bytes());
         frame
@@ -135,7 +135,7 @@ impl Message {
             2 => {
                 let text =
                     String::from_utf8(body.to_vec()).map_err(|e| malformed(e.to_string()))?;
-                // It is shown to people as it is.
+                // The text is shown to users, so control characters are replaced.
                 Self::Refused(text.replace(char::is_control, " "))
             }
             3 => Self::Block(rlp(kind, body)?),
@@ -147,7 +147,7 @@ impl Message {
         })
     }
 
-    /// Reads a frame of at most so many bytes; `None` where the other side has closed the connection after one.
+    /// Reads a frame of at most `most` bytes; `None` if the other side has closed the connection between frames.
     pub(super) fn read(input: &mut impl Read, most: usize) -> Result<Option<Self>, WireError> {
         let mut length = [0; 4];
         match fill(input, &mut length)? {
@@ -155,12 +155,12 @@ impl Message {
             0 => return Ok(None),
             _ => return Err(WireError::Cut),
         }
-        // On every machine that this runs on a length fits.
+        // The length fits on every machine that this runs on.
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > most {
             return Err(WireError::TooLong { found: length, most });
         }
-        // It takes no more memory than what has come.
+        // The frame takes only as much memory as bytes have come.
         let mut frame = Vec::new();
         input.by_ref().take(length as u64).read_to_end(&mut frame)?;
         let Some((kind, body)) = frame.split_first().filter(|_| frame.len() == length) else {
@@ -175,7 +175,7 @@ fn rlp<T: Decodable>(kind: u8, body: &[u8]) -> Result<T, WireError> {
     alloy_rlp::decode_exact(body).map_err(malformed)
 }
 
-/// Fills a buffer as far as the input goes.
+/// Fills a buffer until it is full or the input ends. Returns the number of bytes read.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -220,7 +220,7 @@ mod tests {
         Message::read(&mut bytes, 1_000)
     }
 
-    /// An input that gives a byte at a time, and is interrupted before each.
+    /// An input that gives one byte at a time, and is interrupted before each.
     struct Slow<'a>(&'a [u8], bool);
 
     impl Read for Slow<'_> {
@@ -251,7 +251,7 @@ mod tests {
             for length in 1..frame.len() {
                 assert!(matches!(read(&frame[..length]), Err(WireError::Cut)), "{length}");
             }
-            // It is shorter than it says by as much as its content is.
+            // The content is cut, and the length says so.
             for length in 0..frame.len() - 4 {
                 let mut short = frame[..4 + length].to_vec();
                 short[..4].copy_from_slice(&(length as u32).to_be_bytes());

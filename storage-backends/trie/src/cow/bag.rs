@@ -1,4 +1,4 @@
-//! A trie put together from a bag of nodes.
+//! The rows of a trie whose nodes come from a bag.
 
 use super::{
     node::{CowTrie, Kind, Link, rlp_node},
@@ -13,8 +13,8 @@ pub type Lookup<'a> = dyn FnMut(&Nibbles, &B256) -> Option<Bytes> + 'a;
 pub type PutRow<'a> = dyn FnMut(&Nibbles, &[u8]) + 'a;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Makes the rows of all nodes that are in memory or can be found, from the root on; what cannot stays a stub. Visits
-    /// the leaves.
+    /// Makes the rows of all nodes that are in memory or that `lookup` finds, from the root on; nodes that it does not
+    /// find stay stubs. Calls `visit` with each leaf.
     ///
     /// # Errors
     ///

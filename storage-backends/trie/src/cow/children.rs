@@ -1,28 +1,29 @@
-//! The children of a branch: room only for those that are there. Below the top levels most branches have two or three.
-//! A leaf lives in its branch, so that a copy of the branch is one of a few bytes, and reading it one step less.
+//! The children of a branch, with room only for those that exist: below the top levels most branches have two or three.
+//! A leaf is kept in its branch, so that a copy of the branch is a few bytes and a read of the leaf takes one step
+//! less.
 
 use super::node::{Leaf, Link};
 
-/// Children by nibble; none of them is empty.
+/// The children of a branch by nibble; none of them is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Children<V> {
-    /// Which ones are nodes of their own, and which ones are leaves.
+    /// A bit for each nibble whose child is a node of its own (`inner`) or a leaf (`leaf`).
     inner: u16,
     leaf: u16,
-    /// Which ones of the former may be leaves, which stand in the stored row of this branch: see [`Self::doubt`].
+    /// A bit for each child of `inner` that may be a leaf in the stored row of this branch: see [`Self::doubt`].
     doubtful: u16,
     links: Vec<Link<V>>,
     leaves: Vec<Leaf<V>>,
 }
 
-/// What stands at a nibble.
+/// The child at a nibble.
 #[derive(Debug)]
 pub(super) enum Child<'a, V> {
     Inner(&'a Link<V>),
     Leaf(&'a Leaf<V>),
 }
 
-/// What stands somewhere, to be put elsewhere.
+/// A subtree that is moved to another place.
 #[derive(Debug)]
 pub(super) enum Item<V> {
     Empty,
@@ -37,7 +38,7 @@ impl<V> Default for Children<V> {
 }
 
 impl<V> Children<V> {
-    /// The children in order of their nibbles, of which so many are nodes of their own and so many leaves.
+    /// Makes children from items in order of their nibbles, with room for so many inner nodes and so many leaves.
     pub(super) fn in_order(
         (inner, leaves): (usize, usize),
         items: impl Iterator<Item = (u8, Item<V>)>,
@@ -65,12 +66,12 @@ impl<V> Children<V> {
         children
     }
 
-    /// How many there are.
+    /// Returns the number of children.
     pub(super) const fn len(&self) -> usize {
         (self.inner | self.leaf).count_ones() as usize
     }
 
-    /// The child at a nibble, if there is one.
+    /// Returns the child at a nibble, if there is one.
     pub(super) fn get(&self, nibble: u8) -> Option<Child<'_, V>> {
         let bit = 1 << nibble;
         if self.inner & bit != 0 {
@@ -82,29 +83,29 @@ impl<V> Children<V> {
         }
     }
 
-    /// The child at a nibble, if it is a node of its own.
+    /// Returns the child at a nibble for writing, if it is a node of its own.
     pub(super) fn link_mut(&mut self, nibble: u8) -> Option<&mut Link<V>> {
         (self.inner & (1 << nibble) != 0).then(|| &mut self.links[position(self.inner, nibble)])
     }
 
-    /// The child at a nibble, if it is a leaf.
+    /// Returns the child at a nibble for writing, if it is a leaf.
     pub(super) fn leaf_mut(&mut self, nibble: u8) -> Option<&mut Leaf<V>> {
         (self.leaf & (1 << nibble) != 0).then(|| &mut self.leaves[position(self.leaf, nibble)])
     }
 
-    /// The row of this branch was given by somebody who need not be right in which children are leaves: a reference is the
-    /// same for both.
+    /// Marks all inner children as doubtful: the row of this branch came from a sender that may be wrong about which
+    /// children are leaves, and references do not tell.
     pub(super) const fn doubt(&mut self) {
         self.doubtful = self.inner;
     }
 
-    /// The children that are said to be nodes of their own, and may be leaves.
+    /// Returns the children that the row calls nodes of their own and that may be leaves.
     pub(super) fn doubtful(&self) -> impl Iterator<Item = (u8, &Link<V>)> {
         let doubtful = self.doubtful;
         self.inner().filter(move |(nibble, _)| doubtful & (1 << nibble) != 0)
     }
 
-    /// Takes away the child at a nibble.
+    /// Removes and returns the child at a nibble.
     pub(super) fn take(&mut self, nibble: u8) -> Item<V> {
         let bit = 1 << nibble;
         self.doubtful &= !bit;
@@ -119,7 +120,7 @@ impl<V> Children<V> {
         }
     }
 
-    /// Puts a child at a nibble in place of what was there.
+    /// Puts a child at a nibble in place of the one there.
     pub(super) fn put(&mut self, nibble: u8, item: Item<V>) {
         drop(self.take(nibble));
         match item {
@@ -137,28 +138,28 @@ impl<V> Children<V> {
         }
     }
 
-    /// The nibble of the only child, if there is one child.
+    /// Returns the nibble of the only child, if there is exactly one.
     pub(super) const fn only(&self) -> Option<u8> {
         let all = self.inner | self.leaf;
         if all.is_power_of_two() { Some(all.trailing_zeros() as u8) } else { None }
     }
 
-    /// The children with their nibbles, in order.
+    /// Returns the children with their nibbles, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u8, Child<'_, V>)> {
         (0u8..16).filter_map(|nibble| self.get(nibble).map(|child| (nibble, child)))
     }
 
-    /// The children that are nodes of their own, with their nibbles, in order.
+    /// Returns the children that are nodes of their own, with their nibbles, in order.
     pub(super) fn inner(&self) -> impl Iterator<Item = (u8, &Link<V>)> {
         nibbles(self.inner).zip(&self.links)
     }
 
-    /// The children that are leaves, with their nibbles, in order.
+    /// Returns the children that are leaves, with their nibbles, in order.
     pub(super) fn leaves(&self) -> impl Iterator<Item = (u8, &Leaf<V>)> {
         nibbles(self.leaf).zip(&self.leaves)
     }
 
-    /// Bytes of memory beside the branch itself.
+    /// Returns the bytes of memory that the children take beside the branch itself.
     pub(super) fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link<V>>() + self.leaves.capacity() * size_of::<Leaf<V>>()
     }

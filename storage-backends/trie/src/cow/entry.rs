@@ -1,4 +1,5 @@
-//! The leaf of an account trie, which holds the storage trie of its account: a version of the one is one of both.
+//! The leaf of an account trie, which holds the storage trie of its account, so that a version of the account trie has
+//! its storage tries.
 
 use super::{CowTrie, CowValue, Keep};
 use crate::{AccountLeaf, LeafValue, SlotValue};
@@ -8,20 +9,20 @@ use std::{
     sync::LazyLock,
 };
 
-/// An account with its storage.
+/// An account with its storage trie.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The account.
     pub account: Account,
-    /// Its storage.
+    /// The storage trie of the account.
     pub storage: Storage,
 }
 
-/// The storage trie of an account. Most accounts have none, and it is as large as the rest of them.
+/// The storage trie of an account. It is boxed, because most accounts have none and it is as large as the rest of them.
 #[derive(Debug, Clone, Default)]
 pub struct Storage(Option<Box<CowTrie<SlotValue>>>);
 
-/// What accounts without storage have.
+/// The storage trie of accounts without storage.
 static NONE: LazyLock<CowTrie<SlotValue>> = LazyLock::new(CowTrie::empty);
 
 impl From<CowTrie<SlotValue>> for Storage {
@@ -51,7 +52,7 @@ impl PartialEq for Entry {
 }
 
 impl Entry {
-    /// The leaf that stands for both.
+    /// Returns the leaf that the account and its storage root make.
     pub fn leaf(&self) -> AccountLeaf {
         AccountLeaf::new(&self.account, self.storage.root())
     }
@@ -83,7 +84,7 @@ impl LeafValue for Entry {
 
 impl CowValue for Entry {
     fn pruned(&self, keep: &Keep) -> Option<Self> {
-        // The levels that stay are those of the account trie.
+        // Levels that stay are counted in the account trie only.
         let storage = self.storage.pruned(&Keep { levels: 0, ..*keep })?;
         Some(Self { account: self.account, storage: storage.into() })
     }

@@ -1,4 +1,4 @@
-//! What a version has that the rows of an older one do not hold.
+//! Writing the rows of a version: those that differ from the rows of an older one.
 
 use super::{
     children::{Child, Children, Item},
@@ -9,10 +9,10 @@ use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
 use alloy_primitives::B256;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Brings the rows of an older version up to this one, which follows from it by changes with numbers above `since`;
-    /// those of the older one are not above it. `gone` has what these changes added to theirs (more does no harm). `rows` are
-    /// as they were; they are read only where nodes were given ([`RowSource::given`]). Returns the leaves that were changed
-    /// since.
+    /// Brings the rows of an older version up to this one. The older version has the changes up to number `since`, this
+    /// one also later ones. `gone` has the paths that the later changes added to theirs (more paths do no harm). `rows`
+    /// are the rows of the older version; they are read only where nodes were given ([`RowSource::given`]). Returns the
+    /// leaves that changed after `since`.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(fresh.leaves)
     }
 
-    /// Whether there is surely no row at a path now. Where nothing is new, the rows are as they should be.
+    /// Whether there is surely no row at a path now. Below a node that is not new the rows are right already.
     fn has_lost(&self, path: &Nibbles, since: u64) -> bool {
         let (mut link, mut at) = (&self.root, self.path());
         loop {
@@ -64,7 +64,7 @@ impl<V: LeafValue> CowTrie<V> {
 }
 
 impl<V> Link<V> {
-    /// The node, if it is younger than a change.
+    /// Returns the node, if it was changed after the change `since`.
     fn fresh(&self, since: u64) -> Option<&Node<V>> {
         self.in_memory().filter(|node| node.born > since)
     }
@@ -75,12 +75,12 @@ struct Fresh<'s, 'a, R, S, V> {
     rows: &'s R,
     sink: &'s mut S,
     leaves: Vec<(B256, &'a V)>,
-    /// Room for a row.
+    /// The buffer of a row.
     row: Vec<u8>,
 }
 
 impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
-    /// Writes the rows of new nodes, and notes the leaves that are new.
+    /// Writes the rows of new nodes, and collects the leaves that are new.
     fn put(&mut self, link: &'a Link<V>, path: Nibbles) -> Result<(), TrieError> {
         let Some(node) = link.fresh(self.since) else { return Ok(()) };
         let mended = match &node.kind {
@@ -107,8 +107,8 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
         Ok(())
     }
 
-    /// The branch with its leaves in their places, if a row that was given took some for nodes of their own. Those have no
-    /// rows: they are in the row of the branch, which is about to be replaced.
+    /// Returns the branch with its leaves put right, if a row that was given called some of them nodes with rows. Such
+    /// leaves have no rows: they are in the stored row of the branch, which is about to be replaced.
     fn mended(&self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>, TrieError> {
         let (mut stored, mut mended) = (None, None::<Children<V>>);
         for (n, link) in children.doubtful() {

@@ -1,4 +1,4 @@
-//! Reading, changing and proving a key, and the nodes on the way to it.
+//! Reading, changing and proving a key, and the nodes on the path to it.
 
 use super::{
     PutRow,
@@ -13,7 +13,7 @@ use crate::{
 use alloy_primitives::{B256, Bytes};
 use std::ops::ControlFlow;
 
-/// What is met on the way to a key.
+/// A node or leaf on the path to a key.
 enum Met<'a, V> {
     Node(&'a Node<V>),
     /// A leaf that is in its branch.
@@ -30,12 +30,12 @@ impl<V: LeafValue> Met<'_, V> {
 }
 
 impl<V: LeafValue> CowTrie<V> {
-    /// The value of a key. Nodes on the way that were in the store only are in memory afterwards; `now` is the number
-    /// of the current change, for [`Self::pruned`].
+    /// Returns the value of a key. Nodes on the path that were only in the store are in memory afterwards. `now` is the
+    /// number of the current change, for [`Self::pruned`].
     ///
     /// # Errors
     ///
-    /// If a node on the way cannot be read.
+    /// If a node on the path cannot be read.
     pub fn get(
         &self,
         key: &B256,
@@ -50,12 +50,12 @@ impl<V: LeafValue> CowTrie<V> {
         })
     }
 
-    /// The value of a key, to be changed by the change `now`, as which it counts afterwards. `gone` as in
+    /// Returns the value of a key for the change `now` to write; it counts as changed. `gone` is as in
     /// [`Self::update`].
     ///
     /// # Errors
     ///
-    /// If a node cannot be read; the trie is void then.
+    /// If a node cannot be read; the trie must not be used then.
     pub fn get_mut(
         &mut self,
         key: &B256,
@@ -67,12 +67,12 @@ impl<V: LeafValue> CowTrie<V> {
         get_mut(&mut self.root, depth, key, rows, now, gone)
     }
 
-    /// The nodes from the root to where the key is or would be, each as RLP, and its value; nodes that their parent
-    /// embeds are left out.
+    /// Returns the RLP of the nodes from the root to the place of the key, and its value; nodes that are embedded in
+    /// their parents are left out.
     ///
     /// # Errors
     ///
-    /// As [`Self::get`].
+    /// If a node on the path cannot be read.
     pub fn prove(
         &self,
         key: &B256,
@@ -91,11 +91,12 @@ impl<V: LeafValue> CowTrie<V> {
         Ok((value, nodes))
     }
 
-    /// Appends the RLP of the node at a path to `out` and returns whether there is one. What has to be loaded stays.
+    /// Appends the RLP of the node at a path to `out`. Returns whether there is one. Nodes that have to be loaded are
+    /// kept.
     ///
     /// # Errors
     ///
-    /// If a node has to be read and the store fails.
+    /// If a node on the path cannot be read.
     pub fn node_at(
         &self,
         path: &Nibbles,
@@ -103,7 +104,7 @@ impl<V: LeafValue> CowTrie<V> {
         now: u64,
         out: &mut Vec<u8>,
     ) -> Result<bool, TrieError> {
-        // Some key that begins like this.
+        // Any key with this prefix leads to the node.
         let mut key = B256::ZERO;
         path.pack_to(&mut key.0);
         let mut found = false;
@@ -120,12 +121,12 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(found)
     }
 
-    /// Hands out the rows of the nodes on the way to a key that are as they came from the store, and shows the value, if
-    /// there is one. What has to be loaded is not kept.
+    /// Calls `put` with the rows of those nodes on the path to a key that are as the store has them, and `see` with the
+    /// value, if there is one. Nodes that have to be loaded are not kept.
     ///
     /// # Errors
     ///
-    /// As [`Self::get`].
+    /// If a node on the path cannot be read.
     pub fn rows_to(
         &self,
         key: &B256,
@@ -136,7 +137,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows_to(&self.root, self.depth(), key, rows, put, see)
     }
 
-    /// The value of a key; `visit` is told at which depth each node stands on the way to it, and may end it.
+    /// Returns the value of a key. `visit` gets the depth of each node on the path, and may end the walk.
     fn walk<'a>(
         &'a self,
         key: &B256,
@@ -254,7 +255,7 @@ fn get_mut<'a, V: LeafValue>(
             if let Some(child) = children.link_mut(n) {
                 let node = child.resolve(|| path_of(key, depth + 1), rows, now)?;
                 if let Some(leaf) = node.and_then(|node| node.as_leaf()).cloned() {
-                    // It has a row of its own, which a leaf that changes loses.
+                    // The leaf has a row of its own, which it loses when it changes.
                     gone.push(path_of(key, depth + 1));
                     children.put(n, Item::Leaf(leaf));
                 }

@@ -1,14 +1,15 @@
-//! References of what is new, the deepest level first: the nodes of a level do not depend on each other, so they are
-//! hashed together (see `keccak`).
+//! Computing the references of new nodes, the deepest level first: the nodes of a level do not depend on each other, so
+//! they are hashed together (see `keccak`).
 
 use super::node::{CowTrie, Kind, Leaf, Link, Node};
 use crate::{LeafValue, codec::ChildRef, keccak::Inputs};
 
-/// Nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's cache.
+/// Number of nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's
+/// cache.
 const PORTION: usize = 1_024;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Resolves every reference of these tries that is not known yet; faster than when they are asked for one by one.
+    /// Computes all references of these tries that are not computed yet; faster than one by one on request.
     pub fn resolve_all<'a>(tries: impl IntoIterator<Item = &'a Self>)
     where
         V: 'a,
@@ -17,10 +18,10 @@ impl<V: LeafValue> CowTrie<V> {
     }
 }
 
-/// A node, what leads to it, and the depth at which it stands.
+/// A node, the link to it, and its depth.
 type Visit<'a, V> = (&'a Link<V>, &'a Node<V>, usize);
 
-/// Resolves the references of what is at these links and below, each with its depth.
+/// Computes the references of the nodes at these links, each with its depth, and of all nodes below.
 pub(super) fn resolve<'a, V: LeafValue + 'a>(
     links: impl IntoIterator<Item = (&'a Link<V>, usize)>,
 ) {

@@ -1,4 +1,4 @@
-//! All leaves in order, and every row against the reference that leads to it.
+//! Visiting all leaves in order, and comparing every row with the reference that leads to it.
 
 use super::{
     children::Child,
@@ -8,23 +8,23 @@ use crate::{LeafValue, Nibbles, RowSource, TrieError, codec::path_of};
 use alloy_primitives::B256;
 use std::ops::ControlFlow;
 
-/// What a walk over the stored nodes found.
+/// The numbers of nodes and rows that a walk over the store has read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Walked {
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Rows that hold them.
+    /// Number of rows that hold them.
     pub rows: u64,
 }
 
 type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>, TrieError> + 'a;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Visits the leaves in order of their keys, beginning at `from`. What has to be loaded is not kept.
+    /// Visits the leaves in order of their keys, beginning at `from`. Nodes that have to be loaded are not kept.
     ///
     /// # Errors
     ///
-    /// If a node cannot be read, or as `visit`.
+    /// If a node cannot be read, or if `visit` fails.
     pub fn leaves(
         &self,
         from: &B256,
@@ -34,12 +34,13 @@ impl<V: LeafValue> CowTrie<V> {
         walk(&self.root, self.path(), from, rows, visit, &mut None).map(drop)
     }
 
-    /// Reads every node from the store, whatever is in memory, and compares it with the reference that its parent
-    /// holds. Visits the leaves in order, and ends where `visit` does.
+    /// Reads every node from the store, even if it is in memory, and compares it with the reference that its parent
+    /// holds. Visits the leaves in order, and ends when `visit` breaks.
     ///
     /// # Errors
     ///
-    /// [`TrieError::Missing`] and [`TrieError::Malformed`] at the first node that is not as it should be.
+    /// [`TrieError::Missing`] and [`TrieError::Malformed`] at the first node that is missing or wrong; an error of
+    /// `visit`.
     pub fn walk_stored(
         &self,
         rows: &impl RowSource,
@@ -51,7 +52,7 @@ impl<V: LeafValue> CowTrie<V> {
     }
 }
 
-/// Visits the leaves from `from` on; if nodes are to be `checked`, all are read, compared, and counted there.
+/// Visits the leaves from `from` on. With `checked`, every node is read from the store, compared and counted.
 fn walk<V: LeafValue>(
     link: &Link<V>,
     path: Nibbles,
@@ -60,7 +61,7 @@ fn walk<V: LeafValue>(
     visit: &mut Visit<'_, V>,
     checked: &mut Option<Walked>,
 ) -> Result<ControlFlow<()>, TrieError> {
-    // In the second case all keys below are smaller.
+    // If the path is smaller, so are all keys below it.
     if link.is_empty() || path < path_of(from, path.len()) {
         return Ok(ControlFlow::Continue(()));
     }

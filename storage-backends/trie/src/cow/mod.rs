@@ -1,21 +1,20 @@
-//! A trie whose versions share what they have in common: a change copies the path to it as far as other versions hold
-//! it, and what no other version holds is changed where it is (RainBlock's DSM-Tree keeps the state like this).
+//! A trie whose versions share nodes. A change copies those nodes on the path to it that other versions hold, and
+//! changes in place those that no other version holds (RainBlock's DSM-Tree keeps the state like this).
 //!
-//! A version is a handful of pointers, so it can be kept, compared or dropped at will; what no version refers to
-//! any more frees itself. References (hashes) are resolved on request, once a node. A node that is
-//! in the store only is a stub with its reference, and is loaded when it is touched.
+//! A version is a handful of pointers, so it can be kept, compared or dropped at will; a node that no version refers to
+//! is freed. References (hashes) are computed on request, once for each node. A node that is only in the store is a
+//! stub with its reference, and is loaded when it is touched.
 //!
-//! The arena's [`Trie`](crate::Trie) is the other way: one version, whose nodes are changed and dropped where they are, for
-//! less memory and work a node, and which cannot be compared with what it was.
+//! The arena's [`Trie`](crate::Trie) is the alternative: it has one version, whose nodes are changed and dropped in
+//! place. It takes less memory and work a node, and cannot be compared with an earlier state.
 //!
-//! Rows stand under the paths of their nodes, a branch with its leaves (see `row`). Those of the arena's trie, in which a
-//! branch has the extension before it too, are read as well, so whatever only reads needs no second way: proofs and
-//! witnesses are made here for both.
+//! Rows stand under the paths of their nodes, a branch with its leaves (see `row`). Rows of the arena's trie, in which
+//! a branch also has the extension before it, can be read too, so proofs and witnesses of both tries are made here.
 //!
-//! A row may also come from somebody who need not be trusted ([`RowSource::given`](crate::RowSource::given)): its hash is that
-//! of the reference that leads to it. The hash does not tell which children are leaves, and so stand in the stored row and have
-//! none of their own. Such a branch doubts what it was told: a child without a row is looked for in the stored row of its
-//! branch, and so it is before that is replaced.
+//! A row may also come from a sender that is not trusted ([`RowSource::given`](crate::RowSource::given)). Its hash is
+//! compared with the reference that leads to it. The hash does not tell which children are leaves, that is, which ones
+//! are in the row of the branch and have no row of their own. Therefore such a branch is in doubt: a child without a
+//! row is looked for in the stored row of the branch, and that row is read again before it is replaced.
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 

@@ -14,15 +14,15 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// A leaf value that may hold a trie of its own.
+/// A leaf value that may hold a trie of its own, as an account holds its storage.
 pub trait CowValue: LeafValue {
-    /// The value without what it need not keep in memory; `None` if nothing changes.
+    /// Returns the value without the nodes that need not stay in memory; `None` if all stay.
     fn pruned(&self, keep: &super::Keep) -> Option<Self> {
         let _ = keep;
         None
     }
 
-    /// Bytes of memory beyond those of the value itself.
+    /// Returns the bytes of memory that the value takes beyond its own size.
     fn bytes(&self) -> usize {
         0
     }
@@ -30,10 +30,10 @@ pub trait CowValue: LeafValue {
 
 impl CowValue for SlotValue {}
 
-/// One version of a trie. Cloning it costs a pointer, and what is changed afterwards is no longer shared.
+/// One version of a trie. A clone costs a pointer. Nodes that are changed afterwards are no longer shared.
 #[derive(Debug)]
 pub struct CowTrie<V> {
-    /// The nibble at which it begins, if it is the part of a larger trie.
+    /// The first nibble of the keys, if this is the part of a larger trie below it.
     pub(super) base: Option<u8>,
     pub(super) root: Link<V>,
 }
@@ -44,13 +44,14 @@ impl<V> Clone for CowTrie<V> {
     }
 }
 
-/// A node as its parent holds it. Its reference stands here and not in the node, so that hashing a branch takes the branch
-/// alone.
+/// The link from a parent to a node. It holds the node's reference, so that a branch is hashed without reading its
+/// children.
 #[derive(Debug)]
 pub(super) struct Link<V> {
-    /// Not set while it is not known; empty if there is no node.
+    /// The reference. Not set while it is not computed; empty if there is no node.
     reference: OnceLock<ChildRef>,
-    /// Not set while the node is in the store only. Loaded on first use, for all versions that share the parent.
+    /// The node. Not set while it is only in the store. It is loaded on first use, for all versions that share the
+    /// parent.
     node: OnceLock<Arc<Node<V>>>,
 }
 
@@ -60,13 +61,13 @@ impl<V> Clone for Link<V> {
     }
 }
 
-/// A node with a row of its own: every one but leaves that are in their branch.
+/// A node with a row of its own: any node but a leaf in its branch.
 #[derive(Debug)]
 pub(super) struct Node<V> {
     pub(super) kind: Kind<V>,
-    /// Number of the last change that changed it; 0 if it is as it came from the store.
+    /// Number of the last change that changed the node; 0 if it is as the store has it.
     pub(super) born: u64,
-    /// Number of the last change that touched it.
+    /// Number of the last change that touched the node.
     pub(super) used: AtomicU64,
 }
 
@@ -76,22 +77,22 @@ pub(super) struct Leaf<V> {
     pub(super) key: B256,
     pub(super) value: V,
     reference: OnceLock<ChildRef>,
-    /// As that of a node.
+    /// Number of the last change that changed the leaf; 0 if it is as the store has it.
     pub(super) born: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Kind<V> {
-    /// The root of a trie with one key. What is put together from a witness may have more of them, as it does not know
-    /// what its references lead to.
+    /// The root of a trie with one key. A trie made from a witness may have other leaves of this kind, because a
+    /// reference does not tell whether it leads to a leaf.
     Leaf(Box<Leaf<V>>),
     Extension {
-        /// Never empty.
+        /// The nibbles that the extension skips; never empty.
         prefix: Nibbles,
-        /// Always a branch.
+        /// The node below; always a branch.
         child: Box<Link<V>>,
     },
-    /// At least two children.
+    /// The children; at least two.
     Branch(Children<V>),
 }
 
@@ -100,37 +101,37 @@ impl<V> Leaf<V> {
         Self { key, value, reference: OnceLock::new(), born }
     }
 
-    /// This leaf at another depth.
+    /// Returns the leaf as it is at another depth, where its reference is another.
     pub(super) fn moved(self) -> Self {
         Self { reference: OnceLock::new(), ..self }
     }
 
-    /// This leaf with its value in another form.
+    /// Returns the leaf with its value in another form, which has the same encoding.
     pub(super) fn with(&self, value: V) -> Self {
         Self { key: self.key, value, reference: self.reference.clone(), born: self.born }
     }
 
-    /// The value, to be changed by the change `now`.
+    /// Returns the value for the change `now` to write, and forgets the reference.
     pub(super) fn changed(&mut self, now: u64) -> &mut V {
         self.born = now;
         self.reference = OnceLock::new();
         &mut self.value
     }
 
-    /// Whether its reference is known.
+    /// Whether the leaf's reference is computed.
     pub(super) fn is_resolved(&self) -> bool {
         self.reference.get().is_some()
     }
 
-    /// Says what its reference is.
+    /// Sets the leaf's reference.
     pub(super) fn refer(&self, reference: ChildRef) {
-        // Another thread may have been faster; both found the same.
+        // Another thread may have set it first, to the same reference.
         let _ = self.reference.set(reference);
     }
 }
 
 impl<V: LeafValue> Leaf<V> {
-    /// What a parent holds of the leaf, which stands at `depth`.
+    /// Returns the leaf's reference at `depth`, as its parent holds it; computed on first use.
     pub(super) fn reference(&self, depth: usize) -> &ChildRef {
         self.reference.get_or_init(|| {
             let mut rlp = Vec::with_capacity(128);
@@ -139,7 +140,7 @@ impl<V: LeafValue> Leaf<V> {
         })
     }
 
-    /// Appends the leaf's RLP; `scratch` is room to work in.
+    /// Appends the leaf's RLP at `depth` to `rlp`; `scratch` is a buffer for the value.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         codec::encode_leaf(&self.key, depth, &self.value, rlp, scratch);
     }
@@ -150,25 +151,25 @@ impl<V> Node<V> {
         Self { kind, born, used: AtomicU64::new(born) }
     }
 
-    /// A node that came from the store.
+    /// Makes a node as the store has it, touched by the change `now`.
     pub(super) fn stored(kind: Kind<V>, now: u64) -> Self {
         Self { kind, born: 0, used: AtomicU64::new(now) }
     }
 
-    /// This node with other links to the nodes that it had.
+    /// Returns a copy of the node with `kind` in place of its links or values, which have the same encoding.
     pub(super) fn relinked(&self, kind: Kind<V>) -> Self {
         let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
         Self { kind, born: self.born, used }
     }
 
     pub(super) fn touch(&self, now: u64) {
-        // A write would take the node away from the caches of other processors.
+        // A write would take the node from the caches of other processors.
         if self.used.load(Ordering::Relaxed) != now {
             self.used.store(now, Ordering::Relaxed);
         }
     }
 
-    /// The leaf at a nibble, if it is a branch with one there.
+    /// Returns the leaf at a nibble, if this is a branch with a leaf there.
     pub(super) fn leaf_at(&self, nibble: u8) -> Option<&Leaf<V>> {
         match &self.kind {
             Kind::Branch(children) => match children.get(nibble) {
@@ -179,7 +180,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// The leaf, if it is one.
+    /// Returns the leaf, if the node is one.
     pub(super) const fn as_leaf(&self) -> Option<&Leaf<V>> {
         match &self.kind {
             Kind::Leaf(leaf) => Some(leaf),
@@ -189,17 +190,17 @@ impl<V> Node<V> {
 }
 
 impl<V> Link<V> {
-    /// To no node.
+    /// Returns a link to no node.
     pub(super) fn empty() -> Self {
         Self::stored(ChildRef::EMPTY)
     }
 
-    /// To a node that the store has.
+    /// Returns a link to a node that is in the store.
     pub(super) fn stored(reference: ChildRef) -> Self {
         Self { reference: OnceLock::from(reference), node: OnceLock::new() }
     }
 
-    /// To a new node.
+    /// Returns a link to a new node.
     pub(super) fn new(node: Node<V>) -> Self {
         Self { reference: OnceLock::new(), node: OnceLock::from(Arc::new(node)) }
     }
@@ -208,35 +209,35 @@ impl<V> Link<V> {
         self.reference.get().is_some_and(ChildRef::is_empty)
     }
 
-    /// The node, if it is in memory.
+    /// Returns the node, if it is in memory.
     pub(super) fn in_memory(&self) -> Option<&Node<V>> {
         self.node.get().map(|node| &**node)
     }
 
-    /// Whether both lead to one node in memory.
+    /// Whether both links lead to the same node in memory.
     pub(super) fn is_shared(&self, other: &Self) -> bool {
         self.node.get().zip(other.node.get()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// A link to another copy of the node.
+    /// Returns a link with the same reference to another copy of the node.
     pub(super) fn to_copy(&self, node: Node<V>) -> Self {
         Self { reference: self.reference.clone(), node: OnceLock::from(Arc::new(node)) }
     }
 
-    /// Whether its reference is known.
+    /// Whether the reference is computed.
     pub(super) fn is_resolved(&self) -> bool {
         self.reference.get().is_some()
     }
 
-    /// Says what its reference is.
+    /// Sets the reference.
     pub(super) fn refer(&self, reference: ChildRef) {
-        // Another thread may have been faster; both found the same.
+        // Another thread may have set it first, to the same reference.
         let _ = self.reference.set(reference);
     }
 }
 
 impl<V: Clone> Link<V> {
-    /// The node, if it is in memory, to be changed: its own copy if others share it.
+    /// Returns the node for writing, if it is in memory. A node that other versions share is copied first.
     pub(super) fn to_mut(&mut self) -> Option<&mut Node<V>> {
         let node = self.node.get_mut()?;
         if Arc::get_mut(node).is_none() {
@@ -245,7 +246,7 @@ impl<V: Clone> Link<V> {
         Arc::get_mut(node)
     }
 
-    /// The node, if it is in memory, as what the change `now` made of it.
+    /// Returns the node for the change `now` to write, if it is in memory. Forgets the reference.
     pub(super) fn changed(&mut self, now: u64) -> Option<&mut Node<V>> {
         self.node.get()?;
         self.reference = OnceLock::new();
@@ -257,7 +258,7 @@ impl<V: Clone> Link<V> {
 }
 
 impl<V: LeafValue> Link<V> {
-    /// The node, loaded and kept if it was not in memory; `None` where there is none.
+    /// Returns the node; it is loaded and kept if it was not in memory. `None` if there is no node.
     pub(super) fn resolve(
         &self,
         path: impl FnOnce() -> Nibbles,
@@ -266,13 +267,13 @@ impl<V: LeafValue> Link<V> {
     ) -> Result<Option<&Node<V>>, TrieError> {
         if self.node.get().is_none() && !self.is_empty() {
             let node = self.load(&path(), rows, now)?;
-            // Another thread may have been faster; both loaded the same.
+            // Another thread may have set it first; both loaded the same node.
             let _ = self.node.set(Arc::new(node));
         }
         Ok(self.in_memory())
     }
 
-    /// Reads the node, whose place this is.
+    /// Reads the node at this path, from a row that was given for its hash or from the store.
     pub(super) fn load(
         &self,
         path: &Nibbles,
@@ -299,13 +300,13 @@ impl<V: LeafValue> Link<V> {
     ///
     /// # Errors
     ///
-    /// [`TrieError::Malformed`] if it is another one.
+    /// [`TrieError::Malformed`] if the node has another reference.
     pub(super) fn expect(&self, node: &Node<V>, path: &Nibbles) -> Result<(), TrieError> {
         let mut rlp = Vec::with_capacity(600);
         node.encode(path.len(), &mut rlp, &mut Vec::new());
         let reference = self.reference(path.len());
         let is_it = match reference.as_hash() {
-            // The root of a trie is referred to by hash, however short it is.
+            // The root of a trie is referred to by its hash, however short its RLP is.
             Some(hash) => keccak256(&rlp) == hash,
             None => ChildRef::to(&rlp) == *reference,
         };
@@ -313,8 +314,8 @@ impl<V: LeafValue> Link<V> {
         if is_it { Ok(()) } else { Err(TrieError::Malformed { path: *path, reason }) }
     }
 
-    /// The leaf in the stored row of the branch above, if this leads to it: a row that was given may have taken it for a node
-    /// of its own.
+    /// Returns the leaf in the stored row of the branch above, if this link leads to it: a row that was given may have
+    /// called the leaf a node with a row of its own.
     fn leaf_above(
         &self,
         path: &Nibbles,
@@ -333,7 +334,7 @@ impl<V: LeafValue> Link<V> {
         Ok(leaf.map(|leaf| Node::stored(Kind::Leaf(Box::new(leaf.clone())), now)))
     }
 
-    /// What a parent holds of the node; the node stands at `depth`.
+    /// Returns the reference as a parent holds it; computed on first use. The node stands at `depth`.
     pub(super) fn reference(&self, depth: usize) -> &ChildRef {
         self.reference.get_or_init(|| {
             let Some(node) = self.in_memory() else { return ChildRef::EMPTY };
@@ -344,7 +345,7 @@ impl<V: LeafValue> Link<V> {
     }
 }
 
-/// Reads the node at a path from the store.
+/// Reads the node at a path from the store. Fails if there is no row.
 pub(super) fn load<V: LeafValue>(
     path: &Nibbles,
     rows: &impl RowSource,
@@ -357,7 +358,7 @@ pub(super) fn load<V: LeafValue>(
     row::read(path, &bytes, now)
 }
 
-/// Reads a node from its RLP.
+/// Decodes a node from its RLP.
 pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, &'static str> {
     Ok(match codec::decode_node::<V>(rlp)? {
         codec::Node::Leaf { suffix, value } => {
@@ -383,13 +384,13 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
     })
 }
 
-/// Decodes a node; an error names its path.
+/// Decodes a node from its RLP; an error names its path.
 pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
     decode(path, rlp).map_err(|reason| TrieError::Malformed { path: *path, reason })
 }
 
 impl<V: LeafValue> Node<V> {
-    /// Appends the node's RLP; `scratch` is room to work in.
+    /// Appends the node's RLP at `depth` to `rlp`; `scratch` is a buffer for values.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {
             Kind::Leaf(leaf) => leaf.encode(depth, rlp, scratch),
@@ -411,23 +412,23 @@ impl<V: LeafValue> Node<V> {
 }
 
 impl<V: LeafValue> CowTrie<V> {
-    /// The trie without keys.
+    /// Returns a trie without keys.
     pub fn empty() -> Self {
         Self { base: None, root: Link::empty() }
     }
 
-    /// The trie of the given root, all of it in the store.
+    /// Returns a trie of the given root, all of whose nodes are in the store.
     pub fn stored(root: B256) -> Self {
         let empty = root == EMPTY_ROOT;
         let root = if empty { Link::empty() } else { Link::stored(ChildRef::hashed(root)) };
         Self { base: None, root }
     }
 
-    /// The trie that the rows hold. Its root node is in memory then, so its root is known.
+    /// Returns the trie that the rows hold. Its root node is loaded, so its root can be computed.
     ///
     /// # Errors
     ///
-    /// If the root's row is damaged, or the store fails.
+    /// If the row of the root is damaged, or the store fails.
     pub fn of_rows(rows: &impl RowSource) -> Result<Self, TrieError> {
         let path = Nibbles::new();
         let mut row = Vec::new();
@@ -436,12 +437,12 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(Self { base: None, root })
     }
 
-    /// The part of a larger trie below the first nibble of its keys, all of it in the store; `reference` is
-    /// what [`Self::root_reference`] gave.
+    /// Returns the part of a larger trie below the first nibble of its keys, with all nodes in the store; `reference`
+    /// is RLP as [`Self::root_reference`] returns it.
     ///
     /// # Errors
     ///
-    /// If that is no reference.
+    /// If the bytes are not one reference.
     pub fn stored_part(nibble: u8, reference: &[u8]) -> Result<Self, &'static str> {
         let mut item = reference;
         let reference = ChildRef::decode(&mut item)?;
@@ -451,35 +452,35 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(Self { base: Some(nibble), root: Link::stored(reference) })
     }
 
-    /// The path at which it begins.
+    /// Returns the path of the root node: one nibble in a part, else none.
     pub(super) fn path(&self) -> Nibbles {
         self.base.map_or_else(Nibbles::new, |nibble| Nibbles::from_nibbles([nibble]))
     }
 
-    /// How long that is.
+    /// Returns the length of that path in nibbles.
     pub(super) const fn depth(&self) -> usize {
         self.base.is_some() as usize
     }
 
-    /// Whether there is no key.
+    /// Whether the trie has no keys.
     pub fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
 
-    /// Whether both are the same version, or equal.
+    /// Whether both tries have the same root node or equal references to it.
     pub fn is_same(&self, other: &Self) -> bool {
         self.root.is_shared(&other.root)
             || self.root.reference(self.depth()) == other.root.reference(self.depth())
     }
 
-    /// The reference to the root node as its parent holds it, as RLP.
+    /// Returns the RLP of the reference to the root node, as its parent holds it.
     pub fn root_reference(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.root.reference(self.depth()).encode(&mut out);
         out
     }
 
-    /// The root hash, resolving every reference that is not known yet.
+    /// Returns the root hash. Computes every reference below that is not computed yet.
     pub fn root(&self) -> B256 {
         let reference = self.root.reference(self.depth());
         if reference.is_empty() {

@@ -8,7 +8,7 @@ use super::{
 use crate::{LeafValue, Nibbles, RowSource, TrieError};
 
 impl<V: LeafValue> CowTrie<V> {
-    /// The trie whose parts these are. Where only one of them has keys, its root node is moved up.
+    /// Returns the trie that these parts make. If only one of them has keys, its root node is moved up.
     ///
     /// # Errors
     ///
@@ -22,12 +22,12 @@ impl<V: LeafValue> CowTrie<V> {
         Ok(Self { base: None, root: item.into_link(now) })
     }
 
-    /// The parts of a trie whose root node this is: the reverse of [`join`](Self::join). Where it has only one, its root
-    /// node is moved down and in memory.
+    /// Returns the parts of the trie that has this root node: the reverse of [`join`](Self::join). If only one part has
+    /// keys, its root node is moved down and is in memory.
     ///
     /// # Errors
     ///
-    /// If it is no node.
+    /// If the bytes are no node.
     pub fn split(rlp: &[u8]) -> Result<[Self; 16], TrieError> {
         let mut parts = std::array::from_fn(|n| Self { base: Some(n as u8), root: Link::empty() });
         let mut put = |n: u8, root| parts[usize::from(n)].root = root;

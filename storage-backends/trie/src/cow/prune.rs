@@ -1,4 +1,4 @@
-//! Letting go of nodes that the store has.
+//! Dropping nodes from memory that the store has.
 
 use super::{
     children::{Child, Children, Item},
@@ -6,34 +6,35 @@ use super::{
 };
 use std::sync::{Arc, atomic::Ordering};
 
-/// What stays in memory.
+/// The nodes that stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// Levels from the root that stay.
+    /// Number of levels from the root that stay.
     pub levels: usize,
-    /// The last change whose nodes have rows; younger ones stay.
+    /// Number of the last change whose nodes have rows; nodes of later changes stay.
     pub saved: u64,
-    /// Nodes touched by this change or later stay,
+    /// Number of the first change of a range up to `now`: nodes that were last touched in that range stay.
     pub used_since: u64,
-    /// up to this one, the last: a fork that shares nodes counts changes of its own.
+    /// Number of the last change, which ends the range: a fork that shares nodes may have touched them with higher
+    /// numbers.
     pub now: u64,
 }
 
 impl<V: CowValue> CowTrie<V> {
-    /// This version without nodes that need not stay; `None` if all do. Older versions keep theirs.
+    /// This version without the nodes that need not stay; `None` if all stay. Older versions keep their nodes.
     #[must_use]
     pub fn pruned(&self, keep: &Keep) -> Option<Self> {
         let root = prune(&self.root, self.depth(), keep)?;
         Some(Self { base: self.base, root })
     }
 
-    /// Bytes of memory this version takes, with what it shares with others.
+    /// Returns the bytes of memory that this version takes, including nodes that it shares with others.
     pub fn bytes(&self) -> usize {
         bytes(&self.root)
     }
 }
 
-/// The link without what need not stay; `None` if nothing changes.
+/// Returns the link without the nodes that need not stay; `None` if all stay.
 fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<V>> {
     let node = link.in_memory()?;
     let may_go = node.born <= keep.saved
@@ -57,7 +58,7 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<
                             && let Some(link) =
                                 changed.get_or_insert_with(|| children.clone()).link_mut(n)
                         {
-                            // In its place, so that what is doubtful stays so.
+                            // The link is replaced in its place, so that a doubtful child stays doubtful.
                             *link = pruned;
                         }
                     }
@@ -72,11 +73,11 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<
             Kind::Branch(changed?)
         }
     };
-    // References stay: they are known for all that is saved, and resolved again for the rest.
+    // References stay: those of saved nodes are computed, and the others are computed again when needed.
     Some(link.to_copy(node.relinked(kind)))
 }
 
-/// A leaf stays while its branch does; what its value holds may go.
+/// Returns the leaf without the nodes of its value that need not stay; the leaf itself stays while its branch does.
 fn prune_leaf<V: CowValue>(leaf: &Leaf<V>, keep: &Keep) -> Option<Leaf<V>> {
     leaf.value.pruned(keep).map(|value| leaf.with(value))
 }

@@ -1,4 +1,4 @@
-//! Rows: a node, a branch with its leaves, which so come and go with it.
+//! Rows: the stored form of a node. The row of a branch has its leaves, so that they are read and written with it.
 //!
 //! ```text
 //! leaf        0xff, key (32), value
@@ -6,12 +6,12 @@
 //! branch      as in the other row format of this crate, without a prefix before it
 //! ```
 //!
-//! A branch with a prefix, as the other format has it, is read as the extension and the branch behind it in one.
+//! A branch with a prefix, as the other format has it, is read as an extension and the branch below it.
 //!
-//! Nodes have rows of their own, and so may leaves below a branch: what is put together from a witness does not know
-//! what its references lead to. Leaves are not hashed in advance.
+//! Inner nodes have rows of their own. So may leaves below a branch: a trie made from a witness does not know which of
+//! its references lead to leaves. Leaves are not hashed in advance.
 //!
-//! The RLP of a node is read as its row, too, and begins with another byte: a witness has nothing else.
+//! The RLP of a node can be read as its row, too, because it begins with another byte: a witness has only RLP.
 
 use super::{
     children::{Child, Children, Item},
@@ -25,13 +25,13 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 
 const LEAF: u8 = 0xff;
-/// No prefix before a branch is as long.
+/// A byte that begins no branch: no prefix is as long.
 const EXTENSION: u8 = 0xfe;
 
-/// No row is as long as 65,536 bytes, so this is the last byte with which an RLP list begins.
+/// The last first byte of an RLP list that is read: no row is as long as 65,536 bytes.
 const RLP_LIST_LAST: u8 = 0xf9;
 
-/// Appends the row of a node that stands at `depth`.
+/// Appends the row of a node that stands at `depth` to `out`.
 pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u8>) {
     match kind {
         Kind::Leaf(leaf) => row::encode_leaf(&leaf.key, &leaf.value, out),
@@ -51,7 +51,7 @@ pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u
     }
 }
 
-/// Reads a row.
+/// Decodes the row at a path, as a node that the change `now` touched.
 pub(super) fn read<V: LeafValue>(
     path: &Nibbles,
     row: &[u8],
@@ -61,7 +61,7 @@ pub(super) fn read<V: LeafValue>(
     Ok(Node::stored(kind, now))
 }
 
-/// Reads a row of which [`hash_of_row`] says that it holds the right node, which leaves open which of its children are leaves.
+/// Decodes a row whose [`hash_of_row`] is right, and which may be wrong about which children are leaves.
 pub(super) fn read_given<V: LeafValue>(
     path: &Nibbles,
     row: &[u8],
@@ -74,17 +74,17 @@ pub(super) fn read_given<V: LeafValue>(
     Ok(node)
 }
 
-/// The hash of the node that a row holds which stands at a path, so that it can be given to those who look for that node
+/// Returns the hash of the node in a row at a path, by which the row can be given to a trie that needs the node
 /// ([`RowSource::given`](crate::RowSource::given)).
 ///
 /// # Errors
 ///
-/// If it is no row as this trie writes them.
+/// If the bytes are not a row as this trie writes it.
 pub fn hash_of_row<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<B256, TrieError> {
     let node = read::<V>(path, row, 0)?;
     let mut again = Vec::with_capacity(row.len());
     encode(&node.kind, path.len(), &mut again);
-    // Neither the RLP of a node, in which leaves are references, nor a branch with an extension.
+    // The RLP of a node is refused, because its leaves are references, and so is a branch with an extension.
     if again != row {
         let reason = "it is not in the one form in which nodes are given";
         return Err(TrieError::Malformed { path: *path, reason });
@@ -117,7 +117,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
         }
         _ => {
             let mut found = RowChildren::new();
-            // What begins with the byte of a leaf was read above.
+            // A row that begins with the byte of a leaf was read above.
             let Row::Branch { prefix } = row::decode::<V>(path, row, &mut found)? else {
                 return Err("a leaf that is none");
             };

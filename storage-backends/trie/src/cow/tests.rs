@@ -1,4 +1,4 @@
-//! Against the arena's trie, version by version, in memory and from rows.
+//! Compares this trie with the arena's, version by version, in memory and from rows.
 
 use super::{CowTrie, Keep, hash_of_row, node::rlp_node, row};
 use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, verify_key};
@@ -35,7 +35,7 @@ impl RowSink for Memory {
     }
 }
 
-/// Stored rows, and others that somebody gave.
+/// Stored rows, and rows that were given.
 #[derive(Debug)]
 struct Given<'a> {
     stored: Memory,
@@ -54,7 +54,7 @@ impl RowSource for Given<'_> {
     }
 }
 
-/// Stored rows that somebody keeps who is not trusted.
+/// Stored rows in a store that is not trusted.
 struct Doubted(Memory);
 
 impl RowSource for Doubted {
@@ -67,7 +67,7 @@ impl RowSource for Doubted {
     }
 }
 
-/// Keys that share long prefixes, and some that do not.
+/// Returns a key that shares a long prefix with others, or one in four that does not.
 fn key(n: u16) -> B256 {
     let mut key = B256::repeat_byte((n % 3) as u8 * 0x11);
     key.0[(n % 32) as usize] = (n >> 5) as u8;
@@ -102,7 +102,7 @@ fn leaves(trie: &CowTrie<SlotValue>, rows: &Memory, from: B256) -> Vec<(B256, Sl
     found
 }
 
-/// Changes without rows.
+/// Applies changes to a trie, and drops the paths of lost rows.
 fn update(
     trie: &mut CowTrie<SlotValue>,
     changes: &[(B256, Option<SlotValue>)],
@@ -138,7 +138,7 @@ proptest! {
                 };
             }
             prop_assert_eq!(head.root(), arena.root());
-            // Nodes that no version keeps are changed in place.
+            // Nodes that no kept version holds are changed in place.
             if now.is_multiple_of(keep) {
                 versions.push((head.clone(), rows.clone(), state.clone()));
             }
@@ -176,7 +176,7 @@ proptest! {
         }
     }
 
-    /// As they are where the nodes come from a witness: what is written later brings its leaves along.
+    /// Leaves have rows as in a trie made from a witness; a branch that is written later takes its leaves into its row.
     #[test]
     fn leaves_may_have_rows_of_their_own(blocks in blocks(), at in 0..16usize) {
         let (before, after) = blocks.split_at(at.min(blocks.len()));
@@ -211,7 +211,7 @@ proptest! {
         }
     }
 
-    /// What the hash of a row does not tell is not believed: which children are leaves.
+    /// A given row may be wrong about which children are leaves, because its hash does not tell.
     #[test]
     fn rows_that_are_given_may_call_leaves_what_they_like(
         blocks in blocks(),
@@ -232,7 +232,7 @@ proptest! {
             prop_assert!(whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap());
             prop_assert_eq!(hash, keccak256(&rlp));
             prop_assert!(hash_of_row::<SlotValue>(path, &rlp).is_err());
-            // All children are nodes of their own.
+            // The row calls all children nodes of their own.
             let mut lie = Vec::new();
             row::encode(&rlp_node::<SlotValue>(path, &rlp).unwrap(), path.len(), &mut lie);
             prop_assert_eq!(hash_of_row::<SlotValue>(path, &lie).unwrap(), hash);
@@ -279,7 +279,7 @@ proptest! {
         }
     }
 
-    /// Those on the way to a key are enough to find it.
+    /// The rows on the path to a key are enough to find it.
     #[test]
     fn the_rows_to_a_key_lead_to_it(blocks in blocks()) {
         let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
@@ -298,7 +298,7 @@ proptest! {
         }
     }
 
-    /// A value that is changed on its own, with rows and versions as above.
+    /// A value is changed on its own, with rows and versions as above.
     #[test]
     fn a_value_is_changed_in_its_place(blocks in blocks(), own_rows: bool, keep: bool) {
         let mut rows = Memory::default();
@@ -375,7 +375,7 @@ proptest! {
     }
 }
 
-/// Rows that are sound, and not those of this trie.
+/// Rows that are sound, and belong to another trie, are noticed.
 #[test]
 fn rows_of_another_trie_are_noticed() {
     let stored = |value: u64| {
@@ -395,7 +395,7 @@ fn rows_of_another_trie_are_noticed() {
     }
 }
 
-/// So many changes are made and hashed on several threads.
+/// Large changes are made and hashed on several threads.
 #[test]
 fn large_changes_lead_to_the_same_root() {
     let rows = Memory::default();

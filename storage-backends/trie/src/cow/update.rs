@@ -1,4 +1,5 @@
-//! One sorted batch of changes. What no other version shares is changed where it is, the rest is copied.
+//! Applying one sorted batch of changes. Nodes that no other version shares are changed in place, the others are
+//! copied.
 
 use super::{
     children::{Children, Item},
@@ -12,10 +13,10 @@ use crate::{
 use alloy_primitives::B256;
 use rayon::prelude::*;
 
-/// From this many changes below a branch on, its children are changed and hashed on several threads.
+/// Number of changes below a branch from which its children are changed and hashed on several threads.
 const PARALLEL_FROM: usize = 2_048;
 
-/// A key and its value afterwards; `None` removes it.
+/// A key and its new value; `None` removes the key.
 type Change<V> = (B256, Option<V>);
 
 /// A child with its nibble, and the changes below it.
@@ -24,11 +25,11 @@ type Part<'c, V> = (u8, Item<V>, &'c [Change<V>]);
 impl<V: LeafValue> CowTrie<V> {
     /// Sets and removes keys. `changes` is sorted by key, each key once and below this trie's path; removing an absent
     /// key and setting an equal value change nothing. `now` is the number of this change, greater than all before.
-    /// Paths at which there may be no row any more are added to `gone`, for [`Self::write_since`].
+    /// Paths that may have lost their row are added to `gone`, for [`Self::write_since`].
     ///
     /// # Errors
     ///
-    /// If a node cannot be read; the trie is void then.
+    /// If a node cannot be read; the trie must not be used then.
     pub fn update(
         &mut self,
         changes: &[Change<V>],
@@ -48,11 +49,11 @@ impl<V: LeafValue> CowTrie<V> {
 }
 
 impl<V> Item<V> {
-    /// What leads to it where it is the root.
+    /// Returns the link to this item as the root of a trie.
     pub(super) fn into_link(self, now: u64) -> Link<V> {
         match self {
             Self::Empty => Link::empty(),
-            // Its row is new, whatever it is itself.
+            // The root has a row of its own, which a leaf in a branch had not.
             Self::Leaf(leaf) => Link::new(Node::new(Kind::Leaf(Box::new(leaf)), now)),
             Self::Inner(link) => link,
         }
@@ -64,16 +65,16 @@ pub(super) struct Update<'a, R> {
     pub(super) now: u64,
 }
 
-/// What became of a node.
+/// The outcome of changes to a node.
 enum Done<V> {
     Same,
     Changed,
-    /// This stands in its place now.
+    /// Another item, which stands in the place of the node now.
     Replaced(Item<V>),
 }
 
 impl<R: RowSource> Update<'_, R> {
-    /// What stands at the first `depth` nibbles of the keys afterwards.
+    /// Applies changes to the item at `depth`, where all their keys are. Returns the item that stands there afterwards.
     fn set_item<V: LeafValue>(
         &self,
         item: Item<V>,
@@ -122,7 +123,7 @@ impl<R: RowSource> Update<'_, R> {
         self.build(&merged, depth)
     }
 
-    /// Changes the node at a link, which is not empty.
+    /// Applies changes to the node at a link, which is not empty.
     fn set_link<V: LeafValue>(
         &self,
         link: &mut Link<V>,
@@ -133,7 +134,7 @@ impl<R: RowSource> Update<'_, R> {
         let path = || path_of(&changes[0].0, depth);
         let node = link.resolve(path, self.rows, self.now)?;
         if let Some(leaf) = node.and_then(|node| node.as_leaf()).cloned() {
-            // It has a row of its own; what stands in a branch has none.
+            // This leaf has a row of its own; a leaf in a branch has none.
             gone.push(path());
             return Ok(Done::Replaced(self.set_leaf(leaf, depth, changes)));
         }
@@ -172,7 +173,7 @@ impl<R: RowSource> Update<'_, R> {
     ) -> Result<Done<V>, TrieError> {
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(prefix);
-        // Removing what leaves the extension removes nothing.
+        // Keys to remove that are not below the extension do not exist.
         let changes: Vec<Change<V>> = changes
             .iter()
             .filter(|(key, value)| value.is_some() || shared(key) == prefix.len())
@@ -205,7 +206,7 @@ impl<R: RowSource> Update<'_, R> {
         Ok(Done::Replaced(self.prepend(prefix.slice(..at), below, path, gone)?))
     }
 
-    /// Changes the children of a branch at `depth`; returns whether anything did.
+    /// Applies changes to the children of a branch at `depth`. Returns whether any child changed.
     fn set_children<'c, V: LeafValue>(
         &self,
         children: &mut Children<V>,
@@ -269,7 +270,7 @@ impl<R: RowSource> Update<'_, R> {
         Ok(changed)
     }
 
-    /// A branch at `path`, or what is left of it if it has fewer than two children.
+    /// Makes the branch of these children at `path`, or the one child's subtree if there are fewer than two children.
     pub(super) fn join<V: LeafValue>(
         &self,
         mut children: Children<V>,
@@ -284,7 +285,7 @@ impl<R: RowSource> Update<'_, R> {
         self.prepend(Nibbles::from_nibbles([n]), only, path, gone)
     }
 
-    /// Puts `prefix` before what stands at `path` + `prefix`; the result stands at `path`.
+    /// Puts `prefix` before the item at `path` + `prefix`. Returns the item that stands at `path`.
     fn prepend<V: LeafValue>(
         &self,
         prefix: Nibbles,
@@ -313,7 +314,7 @@ impl<R: RowSource> Update<'_, R> {
         Ok(Item::Inner(self.extension(prefix, child)))
     }
 
-    /// A new subtree at nibble `depth` of keys that share the nibbles before it.
+    /// Makes a subtree at `depth` of keys that share the first `depth` nibbles.
     fn build<V: LeafValue>(&self, entries: &[(B256, V)], depth: usize) -> Item<V> {
         let (first, last) = match entries {
             [] => return Item::Empty,

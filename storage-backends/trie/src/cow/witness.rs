@@ -1,9 +1,9 @@
 //! Witnesses of blocks: the nodes that a verifier without a state needs to execute a block and compute its root.
 //!
-//! What the block read is looked up, and its changes are applied, on tries of which nothing is in memory; every node that
-//! this asks for is noted. So it finds out by itself which ones are needed: those on the way to what was read and
-//! written, and those next to what was removed, which move up when a branch ends. Of a block in the past the tries
-//! before it come first: versions that follow from the present ones by taking blocks back.
+//! The keys that a block read are looked up, and its changes are applied, on tries that have nothing in memory; every
+//! node that they load is collected. So the witness has the nodes on the paths to keys that were read and written, and
+//! the siblings of removed keys, which move up when a branch ends. For a block in the past, the state before it is made
+//! first, by undoing the blocks since then.
 
 use super::{CowTrie, Entry, Storage};
 use crate::{Nibbles, RowSource, SlotValue, TrieError};
@@ -15,8 +15,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The tries of a state: that of the accounts with those of their storage in it, and where the rows of nodes come from
-/// that are not in memory: those of the account trie, or of the storage trie of an account.
+/// The account trie of a state with the storage tries in it, and the rows of nodes that are not in memory: `rows`
+/// returns those of the account trie, or of the storage trie of an account.
 #[derive(Debug, Clone)]
 pub struct StateTries<F> {
     accounts: CowTrie<Entry>,
@@ -26,23 +26,24 @@ pub struct StateTries<F> {
 }
 
 impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
-    /// The tries of a version of the state.
+    /// Makes the tries of a version of the state.
     pub const fn new(accounts: CowTrie<Entry>, rows: F, now: u64) -> Self {
         Self { accounts, rows, now }
     }
 
-    /// The tries that the rows hold.
+    /// Makes the tries that the rows hold.
     ///
     /// # Errors
     ///
-    /// If the root's row is damaged, or the store fails.
+    /// If the row of the root is damaged, or the store fails.
     pub fn stored(rows: F) -> Result<Self, TrieError> {
         Ok(Self::new(CowTrie::of_rows(&rows(None))?, rows, 0))
     }
 
-    /// The nodes that a block on top needs, as RLP, each once, in order of their hashes; nodes that their parent embeds
-    /// are not among them, nor those of the first `levels` levels of the account trie. The block reads what it
-    /// `touched`, asks for the root after each of some `steps`, and for that after `writes`, which is all of them.
+    /// Returns the nodes that a block on top needs, as RLP, each once, in order of their hashes. Nodes that are
+    /// embedded in their parents are not among them, nor the nodes of the first `levels` levels of the account trie.
+    /// The block reads the keys in `touched`, asks for the root after each of `steps`, and for the root after `writes`,
+    /// which are all its writes.
     ///
     /// # Errors
     ///
@@ -57,7 +58,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         let nodes = Mutex::default();
         let levels = usize::from(levels);
         let rows = |owner| Noted { tries: self, owner, levels, nodes: &nodes };
-        // Whatever the block touches, the root node tells what the root stands for.
+        // The root node is always loaded, even if the block touches nothing: it says what the root stands for.
         let mut bare = StateTries { accounts: CowTrie::of_rows(&rows(None))?, rows, now: self.now };
         for (account, slots) in touched {
             let Some(entry) = bare.account(account)? else { continue };
@@ -76,8 +77,8 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         Ok(nodes.into_values().collect())
     }
 
-    /// The witness of a block in the past, with the root before it. `back` takes blocks back from this state on, the last
-    /// of them the block itself.
+    /// Returns the witness of a block in the past, with the root before it. `back` undoes blocks from this state on;
+    /// the last one is the block itself.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         self.accounts.get(hash, &(self.rows)(None), self.now)
     }
 
-    /// What leads back to an account as it is now, once it is undone.
+    /// Returns the write that redoes what `undo` undoes, made from the account as it is before the undo.
     fn redo(&self, undo: &AccountWrite) -> Result<AccountWrite, TrieError> {
         let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
         let mut slots = Vec::new();
@@ -145,7 +146,8 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         self.accounts.update(&changes, &(self.rows)(None), self.now, &mut Vec::new())
     }
 
-    /// Appends the RLP of the node at a path of the account trie, or of the storage trie of `owner`.
+    /// Appends the RLP of the node at a path of the account trie, or of the storage trie of `owner`. Returns whether
+    /// there is one.
     fn node_at(
         &self,
         owner: Option<B256>,
@@ -159,12 +161,12 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
     }
 }
 
-/// The nodes of tries, each by itself, with a note of each that was asked for.
+/// The nodes of tries as rows, which collects every node that is loaded.
 struct Noted<'a, F> {
     tries: &'a StateTries<F>,
-    /// Whose storage trie it is, if it is one.
+    /// The account whose storage trie it is; `None` for the account trie.
     owner: Option<B256>,
-    /// Levels of the account trie that are not noted.
+    /// Number of levels of the account trie that are not collected.
     levels: usize,
     nodes: &'a Mutex<BTreeMap<B256, Bytes>>,
 }
@@ -192,17 +194,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn key(number: u64) -> B256 {
-        // Keys that share much, so that branches end and leaves move up.
+        // Keys share long prefixes, so that branches end and leaves move up.
         let mut key = keccak256((number % 7).to_be_bytes());
         key.0[1..9].copy_from_slice(&keccak256(number.to_be_bytes()).0[..8]);
         key
     }
 
-    /// What a block did to the slots of an account.
+    /// The changes of a block to the slots of an account.
     struct Block {
         /// The root before it.
         before: B256,
-        /// Whether what there was is removed first.
+        /// Whether the slots there were are removed first.
         wipe: bool,
         slots: Vec<SlotWrite>,
         undo: WriteSet,
@@ -210,7 +212,7 @@ mod tests {
 
     const ACCOUNT: B256 = B256::repeat_byte(7);
 
-    /// What takes a block back that found these values.
+    /// Returns the write set that undoes a block which found these values.
     fn undo(values: &BTreeMap<B256, U256>, wipe: bool, slots: &[SlotWrite]) -> WriteSet {
         let back = |slot: &SlotWrite| SlotWrite { before: slot.after, after: slot.before, ..*slot };
         let wiped = |(hash, after): (&B256, &U256)| SlotWrite {
@@ -232,7 +234,7 @@ mod tests {
         .unwrap()
     }
 
-    /// On rows of the arena's trie, as other layers have them.
+    /// The rows are those of the arena's trie, as other layers have them.
     #[test]
     fn a_block_can_be_applied_to_its_witness_alone() {
         let mut random = 1u64;

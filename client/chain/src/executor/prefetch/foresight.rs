@@ -1,4 +1,4 @@
-//! What blocks touch, found out for another process, which executes them.
+//! The accesses of blocks, found for another process, which executes them.
 
 use super::{CODE_CACHE, job::Job};
 use crate::executor::CodeCache;
@@ -9,7 +9,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Access, StateReader};
 use std::{sync::Arc, thread};
 
-/// Runs blocks on an older state, to find out what they touch.
+/// Runner of blocks on an older state, which finds their accesses.
 #[derive(Debug)]
 pub struct Foresight {
     spec: Arc<ChainSpec>,
@@ -18,13 +18,13 @@ pub struct Foresight {
 }
 
 impl Foresight {
-    /// Runs the blocks of a chain with this specification, on so many threads.
+    /// Returns a runner for the blocks of a chain with this specification, on so many threads.
     pub fn new(spec: Arc<ChainSpec>, threads: usize) -> Self {
         Self { spec, codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads }
     }
 
-    /// What the transactions of a block touch on the state that `state` reads, each without those before it. What cannot be
-    /// read there, or executed, is left out.
+    /// Returns the accesses of a block's transactions, each run on the state of `state` without the earlier ones.
+    /// Values that cannot be read and transactions that cannot run are left out.
     pub fn touched(
         &self,
         block: Block<TxEnvelope>,
@@ -35,7 +35,7 @@ impl Foresight {
         thread::scope(|scope| {
             for _ in 1..self.threads.min(job.transactions()) {
                 let thread = thread::Builder::new().name("foresight".to_owned());
-                // Those that there are do all of it.
+                // The threads that exist do all the work.
                 if thread.spawn_scoped(scope, || job.run(&self.spec)).is_err() {
                     break;
                 }
