@@ -27,8 +27,10 @@ use std::{
 
 /// Most bytes of nodes that may wait for their blocks.
 const ROOM: usize = 64 << 20;
-/// Bytes that a node takes beside its row: its place twice, and the tables.
-const OVERHEAD: usize = 320;
+/// Bytes that a node takes beside its row and the places in the lists of blocks.
+const OVERHEAD: usize = 208;
+/// Bytes of a place in the list of a block.
+const LISTED: usize = 112;
 
 /// The nodes that wait for their blocks.
 #[derive(Debug, Default)]
@@ -141,6 +143,7 @@ impl OfferedNodes {
         held.over = block;
         let later = held.by_block.split_off(&block.saturating_add(1));
         for place in std::mem::replace(&mut held.by_block, later).into_values().flatten() {
+            held.bytes -= LISTED;
             held.drop_until(&place, block);
         }
         self.count.store(held.nodes.len(), Relaxed);
@@ -149,18 +152,22 @@ impl OfferedNodes {
 
 impl Held {
     fn keep(&mut self, place: Place, row: Bytes, block: u64) {
-        match self.nodes.get_mut(&place) {
+        let offered = Offered { row, block, is_used: false };
+        let known = self.nodes.get_mut(&place);
+        let more = match &known {
             Some(known) if known.block >= block => return,
-            Some(known) => known.block = block,
-            None => {
-                let node = Offered { row, block, is_used: false };
-                if self.bytes + node.bytes() > ROOM {
-                    return;
-                }
-                self.bytes += node.bytes();
-                self.counts.nodes += 1;
-                self.nodes.insert(place, node);
-            }
+            Some(_) => LISTED,
+            None => LISTED + offered.bytes(),
+        };
+        if self.bytes + more > ROOM {
+            return;
+        }
+        self.bytes += more;
+        if let Some(known) = known {
+            known.block = block;
+        } else {
+            self.counts.nodes += 1;
+            self.nodes.insert(place, offered);
         }
         self.by_block.entry(block).or_default().push(place);
     }
@@ -297,6 +304,24 @@ mod tests {
         assert_eq!(held.counts, expected);
     }
 
+    /// The same nodes for each of many blocks take room, too.
+    #[test]
+    fn places_of_a_node_in_many_lists_are_counted() {
+        assert!(LISTED >= size_of::<Place>());
+        let nodes = OfferedNodes::default();
+        let bytes = || nodes.held.lock().bytes;
+        nodes.offer(1, vec![node(1, 1)]);
+        let once = bytes();
+        for block in 2..=9 {
+            nodes.offer(block, vec![node(1, 1); 3]);
+        }
+        assert_eq!(bytes(), once + 8 * LISTED);
+        nodes.over(8);
+        assert_eq!(bytes(), once);
+        nodes.over(9);
+        assert_eq!(bytes(), 0);
+    }
+
     #[test]
     fn more_than_there_is_room_for_is_left_out() {
         let nodes = OfferedNodes::default();
@@ -304,7 +329,7 @@ mod tests {
         let (mut row, mut sent) = (vec![0xff; 33], 0);
         account.encode_row(&mut row);
         let path = Bytes::copy_from_slice(&[0x0f]);
-        let bytes = row.len() + OVERHEAD;
+        let bytes = row.len() + OVERHEAD + LISTED;
         // The account differs each time, so that the node does.
         let mut offer = |count: u64| {
             let batch = (sent..sent + count).map(|n| {

@@ -2,7 +2,10 @@
 
 use super::{
     PrefetchError,
-    wire::{AnnouncedBlock, BAG_BYTES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION},
+    wire::{
+        AnnouncedBlock, BAG_BYTES, BAG_NODES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag,
+        VERSION,
+    },
 };
 use crate::datadir::{DataDir, OpenOptions};
 use polytrie_chain::executor::Foresight;
@@ -156,7 +159,8 @@ fn read_ahead(
         if !sent.is_new(&node, number) {
             return ControlFlow::Continue(());
         }
-        let Some(rest) = room.checked_sub(size(&node)) else { return ControlFlow::Break(()) };
+        let rest = room.checked_sub(size(&node)).filter(|_| nodes.len() < BAG_NODES);
+        let Some(rest) = rest else { return ControlFlow::Break(()) };
         room = rest;
         nodes.push(node);
         ControlFlow::Continue(())

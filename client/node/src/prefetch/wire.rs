@@ -13,7 +13,7 @@
 //! ```
 
 use alloy_primitives::{Address, B256, Bytes};
-use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
 use polytrie_state::BagNode;
 use std::io::{self, Read};
 use thiserror::Error;
@@ -26,6 +26,8 @@ pub(super) const HELLO_BYTES: usize = 1 << 10;
 pub(super) const BLOCK_BYTES: usize = 32 << 20;
 /// The most bytes of a frame with a bag.
 pub(super) const BAG_BYTES: usize = 8 << 20;
+/// The most nodes of a bag. Decoded, the smallest ones take far more memory than in their frame.
+pub(super) const BAG_NODES: usize = BAG_BYTES / 64;
 
 /// A message, which is sent as one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +60,30 @@ pub(super) struct AnnouncedBlock {
 }
 
 /// The nodes that were read for a block.
-#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable)]
 pub(super) struct SentBag {
     pub(super) block: B256,
+    /// At most [`BAG_NODES`].
     pub(super) nodes: Vec<BagNode>,
+}
+
+impl Decodable for SentBag {
+    fn decode(buf: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let mut fields = Header::decode_bytes(buf, true)?;
+        let block = B256::decode(&mut fields)?;
+        let mut rest = Header::decode_bytes(&mut fields, true)?;
+        if !fields.is_empty() {
+            return Err(alloy_rlp::Error::UnexpectedLength);
+        }
+        let mut nodes = Vec::new();
+        while !rest.is_empty() {
+            if nodes.len() == BAG_NODES {
+                return Err(alloy_rlp::Error::Custom("a bag has more nodes than one may have"));
+            }
+            nodes.push(BagNode::decode(&mut rest)?);
+        }
+        Ok(Self { block, nodes })
+    }
 }
 
 /// The bytes received are no message.
@@ -82,7 +104,10 @@ pub(super) enum WireError {
 impl Hello {
     /// Returns why a prefetcher is of no use to a node, in words for its user; `None` if they fit.
     pub(super) fn objection(node: &Self, prefetcher: &Self) -> Option<String> {
-        let mine = |hello: &Self| format!("genesis {} under `{}`", hello.genesis, hello.layer);
+        let mine = |hello: &Self| {
+            // The other side chose the name, and a log shows it.
+            format!("genesis {} under `{}`", hello.genesis, hello.layer.escape_debug())
+        };
         if node.version != prefetcher.version {
             return Some(format!(
                 "the node speaks version {} of the protocol, the prefetcher version {}; run the same build of polytrie on both sides",
@@ -271,6 +296,20 @@ mod tests {
         assert!(matches!(read(&frame), Err(WireError::TooLong { .. })));
     }
 
+    /// Nodes of a few bytes would take twenty times the memory of their frame.
+    #[test]
+    fn a_bag_has_a_bounded_number_of_nodes() {
+        let node = BagNode { owner: Bytes::new(), path: Bytes::new(), row: Bytes::new() };
+        let bag = |count: usize| {
+            let nodes = vec![node.clone(); count];
+            Message::Bag(SentBag { block: B256::ZERO, nodes }).encode()
+        };
+        let read = |frame: Vec<u8>| Message::read(&mut &frame[..], BAG_BYTES);
+        assert!(read(bag(BAG_NODES)).is_ok());
+        let error = read(bag(BAG_NODES + 1)).unwrap_err().to_string();
+        assert!(error.contains("more nodes"), "{error}");
+    }
+
     #[test]
     fn what_is_no_message_is_refused() {
         for kind in [0, 7, 0xff] {
@@ -293,6 +332,8 @@ mod tests {
         let other = Hello { layer: "mpt".to_owned(), ..node };
         let text = Hello::objection(&node, &other).unwrap();
         assert!(text.contains("`rain`") && text.contains("`mpt`"), "{text}");
+        let other = Hello { layer: "a\x1b[2J\n".to_owned(), ..node };
+        assert!(!Hello::objection(&node, &other).unwrap().contains(char::is_control));
         let other = Hello { genesis: B256::ZERO, ..node.clone() };
         assert!(Hello::objection(&node, &other).unwrap().contains("0x0101"));
         let other = Hello { version: 2, ..node.clone() };
