@@ -61,7 +61,8 @@ proptest! {
                 trie.get(key, &TABLES.rows_of(&store, owner)).unwrap();
             }
             let mut ahead = prefetcher(&store, 1);
-            if let Some(from) = trie.missing(&asked) {
+            let from = trie.missing(&asked);
+            if let Some(from) = from {
                 prop_assert!(ahead.want(owner, asked, from));
             }
             ahead.wait().unwrap();
@@ -70,7 +71,10 @@ proptest! {
             prop_assert_eq!(found, keys.get(&asked).map(|value| SlotValue(*value)));
             let after = if remove { None } else { Some(U256::from(99)) };
             trie.update(&[(asked, after.map(SlotValue))], &ahead.rows(owner)).unwrap();
-            prop_assert_eq!(store.counters().gets, before);
+            // Nothing is requested for a leaf that is in memory. If it is removed, the only other child of its branch
+            // may have to be read.
+            let most = before + u64::from(remove && from.is_none());
+            prop_assert!((before..=most).contains(&store.counters().gets));
             let mut model = keys.clone();
             match after {
                 Some(value) => model.insert(asked, value),
