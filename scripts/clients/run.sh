@@ -28,6 +28,10 @@ if [ ${#layers[@]} -eq 0 ]; then
         # A layer that is not compiled in is refused at once.
         "$binary" init --datadir "$work/$layer" --chain dev --state "$layer" >/dev/null 2>&1 && layers+=("$layer")
     done
+    if [ ${#layers[@]} -eq 0 ]; then
+        echo "$binary makes a directory under no layer; name a polytrie that runs" >&2
+        exit 3
+    fi
 fi
 
 echo "installing the libraries into $work"

@@ -29,9 +29,10 @@ async function call(method, ...params) {
   return answer.result;
 }
 
-url = await start(0);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+let browser, data;
 try {
+  url = await start(0);
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
   const [alice, bob] = await call("eth_accounts");
   const send = value => call("eth_sendTransaction", { from: alice, to: bob, value });
   for (const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "dark", 1280], ["narrow", "dark", 360]]) {
@@ -100,7 +101,7 @@ try {
   }
   // Where no socket comes through, and after a restart on what is on the disk: all that is there is shown.
   await stop();
-  const data = mkdtempSync(join(tmpdir(), "page-"));
+  data = mkdtempSync(join(tmpdir(), "page-"));
   url = await start(0, "--datadir", data);
   const [carol] = await call("eth_accounts");
   const pay = () => call("eth_sendTransaction", { from: carol, to: carol, value: "0x1" });
@@ -129,9 +130,9 @@ try {
     await context.close();
     console.log(`${layer}: ${socket ? "a restart" : "plain HTTP"} passes`);
   }
-  rmSync(data, { recursive: true });
   console.log(`screenshots are in ${shots}`);
 } finally {
-  await browser.close();
-  node.kill();
+  await browser?.close();
+  await stop();
+  if (data) rmSync(data, { recursive: true });
 }

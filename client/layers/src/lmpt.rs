@@ -128,7 +128,7 @@ fn suit_run(options: &mut LayerOptions, warmup: u64, measured: u64) -> Option<St
 
 /// Returns a note for the reader of a report if the run ended before the first merge.
 fn put_off(options: &LayerOptions, last: u64) -> Option<String> {
-    let interval = options.lmpt.interval?;
+    let interval = options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL);
     (last <= interval.saturating_add(interval / 4)).then(|| {
         format!(
             "lmpt has merged nothing: its intervals have {interval} blocks, and the run ends with block {last}; with a smaller --lmpt.interval, or more blocks, merges are part of its figures"
@@ -164,6 +164,19 @@ mod tests {
     #[test]
     fn there_is_always_one() {
         assert_eq!([interval_of_run(0, 0), interval_of_run(7, 1), interval_of_run(0, 9)], [1; 3]);
+    }
+
+    #[test]
+    fn a_run_without_a_merge_has_a_note() {
+        let with = |interval| LayerOptions {
+            lmpt: LmptSettings { interval, ..LmptSettings::default() },
+            ..LayerOptions::default()
+        };
+        assert!(put_off(&with(Some(4)), 5).is_some());
+        assert_eq!(put_off(&with(Some(4)), 6), None);
+        // Where nothing sets an interval, the layer is opened with its default.
+        assert!(put_off(&with(None), DEFAULT_INTERVAL).is_some());
+        assert_eq!(put_off(&with(None), 2 * DEFAULT_INTERVAL), None);
     }
 
     #[test]

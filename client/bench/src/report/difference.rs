@@ -212,6 +212,7 @@ pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, S
             "threads": report.threads,
             "pinned": report.pinned,
             "memory limit": report.memory_limit,
+            "runs": report.runs,
             "cold": report.cold,
         })
     };

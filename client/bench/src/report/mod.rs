@@ -36,6 +36,9 @@ pub const EMPTY_BLOCKS: &str = "blk/s";
 /// Part of the machine's processor time from which on other processes count as a disturbance.
 const DISTURBED: f64 = 0.1;
 
+/// Figure of a layer with files of its own: the number of blocks that these files lack.
+const BEHIND: &str = "steps_behind";
+
 /// Version of the form. It is raised when fields change their meaning or are removed.
 const FORMAT: u32 = 2;
 
@@ -172,6 +175,11 @@ impl Report {
             let put_off = ended.and_then(|last| kind.put_off(&comparison.settings.layer, last));
             report.notes.extend(put_off);
         }
+        let waiting = |result: &RunResult| {
+            let behind = *result.measured.layer.get(BEHIND)?;
+            not_committed(&result.subject.to_string(), behind, result.measured.blocks)
+        };
+        report.notes.extend(results.iter().filter(|result| result.run == 1).filter_map(waiting));
         report
     }
 
@@ -222,6 +230,16 @@ impl Report {
     }
 }
 
+/// Returns a note about the last blocks of a run, which a layer with files of its own has not committed to them, if these
+/// are more than a quarter of the blocks that were measured.
+fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<String> {
+    (behind > blocks / 4).then(|| {
+        format!(
+            "{layer} commits several blocks together to files of its own, and has not committed the last {behind} when {blocks} blocks were measured; with more blocks, what is left out is a smaller part of its figures"
+        )
+    })
+}
+
 /// Returns a line for each limit of the runs.
 pub(crate) fn bounds(memory: Option<&MemoryLimit>, cores: Option<&str>) -> Vec<String> {
     let memory = memory.map(|limit| format!("memory of each run: {limit}"));
@@ -261,7 +279,15 @@ fn quoted(arg: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{not_committed, quoted};
+
+    #[test]
+    fn what_is_not_committed_is_named() {
+        assert_eq!(not_committed("nomt on mdbx", 0, 0), None);
+        assert_eq!(not_committed("nomt on mdbx", 25, 100), None);
+        let note = not_committed("nomt on mdbx", 26, 100).unwrap_or_default();
+        assert!(note.starts_with("nomt on mdbx ") && note.contains("the last 26 "), "{note}");
+    }
 
     #[test]
     fn a_command_can_be_given_again() {

@@ -91,21 +91,17 @@ fn plain(value: &Value) -> String {
 fn speed(report: &Report) -> String {
     let operation = report.operation();
     let has_baseline = report.has_baseline();
+    // Waiting for senders is a part of the total only where they are recovered during the run.
+    let recovers = report.layers.iter().any(|layer| layer.time.recover > 0.0);
     let mut heads = vec!["layer", &report.unit, "min-max", "x mpt", "min-max"];
     if has_baseline {
         heads.extend(["x mpt-hash", "min-max"]);
     }
-    heads.extend([
-        "exec",
-        "structure",
-        "engine",
-        "acct",
-        "sload",
-        "sstore",
-        "commit",
-        "get",
-        "flush",
-    ]);
+    heads.extend(["exec", "structure", "engine"]);
+    if recovers {
+        heads.push("recover");
+    }
+    heads.extend(["acct", "sload", "sstore", "commit", "get", "flush"]);
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for layer in &report.layers {
         let micros = |seconds: f64| format!("{:.2}", layer.micros(seconds));
@@ -126,25 +122,19 @@ fn speed(report: &Report) -> String {
         if has_baseline {
             row.extend([ratio(layer.ratio_to_mpt_hash), range(layer.baseline_range())]);
         }
-        row.extend(
-            [
-                time.execution,
-                time.structure,
-                time.engine,
-                time.account_read,
-                time.sload,
-                time.sstore,
-                time.commit,
-                time.get,
-                time.flush,
-            ]
-            .map(micros),
-        );
+        row.extend([time.execution, time.structure, time.engine].map(micros));
+        if recovers {
+            row.push(micros(time.recover));
+        }
+        let overlapping =
+            [time.account_read, time.sload, time.sstore, time.commit, time.get, time.flush];
+        row.extend(overlapping.map(micros));
         rows.push(row);
     }
     let article = if operation == "operation" { "an" } else { "a" };
+    let recover = if recovers { " + recover" } else { "" };
     format!(
-        "throughput, and microseconds {article} {operation} (exec + structure + engine = total; the rest overlap)\n"
+        "throughput, and microseconds {article} {operation} (exec + structure + engine{recover} = total; the rest overlap)\n"
     ) + &columns(&rows)
 }
 

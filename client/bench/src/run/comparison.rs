@@ -264,6 +264,9 @@ impl Comparison {
         notes.extend(self.notes.iter().cloned());
         notes.extend(self.cold.then(|| proven_tests(proven, &results)));
         notes.extend(disturbed(&others));
+        // Each test begins on the genesis block and is taken back, so no run reaches a later block than that of one test.
+        let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, spec.blocks);
+        notes.extend(self.kinds().filter_map(put_off));
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 

@@ -50,6 +50,10 @@ fn check(
     let wrong = |what: &str| Err(EngineError::Attributes(what.to_owned()));
     let has_withdrawals = attributes.withdrawals.is_some();
     let has_root = attributes.parent_beacon_block_root.is_some();
+    // The fields are checked before the fork: from version 3 on each version has one set of them for all forks.
+    if version >= 3 && !has_withdrawals {
+        return wrong("withdrawals are missing");
+    }
     if has_root != (version >= 3) {
         return wrong(if has_root {
             "parentBeaconBlockRoot comes with version 3"
@@ -170,6 +174,8 @@ mod tests {
             (2, shanghai, true, true, Some(-38003)),
             (2, cancun, true, false, Some(-38005)),
             (3, shanghai, true, true, Some(-38005)),
+            (3, shanghai, false, true, Some(-38003)),
+            (3, paris, false, true, Some(-38003)),
             (3, cancun, true, true, None),
             (3, cancun, true, false, Some(-38003)),
             (3, cancun, false, true, Some(-38003)),
@@ -177,6 +183,7 @@ mod tests {
             (3, osaka, true, true, None),
             (3, amsterdam, true, true, Some(-38005)),
             (4, osaka, true, true, Some(-38005)),
+            (4, osaka, false, true, Some(-38003)),
             (4, amsterdam, true, true, None),
             (4, amsterdam, true, false, Some(-38003)),
             (4, amsterdam, false, true, Some(-38003)),

@@ -30,19 +30,21 @@ struct Job {
 }
 
 impl Jobs {
-    /// Starts a payload on the head, which is `parent`, and returns its ID. An equal payload is not started again.
+    /// Starts a payload on the head, which is `parent`, and returns its ID; `None` if another request has made another block
+    /// the head since the caller looked. An equal payload is not started again.
     pub(super) fn begin(
         &mut self,
         node: &Node,
         version: u8,
         parent: B256,
         next: NextBlock,
-    ) -> Result<PayloadId, EngineError> {
+    ) -> Result<Option<PayloadId>, EngineError> {
         let id = id(version, parent, &next);
         if self.0.iter().any(|job| job.id == id) {
-            return Ok(id);
+            return Ok(Some(id));
         }
         let payload = match node.draft(next.clone(), false) {
+            Ok(payload) if payload.header.parent_hash != parent => return Ok(None),
             Ok(payload) => Arc::new(payload),
             Err(NodeError::Build(BuildError::Refused(reason))) => {
                 return Err(EngineError::Attributes(reason));
@@ -53,7 +55,7 @@ impl Jobs {
             self.0.pop_front();
         }
         self.0.push_back(Job { id, parent, next, payload });
-        Ok(id)
+        Ok(Some(id))
     }
 }
 
@@ -69,7 +71,11 @@ impl Engine {
         let job = job.ok_or_else(|| EngineError::UnknownPayload(id.to_string()))?;
         if self.node.view().hash() == job.parent {
             match self.node.draft(job.next.clone(), true) {
-                Ok(payload) => job.payload = Arc::new(payload),
+                Ok(payload) if payload.header.parent_hash == job.parent => {
+                    job.payload = Arc::new(payload);
+                }
+                // Another request has changed the head since.
+                Ok(_) => {}
                 // The block that was built before is still valid.
                 Err(NodeError::Build(BuildError::Refused(reason))) => {
                     tracing::warn!("no payload could be made of the pool: {reason}");

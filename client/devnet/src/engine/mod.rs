@@ -258,8 +258,10 @@ impl Engine {
         self.node.set_marks(marks);
         let Some(attributes) = attributes else { return Ok(updated) };
         let next = attributes::next_block(&self.node, &view, version, attributes?)?;
-        let id = state.jobs.begin(&self.node, version, head, next)?;
-        Ok(updated.with_payload_id(id))
+        Ok(match state.jobs.begin(&self.node, version, head, next)? {
+            Some(id) => updated.with_payload_id(id),
+            None => updated,
+        })
     }
 
     /// Makes a block the head: the end of another branch, or a block of the chain. Returns the status of an invalid

@@ -164,6 +164,17 @@ fn a_payload_keeps_the_blobs_of_its_transactions() {
     assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
 }
 
+/// On a devnet a block may be mined between the choice of a head and the start of a payload on it.
+#[test]
+fn no_payload_is_begun_on_another_head() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let mut jobs = Jobs::default();
+    let (head, plan) = (node.view().hash(), node.plan());
+    assert!(jobs.begin(node, 3, head, plan.clone()).unwrap().is_some());
+    assert_eq!(jobs.begin(node, 3, B256::repeat_byte(9), plan).unwrap(), None);
+}
+
 /// Other nodes execute a payload on the state after the last block, and so does this one.
 #[test]
 fn a_payload_holds_nothing_that_was_changed_by_hand() {

@@ -99,6 +99,21 @@ fn layers_under_workloads() {
     }
 }
 
+/// The parts of the time that add up to the total are all in the table.
+#[test]
+fn the_wait_for_senders_is_in_the_table() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let chain = "chain --states raw --kv memory --workload transfer --accounts 30 --txs 40";
+    for (more, total) in [
+        ("", "exec + structure + engine = total"),
+        (" --recover", "exec + structure + engine + recover = total"),
+    ] {
+        let run = bench(&cache, &format!("{chain} --block-txs 4 --runs 1{more}")).ok();
+        assert!(run.text().contains(total), "{}", run.text());
+    }
+}
+
 #[test]
 fn layers_with_access_lists() {
     let data = Data::new();

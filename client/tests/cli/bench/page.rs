@@ -26,6 +26,19 @@ fn a_page_says_nothing_twice() {
     }
 }
 
+/// The page says of the first report how it was measured, and of each other one what differs from that.
+#[test]
+fn what_differs_between_reports_is_named() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    value["runs"] = 5.into();
+    let (other, html) = (data.write("b.json", value.to_string()), data.file("html"));
+    polytrie!["bench", "page", file, other, "--html", html].ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    assert!(page.contains("runs is 5, not 3"), "{page}");
+}
+
 /// If one output cannot be written, the others still are.
 #[test]
 fn a_result_is_written_wherever_it_can_be() {

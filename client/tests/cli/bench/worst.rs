@@ -102,3 +102,17 @@ fn blocks_are_merged_and_cases_chosen() {
     let words = ["run 1 of raw on mdbx cannot be called cold", "no test has read", "--filter"];
     assert_fails(&cold, 1, &words);
 }
+
+/// The blocks of each test are taken back, so `lmpt` does not come to a merge unless its interval is short.
+#[test]
+fn a_merge_that_is_put_off_has_a_note() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for (more, merges) in [("", false), (" --lmpt.interval 1", true)] {
+        let args =
+            format!("worst {SMALL} --states raw,lmpt --kv memory --filter ^same --json -{more}");
+        let report = bench(&cache, &args).ok().json();
+        let notes = report["notes"].to_string();
+        assert_ne!(notes.contains("lmpt has merged nothing"), merges, "{notes}");
+    }
+}
