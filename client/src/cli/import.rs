@@ -25,7 +25,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::{Durability, MemoryEngine};
+use polytrie_kv::Durability;
 use polytrie_state::StateError;
 use std::{
     net::{SocketAddr, TcpListener},
@@ -398,7 +398,7 @@ impl ImportArgs {
 
     /// Listener that prefetchers connect to, if --prefetchers is set.
     fn listener(&self, options: &OpenOptions) -> Result<Option<TcpListener>, Failure> {
-        if self.prefetchers.is_some() && options.kv.as_deref() == Some(MemoryEngine::NAME) {
+        if self.prefetchers.is_some() && options.is_in_memory() {
             let reason = "--kv memory keeps nothing that prefetchers could read; leave out --prefetchers, or name another engine";
             return Err(Failure::Usage(reason.to_owned()));
         }

@@ -101,7 +101,7 @@ impl DataDir {
     ///
     /// If it differs from the options, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
-        if options.kv.as_deref() == Some("memory") {
+        if options.is_in_memory() {
             let chain = || options.chain.as_deref().ok_or(OpenError::NoChain);
             return Self::in_memory(options, || Ok(ChainSpec::load(chain()?)?));
         }
