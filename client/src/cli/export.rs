@@ -17,7 +17,6 @@ use clap::{Args, ValueEnum};
 use polytrie_chainspec::ChainSpec;
 use std::{
     ffi::OsStr,
-    fs,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -190,8 +189,7 @@ fn archives(
         expect_before_merge(&db, (from, to))?;
     }
     // The directory is made only after the range is checked, so that a refused command leaves nothing behind.
-    fs::create_dir_all(directory)
-        .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
+    output::create_dir(directory)?;
     db.export((from, to), |block| {
         pass(&block)?;
         let ExportBlock { header, rlp, total_difficulty, .. } = block;

@@ -407,8 +407,7 @@ impl ImportArgs {
 
     fn witness_dir(&self) -> Result<Option<WitnessDir>, Failure> {
         let create = |dir: &Path| {
-            WitnessDir::create(dir)
-                .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+            WitnessDir::create(dir).map_err(|error| output::cannot_create(dir, &error))
         };
         self.witness.as_deref().map(create).transpose()
     }

@@ -75,8 +75,8 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         return output::line(list().trim_end());
     }
     let experiments = experiments(&args.names)?;
-    for dir in [&args.html, &args.svg].into_iter().flatten() {
-        create_dir(dir)?;
+    for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
+        dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
