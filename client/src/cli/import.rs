@@ -336,8 +336,9 @@ impl ImportArgs {
         Failure::decide(ended, written)
     }
 
-    /// Refuses outputs that would overwrite each other or a file that is read.
+    /// Refuses outputs that would overwrite each other or a file that is read, and standard input that is named twice.
     fn expect_apart(&self) -> Result<(), Failure> {
+        input::expect_stdin_once(self.files.iter().map(PathBuf::as_path))?;
         let takes_stdout = [
             ("--json", self.result.takes_stdout()),
             ("--csv", output::takes_stdout(self.csv.as_deref())),
