@@ -149,8 +149,9 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
 fn link(plots: &Path, args: &PaperArgs) -> Result<String, Failure> {
     let whole = |dir: &Path| {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        dir.canonicalize()
-            .map_err(|error| Failure::Machine(format!("cannot find {}: {error}", dir.display())))
+        dir.canonicalize().map_err(|error| {
+            Failure::Machine(format!("cannot find {}: {error}; check the path", dir.display()))
+        })
     };
     let page = args.markdown.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let (plots, page) = (whole(plots)?, whole(page)?);
