@@ -31,7 +31,7 @@ pub enum ChainError {
     },
     /// A genesis allocation whose state root is not that of its header.
     #[error(
-        "the genesis allocation of {name} makes state root {found}, its header says {expected}; the genesis file is inconsistent"
+        "the genesis allocation of {name} makes state root {found}, its header says {expected}: the genesis file is inconsistent; get it again, or correct its accounts or its state root"
     )]
     GenesisState {
         /// Name of the chain.
@@ -90,7 +90,7 @@ pub enum ChainError {
     },
     /// A block before the one that the chain begins with.
     #[error(
-        "block {number} is not here: the chain in this directory begins with the state at block {start}"
+        "block {number} is not here: the chain in this directory begins with the state at block {start}; choose a later one"
     )]
     NotHere {
         /// Number of the block.

@@ -53,8 +53,7 @@ pub const ENGINES: &[EngineKind] = &[
 ];
 
 /// Returns whether the rows of this engine are on other machines.
-#[cfg(feature = "rain")]
-pub(crate) fn is_elsewhere(name: &str) -> bool {
+pub fn is_elsewhere(name: &str) -> bool {
     name == "cassandra"
 }
 

@@ -37,7 +37,8 @@ pub mod values;
 pub use cache::user_cache;
 pub use capabilities::{bags, expect_bags, past_witnesses, proofs, stateless_on};
 pub use engines::{
-    DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, open_engine,
+    DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, is_elsewhere,
+    open_engine,
 };
 pub use flat_path::normal;
 pub use flat_path::{adopt_replica_path, replica_path};

@@ -63,8 +63,7 @@ impl AccessListArgs {
         if !reads && !self.bal_build {
             return Ok((None, None));
         }
-        let in_memory = options.kv.as_deref() == Some("memory");
-        let datadir = options.datadir.as_deref().filter(|_| !in_memory);
+        let datadir = options.datadir.as_deref().filter(|_| !options.is_in_memory());
         let beside = datadir.map(|dir| dir.join(ACCESS_LISTS_FILE));
         let Some(path) = self.bal_file.clone().or(beside) else {
             let text =

@@ -95,7 +95,9 @@ impl Failure {
     pub(super) fn output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
-            _ => Self::Machine(format!("cannot write to standard output: {error}")),
+            _ => Self::Machine(format!(
+                "cannot write to standard output: {error}; check where it leads, and the free space there"
+            )),
         }
     }
 }

@@ -17,7 +17,6 @@ use clap::{Args, ValueEnum};
 use polytrie_chainspec::ChainSpec;
 use std::{
     ffi::OsStr,
-    fs,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -95,11 +94,16 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         })?
         .number();
     let first = dir.chain_db().start()?.map_or(0, |start| start + 1);
+    if first > head {
+        return Err(Failure::Usage(format!(
+            "the chain in this directory begins with the state at block {head}, and there is no block after it yet; import some first"
+        )));
+    }
     let (from, to) = (args.from.unwrap_or(first), args.to.unwrap_or(head));
     if to > head || from > to || from < first {
         let to = args.to.map_or("the head".to_owned(), |to| to.to_string());
         return Err(Failure::Usage(format!(
-            "blocks {from} to {to} were asked for, there are blocks {first} to {head}"
+            "blocks {from} to {to} were asked for, there are blocks {first} to {head}; choose --from and --to among these"
         )));
     }
     let changed = dir.chain_db().changed_by_hand((from, to))?;
@@ -185,8 +189,7 @@ fn archives(
         expect_before_merge(&db, (from, to))?;
     }
     // The directory is made only after the range is checked, so that a refused command leaves nothing behind.
-    fs::create_dir_all(directory)
-        .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
+    output::create_dir(directory)?;
     db.export((from, to), |block| {
         pass(&block)?;
         let ExportBlock { header, rlp, total_difficulty, .. } = block;

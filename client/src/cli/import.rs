@@ -25,7 +25,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::{Durability, MemoryEngine};
+use polytrie_kv::Durability;
 use polytrie_state::StateError;
 use std::{
     net::{SocketAddr, TcpListener},
@@ -336,8 +336,9 @@ impl ImportArgs {
         Failure::decide(ended, written)
     }
 
-    /// Refuses outputs that would overwrite each other or a file that is read.
+    /// Refuses outputs that would overwrite each other or a file that is read, and standard input that is named twice.
     fn expect_apart(&self) -> Result<(), Failure> {
+        input::expect_stdin_once(self.files.iter().map(PathBuf::as_path))?;
         let takes_stdout = [
             ("--json", self.result.takes_stdout()),
             ("--csv", output::takes_stdout(self.csv.as_deref())),
@@ -398,7 +399,7 @@ impl ImportArgs {
 
     /// Listener that prefetchers connect to, if --prefetchers is set.
     fn listener(&self, options: &OpenOptions) -> Result<Option<TcpListener>, Failure> {
-        if self.prefetchers.is_some() && options.kv.as_deref() == Some(MemoryEngine::NAME) {
+        if self.prefetchers.is_some() && options.is_in_memory() {
             let reason = "--kv memory keeps nothing that prefetchers could read; leave out --prefetchers, or name another engine";
             return Err(Failure::Usage(reason.to_owned()));
         }
@@ -407,8 +408,7 @@ impl ImportArgs {
 
     fn witness_dir(&self) -> Result<Option<WitnessDir>, Failure> {
         let create = |dir: &Path| {
-            WitnessDir::create(dir)
-                .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+            WitnessDir::create(dir).map_err(|error| output::cannot_create(dir, &error))
         };
         self.witness.as_deref().map(create).transpose()
     }

@@ -4,6 +4,7 @@
 use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
+    input,
     output::{ResultArgs, Ticker},
     shape::Network,
     signals::on_interrupt,
@@ -94,6 +95,8 @@ struct Report {
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
     let mut options = args.data.options();
     options.chain = args.chain.chain;
+    let inputs = [&args.state_dump, &args.header].into_iter().flatten();
+    input::expect_stdin_once(inputs.map(PathBuf::as_path))?;
     let result = args.result.open()?;
     if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {
         let headers = read_headers(&header_file, HEADERS)?;

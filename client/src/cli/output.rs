@@ -118,6 +118,19 @@ fn file(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().or_else(new)
 }
 
+/// Makes a directory for files that a command writes, if it is not there.
+pub(super) fn create_dir(dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|error| cannot_create(dir, &error))
+}
+
+/// The failure to make a directory for files that a command writes.
+pub(super) fn cannot_create(dir: &Path, error: &io::Error) -> Failure {
+    Failure::Machine(format!(
+        "cannot create {}: {error}; check the path and its permissions, or name another directory",
+        dir.display()
+    ))
+}
+
 /// Prints a line of result to standard output.
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     writeln!(io::stdout(), "{text}").map_err(|e| Failure::output(&e))

@@ -140,6 +140,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    input::expect_stdin_once(args.files.iter().map(PathBuf::as_path))?;
     let names: Vec<String> = args.files.iter().map(|file| input::name(file)).collect();
     let name = names.join(" with ");
     let mut proofs = Vec::with_capacity(args.files.len());

@@ -36,6 +36,7 @@ pub(super) struct VerifyArgs {
 
 pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
     let WitnessCommand::Verify(VerifyArgs { files, chain, datadir }) = command;
+    input::expect_stdin_once(files.iter().map(PathBuf::as_path))?;
     let stateless = layers::stateless()?;
     let held = datadir
         .map(|datadir| {

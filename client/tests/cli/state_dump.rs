@@ -462,6 +462,8 @@ fn ommers_need_the_blocks_before_them() {
     assert!(!out.path().exists());
     let run = begin(&header, &out, &["--total-difficulty", &total]).ok();
     assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);
+    let export = polytrie!["export", "-", "--datadir", out.path()];
+    assert_fails(&export, 2, &["begins with the state at block 20", "no block after it yet"]);
     assert!(!decode_block(&blocks[20]).unwrap().body.ommers.is_empty());
     let run = polytrie!["import", source.chain.file, "--datadir", out.path()];
     assert_fails(

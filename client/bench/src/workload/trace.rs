@@ -65,8 +65,12 @@ impl Trace {
             true => MultiGzDecoder::new(&*bytes).read_to_string(&mut text),
             false => (&*bytes).read_to_string(&mut text),
         };
-        unpacked.map_err(CacheError::at("read", path))?;
-        Self::parse(&text).map_err(|reason| CacheError::Invalid { path: path.to_owned(), reason })
+        let invalid = |reason: String| CacheError::Invalid { path: path.to_owned(), reason };
+        // The bytes are in memory, so an error is one of their content.
+        unpacked.map_err(|error| {
+            invalid(format!("it is no text, gzipped or not ({error}); get the trace again"))
+        })?;
+        Self::parse(&text).map_err(invalid)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -206,6 +210,20 @@ B,8,0,6,00000000000000000000000000000000000000bb,,,01
             (accounts[0].address, accounts[0].nonce, accounts[0].balance),
             (A, 9, U256::from(255))
         );
+    }
+
+    /// Only a file that cannot be read is a failure of the machine.
+    #[test]
+    fn content_that_is_no_text_is_invalid() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        for content in [&b"\xff\xfe"[..], b"\x1f\x8b\x08 and no more"] {
+            fs::write(&path, content).unwrap();
+            let error = Trace::read(&path).unwrap_err();
+            assert!(matches!(error, CacheError::Invalid { .. }), "{error}");
+        }
+        let missing = Trace::read(&dir.path().join("missing")).unwrap_err();
+        assert!(matches!(missing, CacheError::Io { .. }), "{missing}");
     }
 
     #[test]

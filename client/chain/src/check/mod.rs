@@ -199,12 +199,14 @@ impl ChainDb {
                 Ok(number) => self.canonical(number).ok().flatten(),
                 Err(_) => None,
             };
-            if index.is_none_or(|(hash, _)| hash.as_slice() != key) {
+            let is_stray = index.is_none_or(|(hash, _)| hash.as_slice() != key);
+            // A table that is lost as a whole makes a stray of every block.
+            if is_stray && strays.len() < MOST_PROBLEMS {
                 strays.push(alloy_primitives::hex::encode_prefixed(key));
             }
             ControlFlow::Continue(())
         })?;
-        for hash in strays.iter().take(MOST_PROBLEMS) {
+        for hash in strays {
             report.problem(format!("the index leads from {hash} to a block that has another hash"));
         }
         Ok(())

@@ -37,7 +37,7 @@ pub enum DumpErrorKind {
     )]
     Gzip(io::Error),
     /// An empty file.
-    #[error("the file is empty; a dump of a state was expected")]
+    #[error("the file is empty, a dump of a state was expected; check how it was made")]
     Empty,
     /// A file that does not begin like a dump.
     #[error(

@@ -7,7 +7,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum AccessListFileError {
     /// A file that cannot be read or written.
-    #[error("cannot use the access lists in {}: {source}", file.display())]
+    #[error(
+        "cannot use the access lists in {}: {source}; check the path, its permissions and the free space",
+        file.display()
+    )]
     Io {
         /// Path of the file.
         file: PathBuf,

@@ -26,6 +26,8 @@ mod walk;
 
 const CONVERTING: &str = "converting the state";
 const COMPARING: &str = "comparing the states";
+const NAMING: &str = "copying addresses and slots";
+const COPYING: &str = "copying blocks";
 
 /// Error of a conversion.
 #[derive(Debug, Error)]
@@ -100,8 +102,13 @@ pub fn convert(
         true => Err(ConvertError::Interrupted(what)),
         false => Ok(()),
     };
+    let whole = |is_whole: bool, what| match is_whole {
+        true => Ok(()),
+        false => Err(ConvertError::Interrupted(what)),
+    };
     if to.needs_preimages() {
-        source.chain_db().copy_preimages(&ChainDb::new(target.store.clone()))?;
+        let target = ChainDb::new(target.store.clone());
+        whole(source.chain_db().copy_preimages(&target, interrupt)?, NAMING)?;
     }
     let filled = fill(from, to, interrupt, progress);
     ended(CONVERTING)?;
@@ -119,9 +126,9 @@ pub fn convert(
     ended(COMPARING)?;
     compared?;
     root.map(RootBuilder::root).map_or(Ok(()), is_root)?;
-    progress("copying blocks", accounts);
+    progress(COPYING, accounts);
     let (source, target) = (source.chain_db(), ChainDb::new(target.store.clone()));
-    source.copy_to(&target)?;
+    whole(source.copy_to(&target, interrupt)?, COPYING)?;
     Ok(Converted {
         number: head.number(),
         hash: head.hash(),

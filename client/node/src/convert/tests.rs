@@ -2,9 +2,10 @@
 //! slots.
 
 use super::{
-    ConvertError, Filled, RootBuilder, compare, fill,
+    COPYING, ConvertError, Filled, RootBuilder, compare, convert, fill,
     walk::{PORTION, Walk},
 };
+use crate::datadir::{DataDir, OpenOptions};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::{Batch, Store};
 use polytrie_layers::{LAYERS, LayerKind, LayerOptions};
@@ -198,4 +199,22 @@ fn an_interrupt_ends_it_in_the_midst_of_an_account() {
         let ended = compare(&*source, &*filled(to, &state), None, &interrupt, &mut progress);
         assert!(ended.is_err(), "{}", to.name);
     }
+}
+
+/// The blocks of a large chain take long to copy.
+#[test]
+fn the_copy_of_the_blocks_ends_at_an_interrupt() {
+    let (kv, chain) = (Some("memory".to_owned()), Some("dev".to_owned()));
+    let options = OpenOptions { kv, chain, ..OpenOptions::default() };
+    let (_chain, source) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+    let target = DataDir::open(&options, true).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let ended = convert(&source, &target, &interrupt, &mut |what, _| {
+        if what == COPYING {
+            interrupt.store(true, Ordering::Relaxed);
+        }
+    });
+    let error = ended.unwrap_err();
+    assert!(matches!(error, ConvertError::Interrupted(COPYING)), "{error}");
+    assert!(target.chain_db().head().unwrap().is_none(), "what is there is no chain");
 }

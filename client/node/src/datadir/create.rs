@@ -28,7 +28,7 @@ impl DataDir {
     /// Those of [`Self::open`].
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        if options.kv.as_deref() == Some("memory") {
+        if options.is_in_memory() {
             return Self::in_memory(options, || Ok(Arc::new(ChainSpec::parse("dev", genesis)?)));
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;

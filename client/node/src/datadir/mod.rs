@@ -101,7 +101,7 @@ impl DataDir {
     ///
     /// If it differs from the options, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
-        if options.kv.as_deref() == Some("memory") {
+        if options.is_in_memory() {
             let chain = || options.chain.as_deref().ok_or(OpenError::NoChain);
             return Self::in_memory(options, || Ok(ChainSpec::load(chain()?)?));
         }
@@ -202,7 +202,15 @@ impl DataDir {
         expect_store(dir, &stamp)?;
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
         if lock.is_some() {
-            attempt::done(dir);
+            // Before the lock was there another process may have removed the directory, or written another stamp.
+            match Stamp::read(dir)? {
+                Some(now) if now == stamp => attempt::done(dir),
+                Some(now) => {
+                    drop(lock);
+                    return Self::reopen(options, dir, now);
+                }
+                None => return Err(OpenError::Empty(dir.to_owned())),
+            }
         }
         let (file, spec) = loaded.unzip();
         let mut options = options.clone();

@@ -59,7 +59,7 @@ impl NewDir {
         options: &OpenOptions,
         load: impl FnOnce() -> Result<Loaded, OpenError>,
     ) -> Result<Self, OpenError> {
-        if options.kv.as_deref() == Some("memory") {
+        if options.is_in_memory() {
             let dir = DataDir::in_memory(options, || Ok(load()?.1))?;
             return Ok(Self { dir, path: None, was_there: true, file: None, wrote_genesis: false });
         }

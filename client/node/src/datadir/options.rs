@@ -2,7 +2,7 @@
 
 use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainOptions;
-use polytrie_kv::StoreOptions;
+use polytrie_kv::{MemoryEngine, StoreOptions};
 use polytrie_layers::{EngineOptions, LayerOptions};
 use polytrie_state::Stamp;
 use std::path::PathBuf;
@@ -33,9 +33,14 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
+    /// Whether the options name the memory engine, which keeps nothing.
+    pub fn is_in_memory(&self) -> bool {
+        self.kv.as_deref() == Some(MemoryEngine::NAME)
+    }
+
     /// Whether opening makes a new chain: in memory, or in a directory without a stamp.
     pub fn is_new(&self) -> bool {
-        if self.kv.as_deref() == Some("memory") {
+        if self.is_in_memory() {
             return true;
         }
         self.datadir.as_deref().is_some_and(|dir| matches!(Stamp::read(dir), Ok(None)))

@@ -295,3 +295,22 @@ fn a_directory_that_could_not_be_filled_is_gone() {
     // The rules of the chain are stored twice; the second copy only saves time.
     assert!(made.contains(&false) && made.last() == Some(&true), "{made:?}");
 }
+
+/// Between the read of the stamp and the lock another process may come: `db drop`, or an import that remembers
+/// something.
+#[test]
+fn a_stamp_that_changed_before_the_lock_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    drop(open(dir.path(), Some(&file)).unwrap());
+    let data = dir.path().join("data");
+    let options = OpenOptions { datadir: Some(data.clone()), ..Default::default() };
+    let now = Stamp::read(&data).unwrap().unwrap();
+    let before = Stamp { created_by: "an earlier build".to_owned(), ..now.clone() };
+    let opened = DataDir::reopen(&options, &data, before.clone()).unwrap();
+    assert_eq!(opened.stamp, now);
+    drop(opened);
+    fs::remove_file(data.join(polytrie_state::STAMP_FILE)).unwrap();
+    let error = DataDir::reopen(&options, &data, before).unwrap_err();
+    assert!(matches!(error, OpenError::Empty(_)), "{error}");
+}

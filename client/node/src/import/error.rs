@@ -72,7 +72,9 @@ pub enum ImportError {
         error: Box<ChainError>,
     },
     /// A file of figures cannot be written.
-    #[error("cannot write {file}: {source}")]
+    #[error(
+        "cannot write {file}: {source}; check the path, its permissions and the free space, then run the same command again"
+    )]
     Output {
         /// The file.
         file: String,

@@ -76,8 +76,8 @@ impl BlockLines {
         }
     }
 
-    /// Begins after the lines of blocks up to `head`, where the import goes on. Lines of later blocks, which were not
-    /// durable when the last import stopped, are removed and will be written again.
+    /// Begins after the last line of a block up to `head`, where the import goes on. Lines after it are of blocks that
+    /// were not durable when the last import stopped; they are removed and will be written again.
     pub(super) fn begin(&mut self, head: u64) -> Result<(), ImportError> {
         let heading = self.layout.heading.as_bytes();
         let Some(mut file) = self.found.take() else {
@@ -151,22 +151,23 @@ fn open(path: &Path, layout: &Layout) -> io::Result<Option<File>> {
     Ok(may_begin_with(&beginning, heading).then_some(file))
 }
 
-/// Keeps the heading and the lines of blocks up to `head`, and truncates the file after them. Returns their length in
-/// bytes.
+/// Keeps the heading and all lines up to the last one of a block up to `head`, and truncates the file after them. Returns
+/// their length in bytes. Lines of later blocks may come before that one: a branch that was left may have been longer.
 fn cut(file: &mut File, layout: &Layout, head: u64) -> io::Result<u64> {
     file.rewind()?;
     let mut lines = BufReader::new(&mut *file);
     let mut line = Vec::new();
-    let mut kept = 0;
+    let (mut read, mut kept) = (0, 0);
     while lines.read_until(b'\n', &mut line)? > 0 {
-        let stays = match kept {
-            0 => line == layout.heading.as_bytes(),
-            _ => number(&line, layout).is_some_and(|number| number <= head),
+        let stays = match number(&line, layout) {
+            _ if read == 0 && line == layout.heading.as_bytes() => true,
+            Some(number) if read > 0 => number <= head,
+            _ => break,
         };
-        if !stays {
-            break;
+        read += line.len() as u64;
+        if stays {
+            kept = read;
         }
-        kept += line.len() as u64;
         line.clear();
     }
     file.set_len(kept)?;
@@ -185,5 +186,37 @@ fn number(line: &[u8], layout: &Layout) -> Option<u64> {
 impl fmt::Debug for BlockLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockLines").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout =
+        Layout { heading: "number,of\n", number: 0, syncs: ["csv: content", "csv: name"] };
+
+    /// After the merge the branch of the latest new block wins, which may be the shorter one.
+    #[test]
+    fn lines_of_a_shorter_branch_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let go_on = |head: u64, text: &str| {
+            let mut lines = BlockLines::create(&path, &LAYOUT).unwrap();
+            lines.begin(head).unwrap();
+            lines.write(|out| out.write_all(text.as_bytes())).unwrap();
+            lines.make_durable().unwrap();
+            fs::read_to_string(&path).unwrap()
+        };
+        let heading = LAYOUT.heading;
+        go_on(0, "1,a\n2,a\n3,a\n4,a\n2,b\n3,b\n");
+        let all = format!("{heading}1,a\n2,a\n3,a\n4,a\n2,b\n3,b\n4,b\n");
+        assert_eq!(go_on(3, "4,b\n"), all);
+        // The last two blocks of the branch were not durable.
+        let begun = format!("{heading}1,a\n2,a\n3,a\n4,a\n2,b\n3,c\n");
+        assert_eq!(go_on(2, "3,c\n"), begun);
+        assert_eq!(go_on(1, "2,d\n"), format!("{heading}1,a\n2,d\n"));
+        assert_eq!(go_on(0, ""), heading);
     }
 }

@@ -109,7 +109,7 @@ pub enum ShadowError {
     Differs(Box<Difference>),
     /// A block is valid under the first layer and invalid under the second.
     #[error(
-        "the layers differ: valid under the layer of the data directory, but under `{layer}` {block}"
+        "the layers differ: valid under the layer of the data directory, but under `{layer}` {block}; one of them is wrong, please report it"
     )]
     Refused {
         /// The shadow's layer.

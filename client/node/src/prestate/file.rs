@@ -163,7 +163,7 @@ pub(super) fn read(dir: &Path) -> Result<Directory, PrestateError> {
     directory.files.sort_by_key(|file| file.block.header().number);
     for pair in directory.files.windows(2) {
         let (before, header) = (pair[0].block.header(), pair[1].block.header());
-        let (expected, hash) = (before.number + 1, before.hash_slow());
+        let (expected, hash) = (before.number.saturating_add(1), before.hash_slow());
         if header.number != expected || header.parent_hash != hash {
             let (file, found, parent) = (pair[1].path.clone(), header.number, header.parent_hash);
             return Err(PrestateError::Gap { file, found, parent, expected, hash });

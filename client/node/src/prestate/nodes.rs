@@ -14,6 +14,8 @@ const KEY_NIBBLES: usize = 64;
 /// Greatest number of nodes that a walk visits, each counted as often as it is referred to. Nodes that refer to each
 /// other many times could otherwise fill any memory.
 const MOST_NODES: usize = 1 << 20;
+/// Length from which on a node counts as several, in bytes. No node of a real trie is as long.
+const LONG_NODE: usize = 1 << 10;
 
 /// An account by its hash, with its known slots.
 type Leaf = (B256, Account, Vec<(B256, U256)>);
@@ -34,22 +36,20 @@ pub(super) type Answer = (B256, Option<(Account, Vec<(B256, U256)>)>);
 pub(super) fn answers(root: B256, nodes: &[Bytes], names: &Names) -> Result<Vec<Answer>, String> {
     let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
     let hashes: Vec<B256> = names.keys().copied().collect();
-    let mut found = Vec::new();
-    look_up(&nodes, root, &hashes, &mut |hash, value| {
-        found.push((hash, value.map(<[u8]>::to_vec)))
-    })?;
-    let answer = |(hash, value): (B256, Option<Vec<u8>>)| {
-        let Some(value) = value else { return Ok((hash, None)) };
-        let leaf = TrieAccount::decode(&mut &value[..]).map_err(|e| wrong("an account", &e))?;
+    let mut found: Vec<(B256, Option<Decoded<TrieAccount>>)> = Vec::new();
+    look_up(&nodes, root, &hashes, &mut |hash, value| found.push((hash, value.map(decoded))))?;
+    let answer = |(hash, leaf): (B256, Option<Decoded<TrieAccount>>)| {
+        let Some(leaf) = leaf else { return Ok((hash, None)) };
+        let leaf = leaf.map_err(|e| wrong("an account", &e))?;
         let slots: Vec<B256> = names.get(&hash).into_iter().flatten().copied().collect();
-        let mut values = Vec::new();
+        let mut values: Vec<(B256, Option<Decoded<U256>>)> = Vec::new();
         look_up(&nodes, leaf.storage_root, &slots, &mut |slot, value| {
-            values.push((slot, value.map(<[u8]>::to_vec)));
+            values.push((slot, value.map(decoded)));
         })?;
-        let slot = |(slot, value): (B256, Option<Vec<u8>>)| match value {
+        let slot = |(slot, value): (B256, Option<Decoded<U256>>)| match value {
             None => Ok((slot, U256::ZERO)),
             Some(value) => {
-                let value = U256::decode(&mut &value[..]).map_err(|e| wrong("a slot", &e))?;
+                let value = value.map_err(|e| wrong("a slot", &e))?;
                 Ok((slot, value))
             }
         };
@@ -154,18 +154,18 @@ fn descend(
 pub(super) fn leaves(root: B256, nodes: &[Bytes]) -> Result<Vec<Leaf>, String> {
     let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
     let mut accounts = Vec::new();
-    let mut found = Vec::new();
+    let mut found: Vec<(B256, Decoded<TrieAccount>)> = Vec::new();
     let mut left = MOST_NODES;
-    walk(&nodes, root, &mut left, &mut |key, value| found.push((key, value.to_vec())))?;
-    for (hash, value) in found {
-        let leaf = TrieAccount::decode(&mut &value[..]).map_err(|e| wrong("an account", &e))?;
-        let mut values = Vec::new();
+    walk(&nodes, root, &mut left, &mut |key, value| found.push((key, decoded(value))))?;
+    for (hash, leaf) in found {
+        let leaf = leaf.map_err(|e| wrong("an account", &e))?;
+        let mut values: Vec<(B256, Decoded<U256>)> = Vec::new();
         if leaf.storage_root != EMPTY_ROOT_HASH {
-            let visit = &mut |key, value: &[u8]| values.push((key, value.to_vec()));
+            let visit = &mut |key, value: &[u8]| values.push((key, decoded(value)));
             walk(&nodes, leaf.storage_root, &mut left, visit)?;
         }
         let slots = values.into_iter().map(|(key, value)| {
-            let value = U256::decode(&mut &value[..]).map_err(|e| wrong("a slot", &e))?;
+            let value = value.map_err(|e| wrong("a slot", &e))?;
             Ok((key, value))
         });
         let slots = slots.collect::<Result<_, String>>()?;
@@ -173,6 +173,14 @@ pub(super) fn leaves(root: B256, nodes: &[Bytes]) -> Result<Vec<Leaf>, String> {
         accounts.push((hash, Account { nonce, balance, code_hash }, slots));
     }
     Ok(accounts)
+}
+
+/// A value of a leaf, or the reason why it does not decode.
+type Decoded<T> = alloy_rlp::Result<T>;
+
+/// Decodes the value of a leaf where it is found: a copy of it for each place that refers to it could fill any memory.
+fn decoded<T: Decodable>(mut value: &[u8]) -> Decoded<T> {
+    T::decode(&mut value)
 }
 
 fn wrong(what: &str, error: &alloy_rlp::Error) -> String {
@@ -199,7 +207,7 @@ fn walk(
     let Some(node) = nodes.get(&root) else { return Ok(()) };
     let mut open: Vec<(Nibbles, Bytes)> = vec![(Nibbles::default(), (*node).clone())];
     while let Some((path, rlp)) = open.pop() {
-        *left = left.checked_sub(1).ok_or_else(|| {
+        *left = left.checked_sub(1 + rlp.len() / LONG_NODE).ok_or_else(|| {
             format!(
                 "its trie nodes lead to more than {MOST_NODES} places; they refer to each other"
             )
@@ -256,8 +264,9 @@ mod tests {
         rlp.into()
     }
 
-    fn tower(height: usize) -> (B256, Vec<Bytes>) {
-        let (mut nodes, mut root) = (Vec::new(), B256::repeat_byte(7));
+    /// Returns branches on top of each other, at the bottom of which is the node with this hash.
+    fn tower(bottom: B256, height: usize) -> (B256, Vec<Bytes>) {
+        let (mut nodes, mut root) = (Vec::new(), bottom);
         for _ in 0..height {
             nodes.push(branch(root));
             root = keccak256(&nodes[nodes.len() - 1]);
@@ -267,12 +276,31 @@ mod tests {
 
     #[test]
     fn nodes_that_refer_to_each_other_end_in_a_sentence() {
+        let missing = B256::repeat_byte(7);
         for height in [8, 64, 70] {
-            let (root, nodes) = tower(height);
+            let (root, nodes) = tower(missing, height);
             let error = leaves(root, &nodes).expect_err("there are too many");
             assert!(error.contains("trie nodes"), "{error}");
         }
-        let (root, nodes) = tower(3);
+        let (root, nodes) = tower(missing, 3);
         assert_eq!(leaves(root, &nodes), Ok(Vec::new()), "what is left out is not touched");
+    }
+
+    #[test]
+    fn a_long_node_counts_as_several() {
+        // A leaf in depth 3: 61 nibbles, an odd number, and a value that no trie has.
+        let path = [&[0x30_u8][..], &[0; 30]].concat();
+        let value = vec![0_u8; 1 << 20];
+        let mut fields = Vec::new();
+        path[..].encode(&mut fields);
+        value[..].encode(&mut fields);
+        let mut leaf = Vec::new();
+        Header { list: true, payload_length: fields.len() }.encode(&mut leaf);
+        leaf.extend(fields);
+        let leaf = Bytes::from(leaf);
+        let (root, mut nodes) = tower(keccak256(&leaf), 3);
+        nodes.push(leaf);
+        let error = leaves(root, &nodes).expect_err("there are too many bytes");
+        assert!(error.contains("refer to each other"), "{error}");
     }
 }

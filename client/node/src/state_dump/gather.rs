@@ -1,16 +1,12 @@
 //! Gathers the content of a dump under the hashes of accounts and slots, for sorting.
 
-use super::StateDumpError;
+use super::{StateDumpError, go_on};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chain::ChainDb;
 use polytrie_files::dump::{DumpAccount, DumpSink, DumpSlot, SlotKeys};
 use polytrie_kv::{Batch, Part, Read, Scratch, Sortable, Sorter, Table};
 use polytrie_state::{Account, put_address_preimage, put_slot_preimage};
-use std::{
-    collections::HashSet,
-    fmt, mem,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{collections::HashSet, fmt, mem, sync::atomic::AtomicBool};
 
 /// Greatest number of accounts and slots in memory: some 60 MiB, twice that while they are written.
 const HELD: usize = 1 << 19;
@@ -180,9 +176,7 @@ impl<'a> Gathered<'a> {
     fn look_up(&mut self) -> Result<(), StateDumpError> {
         let (accounts, slots) = self.read;
         if (accounts + slots).is_multiple_of(LOOK_UP) {
-            if self.interrupt.load(Ordering::Relaxed) {
-                return Err(StateDumpError::Interrupted);
-            }
+            go_on(self.interrupt)?;
             if let Some(tell) = &mut self.tell {
                 tell(accounts, slots);
             }

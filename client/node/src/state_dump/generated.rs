@@ -1,16 +1,13 @@
 //! A chain whose genesis state is generated, and written directly into a layer.
 
-use super::{Begun, Filled, StateDumpError, Step, fill};
+use super::{Begun, Filled, StateDumpError, Step, fill, go_on};
 use crate::datadir::NewDir;
 use polytrie_chain::{Head, Start};
 use polytrie_chainspec::{GenesisPlan, InitialAccount, system_contracts};
 use polytrie_state::StateError;
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 /// Fills a new directory, which has no stamp yet, with these accounts and the system contracts, and begins a chain with
@@ -30,9 +27,7 @@ pub fn begin_generated<'a>(
     let accounts = system_contracts().into_iter().chain(accounts);
     let Filled { root, commitment, accounts, slots } =
         fill(db.store(), &*layer, accounts, interrupt, progress)?;
-    if interrupt.load(Ordering::Relaxed) {
-        return Err(StateDumpError::Interrupted);
-    }
+    go_on(interrupt)?;
     if let Some(found) = commitment.as_state_root().filter(|found| *found != root) {
         let what = format!("{} makes the state root {found} of accounts of {root}", layer.name());
         return Err(StateError::Corrupt(what).into());

@@ -3,6 +3,7 @@
 use super::{
     StateDumpError, Step,
     gather::{Collected, Entry, Named, What},
+    go_on,
     sorted::Sorted,
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
@@ -12,10 +13,7 @@ use polytrie_state::{
     Account, Commitment, StateLayer, hash_address, hash_slot, put_address_preimage,
     put_slot_preimage,
 };
-use std::{
-    mem,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{mem, sync::atomic::AtomicBool};
 
 /// Number of bytes of rows that are written at once.
 const PORTION: usize = 16 << 20;
@@ -46,8 +44,7 @@ pub fn fill<'a>(
     interrupt: &AtomicBool,
     progress: &mut dyn FnMut(Step),
 ) -> Result<Filled, StateDumpError> {
-    let mut preimages =
-        Preimages { store: layer.needs_preimages().then_some(store), batch: Batch::new() };
+    let mut preimages = PreimageRows::new(store, layer);
     let mut collected = Collected::new(store.scratch().clone());
     let mut step = Step { what: "making the accounts", accounts: 0, slots: 0, percent: None };
     for InitialAccount { address, nonce, balance, code, slots } in accounts {
@@ -81,21 +78,18 @@ pub fn fill<'a>(
     Ok(Filled { root: found.root, commitment, accounts: found.accounts, slots: found.slots })
 }
 
-fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
-    match interrupt.load(Ordering::Relaxed) {
-        true => Err(StateDumpError::Interrupted),
-        false => Ok(()),
-    }
-}
-
 /// Addresses and slots to be written into a store, if its layer needs them.
-struct Preimages<'a> {
+pub(super) struct PreimageRows<'a> {
     store: Option<&'a Store>,
     batch: Batch,
 }
 
-impl Preimages<'_> {
-    fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<(), StateDumpError> {
+impl<'a> PreimageRows<'a> {
+    pub(super) fn new(store: &'a Store, layer: &dyn StateLayer) -> Self {
+        Self { store: layer.needs_preimages().then_some(store), batch: Batch::new() }
+    }
+
+    pub(super) fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<(), StateDumpError> {
         if self.store.is_none() {
             return Ok(());
         }
@@ -103,7 +97,8 @@ impl Preimages<'_> {
         self.write(PORTION)
     }
 
-    fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
+    /// Writes the rows if they have more than `most` bytes.
+    pub(super) fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
         if let Some(store) = self.store
             && self.batch.byte_len() > most
         {

@@ -130,9 +130,7 @@ pub fn begin(
     let loaded = target.layer.load(&mut sorted.accounts());
     let found = sorted.finish().map_err(|error| error.of_dump(&name))?;
     let commitment = loaded?;
-    if interrupt.load(Ordering::Relaxed) {
-        return Err(StateDumpError::Interrupted);
-    }
+    go_on(interrupt)?;
     for root in [Some(found.root), commitment.as_state_root()].into_iter().flatten() {
         if root != expected {
             let number = start.head.number();
@@ -155,6 +153,13 @@ pub fn begin(
         hashes_wanted,
         knows_difficulty,
     })
+}
+
+fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
+    match interrupt.load(Ordering::Relaxed) {
+        true => Err(StateDumpError::Interrupted),
+        false => Ok(()),
+    }
 }
 
 /// Returns the name of a file for messages.

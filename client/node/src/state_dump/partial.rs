@@ -3,18 +3,14 @@
 use super::{
     StateDumpError, Step,
     gather::{Collected, Entry, Named, What},
+    go_on,
+    initial::PreimageRows,
     sorted::Sorted,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Store;
 use polytrie_state::{Account, StateLayer, hash_address, put_address_preimage, put_slot_preimage};
-use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
-};
-
-/// Number of bytes of rows that are written at once.
-const PORTION: usize = 16 << 20;
+use std::{collections::HashMap, sync::atomic::AtomicBool};
 
 /// An account by its hash, with its slots by theirs.
 type HashedAccount = (B256, Account, Vec<(B256, U256)>);
@@ -72,11 +68,12 @@ impl PartialState {
         interrupt: &AtomicBool,
         progress: &mut dyn FnMut(Step),
     ) -> Result<(), StateDumpError> {
-        let mut preimages = Batch::new();
-        if layer.needs_preimages() {
-            let Preimages { addresses, slots } = &self.preimages;
-            addresses.iter().for_each(|(hash, it)| put_address_preimage(&mut preimages, hash, it));
-            slots.iter().for_each(|(hash, it)| put_slot_preimage(&mut preimages, hash, it));
+        let mut preimages = PreimageRows::new(store, layer);
+        for (hash, address) in &self.preimages.addresses {
+            preimages.add(|batch| put_address_preimage(batch, hash, address))?;
+        }
+        for (hash, slot) in &self.preimages.slots {
+            preimages.add(|batch| put_slot_preimage(batch, hash, slot))?;
         }
         let mut collected = Collected::new(store.scratch().clone());
         for (hash, account, slots) in &self.accounts {
@@ -94,17 +91,10 @@ impl PartialState {
         }
         collected.codes.write(0)?;
         for number in self.accounts()..accounts {
-            if interrupt.load(Ordering::Relaxed) {
-                return Err(StateDumpError::Interrupted);
-            }
+            go_on(interrupt)?;
             let address = Address::from_word(keccak256(number.to_be_bytes()));
             let account = hash_address(&address);
-            if layer.needs_preimages() {
-                put_address_preimage(&mut preimages, &account, &address);
-                if preimages.byte_len() >= PORTION {
-                    store.engine_write(&std::mem::take(&mut preimages))?;
-                }
-            }
+            preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
             let named = Named {
                 account: Account { balance: U256::ONE, ..Account::default() },
                 storage_root: None,
@@ -112,7 +102,7 @@ impl PartialState {
             };
             collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
         }
-        store.engine_write(&preimages)?;
+        preimages.write(0)?;
         let sorted = Sorted::new(&mut collected, interrupt, progress)?;
         let loaded = layer.load(&mut sorted.accounts());
         sorted.finish()?;

@@ -1,6 +1,6 @@
 //! Writes a state in the formats of other programs.
 
-use super::StateDumpError;
+use super::{StateDumpError, go_on};
 use crate::{datadir::DataDir, state_root::storage_root};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use polytrie_chain::ChainDb;
@@ -11,10 +11,7 @@ use std::{
     fmt::Arguments,
     io::Write,
     ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 /// Number of slots of an account that are sorted in memory.
@@ -152,9 +149,7 @@ impl Dump<'_> {
     }
 
     fn put(&mut self, text: Arguments<'_>) -> Result<(), StateDumpError> {
-        if self.interrupt.load(Ordering::Relaxed) {
-            return Err(StateDumpError::Interrupted);
-        }
+        go_on(self.interrupt)?;
         self.out.write_fmt(text).map_err(StateDumpError::Write)
     }
 

@@ -9,12 +9,16 @@ use crate::{
         Cache, CacheError, Generated, WorkloadSpec, generate, generate_state,
         mainnet::{MainnetShape, Parts},
     },
-    cli::{output::ResultArgs, shape::Network, signals::on_interrupt},
+    cli::{
+        output::{self, ResultArgs},
+        shape::Network,
+        signals::on_interrupt,
+    },
     layers::values::parse_bytes,
 };
 use clap::Args;
 use serde::Serialize;
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
 /// Write a chain that this program, geth and reth import: DIR/genesis.json and DIR/chain.rlp.
@@ -54,12 +58,7 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
-    fs::create_dir_all(&args.out).map_err(|error| {
-        let out = args.out.display();
-        Failure::Machine(format!(
-            "cannot create {out}: {error}; check the path, or choose another --out"
-        ))
-    })?;
+    output::create_dir(&args.out)?;
     // The file may lie in the directory that was just made.
     let result = args.result.open()?;
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {

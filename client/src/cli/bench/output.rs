@@ -10,10 +10,7 @@ use crate::{
     cli::output::{self, write_json, write_text},
 };
 use clap::Args;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Name of the page in the directory of --html.
 pub(super) const PAGE: &str = "index.html";
@@ -46,12 +43,7 @@ pub(super) struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     pub(super) fn open(args: &'a OutputArgs) -> Result<Self, Failure> {
         for (option, dir) in [("--html", &args.html), ("--csv", &args.csv)] {
-            if output::takes_stdout(dir.as_deref()) {
-                return Err(Failure::Usage(format!(
-                    "{option} - is standard output, and what is written are files; name a directory, or use --json -"
-                )));
-            }
-            dir.as_deref().map_or(Ok(()), create_dir)?;
+            dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
         }
         let page = |dir: &PathBuf| {
             Ok::<_, Failure>((
@@ -91,7 +83,24 @@ impl<'a> Outputs<'a> {
     }
 }
 
-pub(super) fn create_dir(dir: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(dir)
-        .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+/// Makes the directory that an option names for its files. Refuses standard output, which is none.
+pub(super) fn create_dir(option: &str, dir: &Path) -> Result<(), Failure> {
+    if output::takes_stdout(Some(dir)) {
+        return Err(Failure::Usage(format!(
+            "{option} - is standard output, and what is written are files; name a directory"
+        )));
+    }
+    output::create_dir(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_output_is_no_directory() {
+        let refused = create_dir("--html", Path::new("-"));
+        assert!(matches!(refused, Err(Failure::Usage(_))), "{refused:?}");
+        assert!(!Path::new("-").exists());
+    }
 }

@@ -39,7 +39,7 @@ pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
         write_text(OutputFile::create(path)?, &html::picture(report))?;
     }
     let Some(dir) = &args.html else { return Ok(()) };
-    create_dir(dir)?;
+    create_dir("--html", dir)?;
     let path = dir.join(PAGE);
     write_text(OutputFile::create(&path)?, &html::page(&reports))?;
     output::line(&format!("the page is {}", path.display()))

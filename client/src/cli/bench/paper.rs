@@ -75,8 +75,8 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         return output::line(list().trim_end());
     }
     let experiments = experiments(&args.names)?;
-    for dir in [&args.html, &args.svg].into_iter().flatten() {
-        create_dir(dir)?;
+    for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
+        dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
@@ -149,8 +149,9 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
 fn link(plots: &Path, args: &PaperArgs) -> Result<String, Failure> {
     let whole = |dir: &Path| {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        dir.canonicalize()
-            .map_err(|error| Failure::Machine(format!("cannot find {}: {error}", dir.display())))
+        dir.canonicalize().map_err(|error| {
+            Failure::Machine(format!("cannot find {}: {error}; check the path", dir.display()))
+        })
     };
     let page = args.markdown.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let (plots, page) = (whole(plots)?, whole(page)?);

@@ -65,8 +65,9 @@ pub(super) struct StoreArgs {
 pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
     if let Some(file) = &args.trace {
         // The run happens in another process, to which a relative path could mean another file.
-        let file = std::path::absolute(file)
-            .map_err(|e| Failure::Machine(format!("cannot find {}: {e}", file.display())))?;
+        let file = std::path::absolute(file).map_err(|error| {
+            Failure::Machine(format!("cannot find {}: {error}; check the path", file.display()))
+        })?;
         let bench = TraceBench {
             file,
             hash: B256::ZERO,

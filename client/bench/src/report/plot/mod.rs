@@ -164,7 +164,8 @@ pub fn grouped(number: f64) -> String {
 
 /// Returns about `count` round numbers from 0 to at least `max`.
 fn ticks(max: f64, count: usize) -> Vec<f64> {
-    if max <= 0.0 || !max.is_finite() {
+    // The step of a number that is all but zero would be zero, and the steps would have no end.
+    if max <= 0.0 || !max.is_normal() {
         return vec![0.0, 1.0];
     }
     let rough = max / count.max(1) as f64;
@@ -206,7 +207,9 @@ mod tests {
     #[test]
     fn ticks_are_round_and_cover() {
         assert_eq!(ticks(9.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(ticks(0.0, 5), [0.0, 1.0]);
+        for none in [0.0, -1.0, 5e-324, f64::INFINITY, f64::NAN] {
+            assert_eq!(ticks(none, 5), [0.0, 1.0], "{none}");
+        }
         for max in [0.013, 3.0, 117_950.0, 1e9] {
             let found = ticks(max, 5);
             assert!(found.last().is_some_and(|last| *last >= max * 0.999), "{found:?}");
