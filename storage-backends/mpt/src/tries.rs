@@ -159,10 +159,11 @@ impl Tries {
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.block).get(slot, &rows)?;
-        let value = value.map_or(U256::ZERO, |value| value.0);
+        let value = storage.touch(self.block).get(slot, &rows);
+        let value = value.map(|value| value.map_or(U256::ZERO, |value| value.0));
+        // A read that fails has loaded the nodes above those that it could not load.
         self.storage_bytes += storage.bytes() - before;
-        Ok(value)
+        Ok(value?)
     }
 
     /// Applies a write set to the tries. If there is a batch, the rows changed since the last call with one are added

@@ -4,13 +4,13 @@
 
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{
-    Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
+    Batch, Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
 };
 use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
-    TxWrites,
+    TxWrites, hash_address, hash_slot,
 };
 use polytrie_testing::{
     layer_suite,
@@ -73,7 +73,6 @@ fn small_contracts_count_with_all_they_take() {
     const CONTRACTS: u64 = 1_000;
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
-    let bytes = || layer.figures().iter().find(|(name, _)| *name == "trie_cache_bytes").unwrap().1;
     let run = |number: u64, value: U256| {
         let parent = BlockRef { number, hash: B256::ZERO };
         let mut session = Session::begin(&*layer, parent).unwrap();
@@ -87,12 +86,47 @@ fn small_contracts_count_with_all_they_take() {
         };
         session.apply(&TxWrites { accounts: (0..CONTRACTS).map(change).collect() }).unwrap();
         session.finish().unwrap().outcome.write(&store).unwrap();
-        bytes()
+        trie_cache_bytes(&layer)
     };
     let with_slots = run(0, U256::from(1));
     assert!(with_slots > CONTRACTS * 600, "{with_slots}");
     let without = run(1, U256::ZERO);
     assert!(without < CONTRACTS * 300, "tries that hold nothing are let go of: {without}");
+}
+
+/// The nodes that a failed read has loaded count as well: the count must not become negative when they are dropped.
+#[test]
+fn a_read_that_fails_midway_counts_what_it_loaded() {
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let options = MptOptions { cache_bytes: 0, read_ahead: false };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    let begin =
+        |number: u64| Session::begin(&*layer, BlockRef { number, hash: B256::ZERO }).unwrap();
+    let write = |number: u64, slots: Vec<(U256, U256)>| {
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let change =
+            AccountChange { address: address(0), account, wiped: false, code: None, slots };
+        let mut session = begin(number);
+        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+        session.finish().unwrap().outcome.write(&store).unwrap();
+    };
+    write(0, (0..400_u64).map(|slot| (U256::from(slot), U256::from(slot + 1))).collect());
+
+    let nibble = |slot: u64| hash_slot(&U256::from(slot)).0[0] >> 4;
+    let mut key = hash_address(&address(0)).to_vec();
+    key.push(nibble(0));
+    let mut batch = Batch::new();
+    let storage = MptLayer::TABLES[1];
+    assert!(store.snapshot().get(storage, &key).unwrap().is_some(), "a node below the root");
+    batch.put(storage, &key, b"damaged");
+    store.write(batch).unwrap();
+    let error = begin(1).slot(&address(0), &U256::ZERO).unwrap_err();
+    assert!(matches!(error, StateError::Corrupt(_)), "{error}");
+
+    let beside = (1..400_u64).find(|slot| nibble(*slot) != nibble(0)).unwrap();
+    write(1, vec![(U256::from(beside), U256::ZERO)]);
+    let bytes = trie_cache_bytes(&layer);
+    assert!(bytes < 1 << 20, "{bytes}");
 }
 
 /// Fills a store in which `accounts` accounts have a slot each, and opens the layer on it, which keeps nothing in
@@ -113,6 +147,10 @@ fn filled(engine: Arc<dyn Engine>, accounts: u64) -> (Store, Arc<MptLayer>) {
     session.finish().unwrap().outcome.write(&store).unwrap();
     store.checkpoint().unwrap();
     (store, layer)
+}
+
+fn trie_cache_bytes(layer: &MptLayer) -> u64 {
+    layer.figures().iter().find(|(name, _)| *name == "trie_cache_bytes").unwrap().1
 }
 
 fn address(n: u64) -> Address {
