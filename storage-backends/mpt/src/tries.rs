@@ -285,7 +285,10 @@ impl Tries {
         self.accounts.add_ages(&mut ages);
         for storage in self.storages.values_mut() {
             storage.trie.set_block(block);
-            storage.trie.add_ages(&mut ages);
+            let nodes = storage.trie.add_ages(&mut ages);
+            // The memory beside the nodes goes with the storage. In a contract of a slot or two it is most of it.
+            let age = block.wrapping_sub(storage.touched) as usize;
+            ages[age.min(ages.len() - 1)] += storage.bytes() - nodes;
         }
         let mut kept = 0;
         let fits = ages.iter().take_while(|bytes| {
