@@ -17,6 +17,7 @@ use polytrie_testing::{
     suite::{self, LayerFactory, Verifier},
 };
 use std::{
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -146,6 +147,60 @@ fn a_read_that_fails_midway_counts_what_it_loaded() {
     write(1, vec![(U256::from(beside), U256::ZERO)]);
     let bytes = trie_cache_bytes(&layer);
     assert!(bytes < 1 << 20, "{bytes}");
+}
+
+/// A listing fails where a row is missing: slots that it left out would be taken for slots that are not set.
+#[test]
+fn a_listing_notices_each_missing_row() {
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
+    let slots = (0..400_u64).map(|n| (U256::from(n), U256::from(n + 1))).collect();
+    session.apply(&TxWrites { accounts: vec![AccountChange { slots, ..contract(0) }] }).unwrap();
+    session.finish().unwrap().outcome.write(&store).unwrap();
+    let all = slots_from(&layer, B256::ZERO).unwrap();
+    assert_eq!(all.len(), 400);
+    for (n, slot) in all.iter().enumerate() {
+        assert_eq!(&slots_from(&layer, *slot).unwrap()[..], &all[n..]);
+        let after = U256::from_be_bytes(slot.0).wrapping_add(U256::from(1));
+        assert_eq!(&slots_from(&layer, after.into()).unwrap()[..], &all[n + 1..]);
+    }
+
+    let storage = MptLayer::TABLES[1];
+    let mut rows = Vec::new();
+    let mut keep = |key: &[u8], value: &[u8]| {
+        rows.push((key.to_vec(), value.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    };
+    store.snapshot().scan(storage, KeyRange::ALL, &mut keep).unwrap();
+    assert!(rows.len() > 20, "{} rows", rows.len());
+    // The first row is the root. A trie without it has no slots.
+    for (key, value) in &rows[1..] {
+        let mut batch = Batch::new();
+        batch.delete(storage, key);
+        store.write(batch).unwrap();
+        let error = slots_from(&layer, B256::ZERO).unwrap_err();
+        assert!(matches!(error, StateError::Corrupt(_)), "{error}");
+        for from in [100, 200, 399] {
+            // Rows before the first slot are not read.
+            if let Ok(found) = slots_from(&layer, all[from]) {
+                assert_eq!(&found[..], &all[from..]);
+            }
+        }
+        let mut batch = Batch::new();
+        batch.put(storage, key, value);
+        store.write(batch).unwrap();
+    }
+}
+
+/// Lists the slots of the first account.
+fn slots_from(layer: &MptLayer, from: B256) -> Result<Vec<B256>, StateError> {
+    let mut found = Vec::new();
+    layer.slots(hash_address(&address(0)), from, &mut |slot, _| {
+        found.push(slot);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
 /// Fills a store in which `accounts` accounts have a slot each, and opens the layer on it, which keeps nothing in
