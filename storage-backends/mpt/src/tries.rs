@@ -159,10 +159,11 @@ impl Tries {
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.block).get(slot, &rows)?;
-        let value = value.map_or(U256::ZERO, |value| value.0);
+        let value = storage.touch(self.block).get(slot, &rows);
+        let value = value.map(|value| value.map_or(U256::ZERO, |value| value.0));
+        // A read that fails has loaded the nodes above those that it could not load.
         self.storage_bytes += storage.bytes() - before;
-        Ok(value)
+        Ok(value?)
     }
 
     /// Applies a write set to the tries. If there is a batch, the rows changed since the last call with one are added
@@ -284,7 +285,10 @@ impl Tries {
         self.accounts.add_ages(&mut ages);
         for storage in self.storages.values_mut() {
             storage.trie.set_block(block);
-            storage.trie.add_ages(&mut ages);
+            let nodes = storage.trie.add_ages(&mut ages);
+            // The memory beside the nodes goes with the storage. In a contract of a slot or two it is most of it.
+            let age = block.wrapping_sub(storage.touched) as usize;
+            ages[age.min(ages.len() - 1)] += storage.bytes() - nodes;
         }
         let mut kept = 0;
         let fits = ages.iter().take_while(|bytes| {

@@ -4,19 +4,20 @@
 
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{
-    Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
+    Batch, Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
 };
 use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
-    TxWrites,
+    TxWrites, hash_address, hash_slot,
 };
 use polytrie_testing::{
     layer_suite,
     suite::{self, LayerFactory, Verifier},
 };
 use std::{
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -73,7 +74,6 @@ fn small_contracts_count_with_all_they_take() {
     const CONTRACTS: u64 = 1_000;
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
-    let bytes = || layer.figures().iter().find(|(name, _)| *name == "trie_cache_bytes").unwrap().1;
     let run = |number: u64, value: U256| {
         let parent = BlockRef { number, hash: B256::ZERO };
         let mut session = Session::begin(&*layer, parent).unwrap();
@@ -87,12 +87,120 @@ fn small_contracts_count_with_all_they_take() {
         };
         session.apply(&TxWrites { accounts: (0..CONTRACTS).map(change).collect() }).unwrap();
         session.finish().unwrap().outcome.write(&store).unwrap();
-        bytes()
+        trie_cache_bytes(&layer)
     };
     let with_slots = run(0, U256::from(1));
     assert!(with_slots > CONTRACTS * 600, "{with_slots}");
     let without = run(1, U256::ZERO);
     assert!(without < CONTRACTS * 300, "tries that hold nothing are let go of: {without}");
+}
+
+/// The choice of what is dropped counts all that a small contract takes, or the budget would never be kept.
+#[test]
+fn small_contracts_are_dropped_when_the_budget_is_full() {
+    // Nodes alone fit into it; with what the storages take beside them, it is less than half of what is needed.
+    const BUDGET: usize = 1_200_000;
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let options = MptOptions { cache_bytes: BUDGET, read_ahead: false };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    for number in 0..30 {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        let accounts = (100 * number..100 * (number + 1)).map(contract).collect();
+        session.apply(&TxWrites { accounts }).unwrap();
+        session.finish().unwrap().outcome.write(&store).unwrap();
+        let bytes = trie_cache_bytes(&layer);
+        assert!(bytes <= BUDGET as u64, "block {number}: {bytes}");
+    }
+}
+
+/// The nodes that a failed read has loaded count as well: the count must not become negative when they are dropped.
+#[test]
+fn a_read_that_fails_midway_counts_what_it_loaded() {
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let options = MptOptions { cache_bytes: 0, read_ahead: false };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    let begin =
+        |number: u64| Session::begin(&*layer, BlockRef { number, hash: B256::ZERO }).unwrap();
+    let write = |number: u64, slots: Vec<(U256, U256)>| {
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let change =
+            AccountChange { address: address(0), account, wiped: false, code: None, slots };
+        let mut session = begin(number);
+        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+        session.finish().unwrap().outcome.write(&store).unwrap();
+    };
+    write(0, (0..400_u64).map(|slot| (U256::from(slot), U256::from(slot + 1))).collect());
+
+    let nibble = |slot: u64| hash_slot(&U256::from(slot)).0[0] >> 4;
+    let mut key = hash_address(&address(0)).to_vec();
+    key.push(nibble(0));
+    let mut batch = Batch::new();
+    let storage = MptLayer::TABLES[1];
+    assert!(store.snapshot().get(storage, &key).unwrap().is_some(), "a node below the root");
+    batch.put(storage, &key, b"damaged");
+    store.write(batch).unwrap();
+    let error = begin(1).slot(&address(0), &U256::ZERO).unwrap_err();
+    assert!(matches!(error, StateError::Corrupt(_)), "{error}");
+
+    let beside = (1..400_u64).find(|slot| nibble(*slot) != nibble(0)).unwrap();
+    write(1, vec![(U256::from(beside), U256::ZERO)]);
+    let bytes = trie_cache_bytes(&layer);
+    assert!(bytes < 1 << 20, "{bytes}");
+}
+
+/// A listing fails where a row is missing: slots that it left out would be taken for slots that are not set.
+#[test]
+fn a_listing_notices_each_missing_row() {
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
+    let slots = (0..400_u64).map(|n| (U256::from(n), U256::from(n + 1))).collect();
+    session.apply(&TxWrites { accounts: vec![AccountChange { slots, ..contract(0) }] }).unwrap();
+    session.finish().unwrap().outcome.write(&store).unwrap();
+    let all = slots_from(&layer, B256::ZERO).unwrap();
+    assert_eq!(all.len(), 400);
+    for (n, slot) in all.iter().enumerate() {
+        assert_eq!(&slots_from(&layer, *slot).unwrap()[..], &all[n..]);
+        let after = U256::from_be_bytes(slot.0).wrapping_add(U256::from(1));
+        assert_eq!(&slots_from(&layer, after.into()).unwrap()[..], &all[n + 1..]);
+    }
+
+    let storage = MptLayer::TABLES[1];
+    let mut rows = Vec::new();
+    let mut keep = |key: &[u8], value: &[u8]| {
+        rows.push((key.to_vec(), value.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    };
+    store.snapshot().scan(storage, KeyRange::ALL, &mut keep).unwrap();
+    assert!(rows.len() > 20, "{} rows", rows.len());
+    // The first row is the root. A trie without it has no slots.
+    for (key, value) in &rows[1..] {
+        let mut batch = Batch::new();
+        batch.delete(storage, key);
+        store.write(batch).unwrap();
+        let error = slots_from(&layer, B256::ZERO).unwrap_err();
+        assert!(matches!(error, StateError::Corrupt(_)), "{error}");
+        for from in [100, 200, 399] {
+            // Rows before the first slot are not read.
+            if let Ok(found) = slots_from(&layer, all[from]) {
+                assert_eq!(&found[..], &all[from..]);
+            }
+        }
+        let mut batch = Batch::new();
+        batch.put(storage, key, value);
+        store.write(batch).unwrap();
+    }
+}
+
+/// Lists the slots of the first account.
+fn slots_from(layer: &MptLayer, from: B256) -> Result<Vec<B256>, StateError> {
+    let mut found = Vec::new();
+    layer.slots(hash_address(&address(0)), from, &mut |slot, _| {
+        found.push(slot);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
 /// Fills a store in which `accounts` accounts have a slot each, and opens the layer on it, which keeps nothing in
@@ -102,17 +210,25 @@ fn filled(engine: Arc<dyn Engine>, accounts: u64) -> (Store, Arc<MptLayer>) {
     let options = MptOptions { cache_bytes: 0, read_ahead: true };
     let layer = MptLayer::open(store.clone(), options).unwrap();
     let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
-    let change = |n: u64| AccountChange {
+    session.apply(&TxWrites { accounts: (0..accounts).map(contract).collect() }).unwrap();
+    session.finish().unwrap().outcome.write(&store).unwrap();
+    store.checkpoint().unwrap();
+    (store, layer)
+}
+
+/// Creates an account with a slot.
+fn contract(n: u64) -> AccountChange {
+    AccountChange {
         address: address(n),
         account: Some(Account { nonce: n + 1, ..Account::default() }),
         wiped: false,
         code: None,
         slots: vec![(U256::from(n), U256::from(n + 1))],
-    };
-    session.apply(&TxWrites { accounts: (0..accounts).map(change).collect() }).unwrap();
-    session.finish().unwrap().outcome.write(&store).unwrap();
-    store.checkpoint().unwrap();
-    (store, layer)
+    }
+}
+
+fn trie_cache_bytes(layer: &MptLayer) -> u64 {
+    layer.figures().iter().find(|(name, _)| *name == "trie_cache_bytes").unwrap().1
 }
 
 fn address(n: u64) -> Address {

@@ -138,21 +138,30 @@ impl Rows<&dyn Read> {
         from: &B256,
         visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>, TrieError>,
     ) -> Result<(), TrieError> {
-        // Leaves of visited rows that come after rows not visited yet; the smallest is last.
-        let mut waiting: Vec<(B256, V)> = Vec::new();
+        let start = Nibbles::unpack_array(&from.0);
+        let mut ahead: Ahead<V> =
+            Ahead { from: *from, start, leaves: Vec::new(), rows: Vec::new() };
         // Rows on the path to `from` sort before it; every other row with leaves after `from` sorts after it.
         let mut depth = Some(0);
         while let Some(at) = depth {
             let path = path_of(from, at);
-            depth = self.load_row(&path, from, &mut waiting)?;
+            depth = self.load_row(&path, &mut ahead)?;
         }
         let mut children = RowChildren::new();
         let mut ended = false;
-        self.scan(&Nibbles::unpack_array(&from.0), &mut |path, bytes| {
+        self.scan(&start, &mut |path, bytes| {
+            let due = ahead.rows.last().copied();
+            if let Some(path) = due.filter(|due| *due < path) {
+                return Err(TrieError::Missing { path });
+            }
+            let is_due = due == Some(path);
+            if is_due {
+                ahead.rows.pop();
+            }
             let mut first = [0; 32];
             path.pack_to(&mut first);
-            while waiting.last().is_some_and(|(key, _)| key.0 < first) {
-                if let Some((key, value)) = waiting.pop()
+            while ahead.leaves.last().is_some_and(|(key, _)| key.0 < first) {
+                if let Some((key, value)) = ahead.leaves.pop()
                     && visit(key, value)?.is_break()
                 {
                     ended = true;
@@ -162,23 +171,25 @@ impl Rows<&dyn Read> {
             let row = row::decode::<V>(&path, bytes, &mut children);
             match row.map_err(|reason| TrieError::Malformed { path, reason })? {
                 Row::Leaf(..) => {}
-                Row::Branch { .. } => add(&mut waiting, from, &mut children),
+                Row::Branch { prefix } => ahead.add(&path.join(&prefix), &mut children, is_due),
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        while !ended && let Some((key, value)) = waiting.pop() {
+        if let Some(path) = ahead.rows.last().filter(|_| !ended) {
+            return Err(TrieError::Missing { path: *path });
+        }
+        while !ended && let Some((key, value)) = ahead.leaves.pop() {
             ended = visit(key, value)?.is_break();
         }
         Ok(())
     }
 
-    /// Adds the leaves of the row at `path` that are not before `from`. Returns the depth of the next row on the path
-    /// to `from`, if there is one.
+    /// Reads the row at `path`, on the path to the first key. Returns the depth of the next row on that path, if there
+    /// is one.
     fn load_row<V: LeafValue>(
         &self,
         path: &Nibbles,
-        from: &B256,
-        waiting: &mut Vec<(B256, V)>,
+        ahead: &mut Ahead<V>,
     ) -> Result<Option<usize>, TrieError> {
         let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
         if !self.load(path, &mut bytes)? {
@@ -188,21 +199,23 @@ impl Rows<&dyn Read> {
                 Err(TrieError::Missing { path: *path })
             };
         }
+        let from = ahead.from;
         let row = row::decode::<V>(path, &bytes, &mut children);
         match row.map_err(|reason| TrieError::Malformed { path: *path, reason })? {
             Row::Leaf(key, value) => {
-                waiting.extend((key >= *from).then_some((key, value)));
+                ahead.leaves.extend((key >= from).then_some((key, value)));
                 Ok(None)
             }
             Row::Branch { prefix } => {
-                let end = path.len() + prefix.len();
-                let follows = path_of(from, end) == path.join(&prefix);
-                let n = codec::nibble(from, end);
+                let branch = path.join(&prefix);
+                let end = branch.len();
+                let follows = path_of(&from, end) == branch;
+                let n = codec::nibble(&from, end);
                 let inner = |(nibble, child): &(u8, RowChild<V>)| {
                     *nibble == n && matches!(child, RowChild::Inner(_))
                 };
                 let next = (follows && children.iter().any(inner)).then_some(end + 1);
-                add(waiting, from, &mut children);
+                ahead.add(&branch, &mut children, true);
                 Ok(next)
             }
         }
@@ -231,16 +244,37 @@ impl Rows<&dyn Read> {
     }
 }
 
-/// Adds the leaves among `children` that are not before `from` to the waiting ones.
-fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut RowChildren<V>) {
-    for (_, child) in children.drain(..).rev() {
-        if let RowChild::Leaf(key, value) = child
-            && key >= *from
-        {
-            waiting.push((key, value));
+/// The part of a trie that visited rows lead to and the scan has not reached.
+struct Ahead<V> {
+    /// The first key that is visited.
+    from: B256,
+    /// Nibbles of `from`, where the scan begins.
+    start: Nibbles,
+    /// Leaves of visited rows that come after rows not visited yet; the smallest is last.
+    leaves: Vec<(B256, V)>,
+    /// Paths of rows that visited rows refer to; the smallest is last.
+    rows: Vec<Nibbles>,
+}
+
+impl<V> Ahead<V> {
+    /// Adds the children of the branch at this path that are not before the beginning. Without `refers` only leaves are
+    /// added: a row that no other refers to says nothing about rows.
+    fn add(&mut self, branch: &Nibbles, children: &mut RowChildren<V>, refers: bool) {
+        for (nibble, child) in children.drain(..).rev() {
+            match child {
+                RowChild::Leaf(key, value) => {
+                    self.leaves.extend((key >= self.from).then_some((key, value)));
+                }
+                RowChild::Inner(_) => {
+                    let mut path = *branch;
+                    path.push(nibble);
+                    // Rows on the path to `from` sort before it, and are read by themselves.
+                    self.rows.extend((refers && path > self.start).then_some(path));
+                }
+            }
         }
+        self.leaves.sort_unstable_by_key(|(key, _)| Reverse(*key));
     }
-    waiting.sort_unstable_by_key(|(key, _)| Reverse(*key));
 }
 
 /// Decodes the path of a row from the part of its key after the owner.

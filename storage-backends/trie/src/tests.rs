@@ -255,6 +255,32 @@ proptest! {
         }
     }
 
+    /// Nodes may prove more keys than the one they were made for. Whatever nodes are put together: if they prove
+    /// anything of any key, it is true.
+    #[test]
+    fn nodes_of_other_keys_prove_the_truth_or_nothing(
+        model in prop::collection::btree_map(key(), value(), 1..30),
+        shown in key(),
+        other in key(),
+    ) {
+        let (root, rows) = built(&model);
+        let (_, nodes) = prove_key::<SlotValue>(&shown, &rows).unwrap();
+        let (_, others) = prove_key::<SlotValue>(&other, &rows).unwrap();
+        let mut forged = vec![[&nodes[..], &others[..]].concat()];
+        for cut in 0..=nodes.len() {
+            forged.push(nodes[..cut].to_vec());
+            forged.push(nodes[cut..].to_vec());
+            forged.push([&nodes[..cut], &others[cut.min(others.len())..]].concat());
+        }
+        for nodes in &forged {
+            for key in model.keys().chain([&shown, &other]) {
+                if let Ok(found) = verify_key::<SlotValue>(root, key, nodes) {
+                    prop_assert_eq!(found.map(|found| found.0), model.get(key).copied());
+                }
+            }
+        }
+    }
+
     #[test]
     fn nodes_on_the_ways_of_keys_go_as_deep_ones_do(
         keys in prop::collection::btree_map(key(), value(), 1..200),

@@ -8,12 +8,15 @@ use alloy_primitives::B256;
 pub type Ages = [usize; 64];
 
 impl<V: LeafValue> Trie<V> {
-    /// Adds the memory of nodes that [`Self::evict`] could drop to `ages`.
-    pub fn add_ages(&self, ages: &mut Ages) {
+    /// Adds the memory of nodes that [`Self::evict`] could drop to `ages`. Returns the bytes of all of them.
+    pub fn add_ages(&self, ages: &mut Ages) -> usize {
+        let mut all = 0;
         self.arena.each(self.root, Height::ROOT, &mut |bytes, status, _| {
             let age = self.now.wrapping_sub(status.touched) as usize;
             ages[age.min(ages.len() - 1)] += bytes;
+            all += bytes;
         });
+        all
     }
 
     /// Drops the nodes from memory that were not touched in the last `keep` blocks. All commits but the last `keep`
