@@ -16,7 +16,7 @@ use polytrie_kv::{Batch, Changes, KvError, Op, Table};
 use scylla::response::{PagingState, PagingStateResponse};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Bytes of keys and values after which a part ends.
+/// Bytes of changes beyond which nothing is added to a part.
 const PART: usize = 512 << 10;
 
 /// The key of a logged batch.
@@ -50,20 +50,26 @@ pub(crate) fn append(
         flight.push(len, request, &mut |()| {})
     };
     for (table, op) in changes.ops() {
-        match op {
-            Op::Put { key, value } => part.put(table, key, value),
-            Op::Delete { key } => part.delete(table, key),
-            Op::DeleteRange { from, to } => part.delete_range(table, from, to),
-        }
-        if part.byte_len() >= PART {
+        if !has_room(&part, &op) {
             send(&mut part, &mut parts)?;
         }
+        part.push_op(table, op);
     }
     if !part.is_empty() {
         send(&mut part, &mut parts)?;
     }
     flight.finish(&mut |()| {})?;
     Ok(parts)
+}
+
+/// Whether a change fits into a part. The longest value nearly fills a write of Cassandra, so it has a part for itself.
+fn has_room(part: &Batch, op: &Op<'_>) -> bool {
+    let bytes = match op {
+        Op::Put { key, value } => key.len() + value.len(),
+        Op::Delete { key } => key.len(),
+        Op::DeleteRange { from, to } => from.len() + to.map_or(0, <[u8]>::len),
+    };
+    part.is_empty() || part.encoded_len() + bytes < PART
 }
 
 async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<(), KvError> {
@@ -161,6 +167,26 @@ fn decode(bytes: &[u8], tables: &[Table]) -> Result<Batch, KvError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Changes without values count, too: their lengths are as long as their keys.
+    #[test]
+    fn a_part_is_bounded_in_what_is_sent_and_a_long_value_stands_alone() {
+        let table = Table::new(1, "t", 8);
+        let long = vec![0; 15 << 20];
+        let long = Op::Put { key: b"long", value: &long };
+        let mut part = Batch::new();
+        assert!(has_room(&part, &long), "somewhere it must be");
+        for number in 0u64.. {
+            let key = number.to_be_bytes();
+            let op = Op::Delete { key: &key };
+            if !has_room(&part, &op) {
+                break;
+            }
+            part.push_op(table, op);
+            assert!(!has_room(&part, &long));
+        }
+        assert!((PART - 100..=PART + 100).contains(&part.encoded_len()), "{}", part.encoded_len());
+    }
 
     #[test]
     fn parts_are_read_whatever_the_order_of_tables() {

@@ -7,6 +7,7 @@
 
 use polytrie_kv::{Engine, MemoryEngine, Store, Table};
 use polytrie_kv_cassandra::{CassandraEngine, CassandraOptions, Cluster};
+use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::suite::{LayerFactory, Verifier};
@@ -14,6 +15,7 @@ use std::{
     sync::{Arc, LazyLock},
     time::Duration,
 };
+use tempfile::TempDir;
 
 /// The connection to the cluster, if there is one.
 static CLUSTER: LazyLock<Option<Arc<Cluster>>> = LazyLock::new(|| {
@@ -21,6 +23,21 @@ static CLUSTER: LazyLock<Option<Arc<Cluster>>> = LazyLock::new(|| {
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
     Some(Cluster::connect(&nodes, "polytrie_layer", Duration::from_secs(60), true).unwrap())
 });
+
+/// An engine with a directory for itself: opening a store removes the scratch data that others have left in it.
+#[derive(Debug)]
+struct InDir {
+    engine: CassandraEngine,
+    _dir: TempDir,
+}
+
+polytrie_kv_testing::wrapped!(InDir);
+
+impl Wrapped for InDir {
+    fn inner(&self) -> &dyn Engine {
+        &self.engine
+    }
+}
 
 /// `mpt` on the cluster; without a cluster, on a memory engine, which is quick.
 #[derive(Debug)]
@@ -42,8 +59,10 @@ impl LayerFactory for Mpt {
     fn memory(&self, tables: &[Table]) -> Arc<dyn Engine> {
         let Some(cluster) = &*CLUSTER else { return Arc::new(MemoryEngine::new()) };
         let store = format!("layer-{:016x}", rand::random::<u64>());
-        let options = CassandraOptions::new(std::env::temp_dir(), tables);
-        Arc::new(CassandraEngine::open_on(Arc::clone(cluster), &store, options).unwrap())
+        let dir = TempDir::new().unwrap();
+        let options = CassandraOptions::new(dir.path(), tables);
+        let engine = CassandraEngine::open_on(Arc::clone(cluster), &store, options).unwrap();
+        Arc::new(InDir { engine, _dir: dir })
     }
 
     fn verifier(&self) -> Option<Verifier> {

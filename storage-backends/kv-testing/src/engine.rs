@@ -23,7 +23,7 @@ type Test = (&'static str, fn(&dyn Engine));
 ///
 /// If the engine breaks the contract.
 pub fn engine_suite(open: impl Fn() -> Arc<dyn Engine>) {
-    let tests: [Test; 11] = [
+    let tests: [Test; 12] = [
         ("points", points),
         ("many points", many_points),
         ("ranges", ranges),
@@ -32,6 +32,7 @@ pub fn engine_suite(open: impl Fn() -> Arc<dyn Engine>) {
         ("unsorted batches", unsorted_batches),
         ("views", views),
         ("keys of every length", keys_of_every_length),
+        ("the last key", last_key),
         ("values of every length", values_of_every_length),
         ("nested reads", nested_reads),
         ("threads", threads),
@@ -359,6 +360,38 @@ fn keys_of_every_length(engine: &dyn Engine) {
         batch.delete_range(table, range.from, range.to);
         assert!(matches!(engine.write(&batch), Err(KvError::KeyTooLong { found: 100_000, .. })));
     }
+}
+
+/// Checks the key behind which no other key can be: no bound that is a key excludes it.
+fn last_key(engine: &dyn Engine) {
+    let table = TABLES[0];
+    let last = vec![0xff; usize::from(table.max_key)];
+    assert_eq!(prefix_end(&last), None);
+    write(engine, |batch| {
+        batch.put(table, b"", b"first");
+        batch.put(table, &last, b"last");
+    });
+    let reader = view(engine);
+    assert_eq!(get(&*reader, table, &last).as_deref(), Some(&b"last"[..]));
+    let ranges =
+        [KeyRange::from(&last), KeyRange::between(&last, &Table::END), KeyRange::ALL.rev()];
+    for range in ranges {
+        let found = reader.first(table, range).expect("first");
+        assert_eq!(found, Some((last.clone(), b"last".to_vec())));
+    }
+    assert_eq!(entries(&*reader, table, KeyRange::between(b"", &last)).len(), 1);
+    drop(reader);
+    write(engine, |batch| batch.delete_range(table, &[0], None));
+    let found = entries(&*view(engine), table, KeyRange::ALL);
+    assert_eq!(found, [(b"".to_vec(), b"first".to_vec())]);
+    write(engine, |batch| {
+        batch.put(table, &last, b"again");
+        batch.delete_range(table, b"", Some(&last));
+    });
+    let found = entries(&*view(engine), table, KeyRange::ALL);
+    assert_eq!(found, [(last.clone(), b"again".to_vec())]);
+    write(engine, |batch| batch.delete_range(table, &last, None));
+    assert_eq!(entries(&*view(engine), table, KeyRange::ALL), []);
 }
 
 fn values_of_every_length(engine: &dyn Engine) {

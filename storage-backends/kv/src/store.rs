@@ -5,7 +5,7 @@ use crate::{
     Scratch, Snapshot, Table, TableStats, Visit, Worker,
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
-    journal::{self, Damage, Journal, Recovered},
+    journal::{self, APPLIED, Damage, JOURNAL_TABLE, Journal, Recovered},
     overlay::{Found, Generation, hash},
     shard::Sharded,
     table::TableSet,
@@ -600,7 +600,7 @@ impl Handle {
     fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {
         let shared = &*self.shared;
         // The lock is kept between the flush and the write, so that no other write comes in between.
-        let _writing = loop {
+        let mut writing = loop {
             self.checkpoint(self.writing.lock())?;
             let writing = self.writing.lock();
             if shared.head.read().layers.is_empty() {
@@ -608,7 +608,12 @@ impl Handle {
             }
         };
         let started = Instant::now();
-        let written = shared.guarded(|| shared.write_engine(&batch.to_sorted(), started));
+        let mut changes = batch.to_sorted();
+        if let Some(journal) = &mut writing.journal {
+            // Later records build on this batch, so no reader may apply them to an older view of the engine.
+            changes.put(JOURNAL_TABLE, APPLIED, &journal.pass_over().encode());
+        }
+        let written = shared.guarded(|| shared.write_engine(&changes, started));
         shared.end_flush(written, |head| {
             head.seq += 1;
             head.seq

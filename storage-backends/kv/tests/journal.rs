@@ -493,6 +493,8 @@ fn a_crash_while_what_was_recovered_is_flushed_loses_nothing() {
 struct Beside {
     inner: Journaled,
     writer: Store,
+    /// Whether the writer writes to the engine directly.
+    directly: bool,
     /// Number of times that the writer will still act.
     left: AtomicU64,
 }
@@ -506,8 +508,13 @@ impl Wrapped for Beside {
     fn on_view(&self) -> Result<Box<dyn View>, KvError> {
         let view = self.inner.view()?;
         if self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
-            self.writer.write(put(B, "moves", "on"))?;
-            self.writer.checkpoint()?;
+            let moves = put(B, "moves", "on");
+            if self.directly {
+                self.writer.engine_write(&moves)?;
+            } else {
+                self.writer.write(moves)?;
+                self.writer.checkpoint()?;
+            }
             self.writer.write(put(A, "x", "later"))?;
         }
         Ok(view)
@@ -520,29 +527,60 @@ impl Wrapped for Beside {
     }
 }
 
-/// The state that is read is one that the writer had, however often it flushes meanwhile; and the writer's files
-/// stay.
+/// The state that is read is one that the writer had, however often it flushes or writes to the engine meanwhile; and
+/// the writer's files stay.
 #[test]
 fn reading_beside_a_writer_mixes_no_states() {
-    for flushes in 0..12 {
+    for (directly, flushes) in (0..24).map(|n| (n >= 12, n % 12)) {
         let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
         let writer = open(&engine, dir.path()).unwrap();
         writer.write(put(A, "x", "first")).unwrap();
         writer.write(put(B, "y", "second")).unwrap();
+        if directly {
+            // Nothing is left for the flush that comes before a direct write.
+            writer.checkpoint().unwrap();
+        }
         let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
         let left = AtomicU64::new(flushes);
-        let beside = Beside { inner, writer: writer.clone(), left };
+        let beside = Beside { inner, writer: writer.clone(), directly, left };
         let store = Store::open(Arc::new(beside), &[A, B], StoreOptions::default()).unwrap();
         let row = |table, key: &[u8]| store.get(table, key).unwrap();
-        assert_eq!(row(B, b"y"), Some(b"second".to_vec()), "{flushes}");
+        let context = format!("{flushes}, directly: {directly}");
+        assert_eq!(row(B, b"y"), Some(b"second".to_vec()), "{context}");
         let (moved, x) = (row(B, b"moves").is_some(), row(A, b"x").unwrap());
-        assert!(x == b"first" || (moved && x == b"later"), "{flushes}");
-        assert_eq!(moved, flushes > 0, "{flushes}");
+        assert!(x == b"first" || (moved && x == b"later"), "{context}");
+        assert_eq!(moved, flushes > 0, "{context}");
         drop(store);
         drop(writer);
         let again = open(&engine, dir.path()).unwrap();
-        assert_eq!(again.get(B, b"y").unwrap(), Some(b"second".to_vec()), "{flushes}");
+        assert_eq!(again.get(B, b"y").unwrap(), Some(b"second".to_vec()), "{context}");
     }
+}
+
+/// Records after a direct write to the engine build on it. An engine that has lost it is no base for them.
+#[test]
+fn records_are_not_applied_to_an_engine_without_the_direct_write_before_them() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    store.write(put(A, "x", "first")).unwrap();
+    store.engine_write(&put(A, "y", "directly")).unwrap();
+    store.write(put(A, "x", "second")).unwrap();
+    drop(store);
+    let rows = content(&open(&engine, dir.path()).unwrap());
+    let expected = [("x", "second"), ("y", "directly")]
+        .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    assert_eq!(rows, [expected.to_vec(), vec![]]);
+    // The engine of a copy is one that has only the flush.
+    let (old, copy) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&old, copy.path()).unwrap();
+    store.write(put(A, "x", "first")).unwrap();
+    store.checkpoint().unwrap();
+    drop(store);
+    for file in files(dir.path()) {
+        fs::copy(&file, copy.path().join(file.file_name().unwrap())).unwrap();
+    }
+    assert!(is_lost(&read_only(&old, copy.path())));
+    assert!(is_lost(&open(&old, copy.path())));
 }
 
 #[test]
@@ -570,7 +608,7 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
                     }
                 }
             }
-            match random.below(11) {
+            match random.below(12) {
                 0..8 => {
                     store.write(batch).unwrap();
                     if durability == Durability::EveryWrite {
@@ -581,6 +619,10 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
                 8 | 9 => {
                     let flush = [Store::flush, Store::checkpoint][random.below(2)];
                     flush(&store).unwrap();
+                    history = vec![content(&store)];
+                }
+                10 => {
+                    store.engine_write(&batch).unwrap();
                     history = vec![content(&store)];
                 }
                 _ => {

@@ -14,7 +14,9 @@
 //! ```
 //!
 //! The engine writes a generation and that row in one atomic write, so no batch is ever applied twice, or to a newer
-//! state. Files are numbered without gaps, and so are records over all files.
+//! state. A batch that goes directly to the engine uses up the number of a file, which is never created, and writes
+//! that row as well, so no batch is applied to an older state either. Files that the engine does not have are numbered
+//! without gaps, and so are records over all files.
 //!
 //! A crash may leave half a record at the end of a file. It was not confirmed, and reading stops there. Anything else
 //! is damage and is reported: a bad record before the end or before a whole one, and any record that [`Confirmed`]
@@ -58,7 +60,7 @@ const ATTEMPTS: usize = 8;
 /// The part of the journal that the engine has.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// Number of the last file.
+    /// Number of the last file, or one that a direct write to the engine used up later.
     pub(crate) file: u64,
     /// Number of the record after the last one.
     pub(crate) next: u64,
@@ -380,6 +382,14 @@ impl Journal {
         }
         self.bytes = 0;
         Applied { file: self.number - 1, next: self.next }
+    }
+
+    /// Uses up the number of the next file for a batch that goes directly to the engine, which must have everything
+    /// so far. Returns the row that the engine stores together with that batch.
+    pub(crate) fn pass_over(&mut self) -> Applied {
+        self.rotate();
+        self.number += 1;
+        self.rotate()
     }
 }
 
