@@ -103,12 +103,12 @@ pub(crate) fn prove(
 fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
     let mut layers = Layers::default();
     let mut decided;
-    (decided, layers.delta) = reader.delta.prove(key)?;
+    (decided, layers.delta) = reader.view.delta.prove(key)?;
     if decided.is_none() {
-        (decided, layers.intermediate) = reader.intermediate.prove(key)?;
+        (decided, layers.intermediate) = reader.view.intermediate.prove(key)?;
     }
     if decided.is_none() {
-        let rows = Rows::new(&reader.flat as &dyn Read, SNAPSHOT_TRIE);
+        let rows = Rows::new(&reader.view.flat as &dyn Read, SNAPSHOT_TRIE);
         let place = Places::snapshot().of(key);
         (decided, layers.snapshot) = prove_key(&place, &rows)?;
     }

@@ -9,38 +9,38 @@ use crate::{
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::{StateError, any_slot};
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 type Visit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
 
-/// The state after change `seq`.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) delta: &'a Generation,
-    pub(crate) intermediate: &'a Generation,
-    pub(crate) flat: &'a dyn Read,
+/// The state after change `seq`, over the flat map in a store or a snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct View<R> {
+    pub(crate) delta: Arc<Generation>,
+    pub(crate) intermediate: Arc<Generation>,
+    pub(crate) flat: R,
     pub(crate) seq: u64,
 }
 
-impl View<'_> {
+impl<R: Read> View<R> {
     /// Reads the record of an account.
     pub(crate) fn account(&self, hash: &B256) -> Result<Option<Record>, StateError> {
-        for generation in [self.delta, self.intermediate] {
+        for generation in [&self.delta, &self.intermediate] {
             if let Some(found) = generation.account(hash, self.seq)? {
                 return Ok(found);
             }
         }
-        flat::account(self.flat, hash)
+        flat::account(&self.flat, hash)
     }
 
     /// Reads the value of a slot; zero if it is not set.
     pub(crate) fn slot(&self, key: &SlotKey) -> Result<U256, StateError> {
-        for generation in [self.delta, self.intermediate] {
+        for generation in [&self.delta, &self.intermediate] {
             if let Some(found) = generation.slot(key, self.seq)? {
                 return Ok(found);
             }
         }
-        flat::slot(self.flat, key)
+        flat::slot(&self.flat, key)
     }
 
     /// Reads the records of many accounts.
@@ -48,7 +48,7 @@ impl View<'_> {
         let mut records = vec![None; hashes.len()];
         let mut rest = Vec::new();
         'next: for (place, hash) in hashes.iter().enumerate() {
-            for generation in [self.delta, self.intermediate] {
+            for generation in [&self.delta, &self.intermediate] {
                 if let Some(found) = generation.account(hash, self.seq)? {
                     records[place] = found;
                     continue 'next;
@@ -57,7 +57,7 @@ impl View<'_> {
             rest.push(place);
         }
         let below: Vec<&B256> = rest.iter().map(|place| &hashes[*place]).collect();
-        for (place, record) in rest.into_iter().zip(flat::accounts_of(self.flat, &below)?) {
+        for (place, record) in rest.into_iter().zip(flat::accounts_of(&self.flat, &below)?) {
             records[place] = record;
         }
         Ok(records)
@@ -78,7 +78,7 @@ impl View<'_> {
             self.delta.accounts_from(from, self.seq),
             self.intermediate.accounts_from(from, self.seq),
         );
-        merged(above, |below| flat::scan_accounts(self.flat, from, below), visit)
+        merged(above, |below| flat::scan_accounts(&self.flat, from, below), visit)
     }
 
     /// Visits the slots of one incarnation of an account in order of their hash.
@@ -92,7 +92,7 @@ impl View<'_> {
             self.delta.slots_from(storage, from, self.seq),
             self.intermediate.slots_from(storage, from, self.seq),
         );
-        merged(above, |below| flat::scan_slots(self.flat, storage, from, below), visit)
+        merged(above, |below| flat::scan_slots(&self.flat, storage, from, below), visit)
     }
 }
 
