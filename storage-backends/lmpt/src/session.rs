@@ -117,25 +117,20 @@ impl ReadAhead for Ahead {
 impl Ahead {
     fn try_read(&self, wanted: &[Access]) -> Result<(), StateError> {
         let Self { view, known } = self;
-        let address = |access: &Access| match *access {
-            Access::Account(address)
-            | Access::SlotRead(address, _)
-            | Access::SlotWrite(address, _) => address,
-        };
         let mut accounts: Vec<B256> =
-            wanted.iter().map(|access| hash_address(&address(access))).collect();
+            wanted.iter().map(|access| hash_address(&access.place().0)).collect();
         accounts.sort_unstable();
         accounts.dedup();
         accounts.retain(|account| !known.lock().contains_key(account));
         let records = view.accounts_of(&accounts)?;
         known.lock().extend(accounts.into_iter().zip(records));
         for access in wanted {
-            if let Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) = access {
-                let account = hash_address(address);
+            if let (address, Some(slot)) = access.place() {
+                let account = hash_address(&address);
                 let record = known.lock().get(&account).copied().flatten();
                 if let Some(Record { incarnation, .. }) = record {
                     // The block finds the slot in a cache of the store.
-                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })?;
+                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
                 }
             }
         }

@@ -122,12 +122,7 @@ impl Tries {
 
     /// Requests the part of the path to an account or a slot that is not in memory.
     pub(crate) fn want(&mut self, access: Access) {
-        let (address, slot) = match access {
-            Access::Account(address) => (address, None),
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                (address, Some(slot))
-            }
-        };
+        let (address, slot) = access.place();
         let account = hash_address(&address);
         let Some(slot) = slot else {
             if let Some(from) = self.accounts.missing(&account) {
