@@ -313,12 +313,8 @@ impl StorageJob<'_> {
         if self.write.wipe {
             self.trie.clear();
         }
-        let changes: Vec<_> = self
-            .write
-            .slots
-            .iter()
-            .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
-            .collect();
+        let slots = self.write.slots.iter();
+        let changes: Vec<_> = slots.map(|s| (s.hash, SlotValue::of(s.after))).collect();
         let rows = source.rows(Some(self.write.hash));
         self.trie.update(&changes, &rows)?;
         let Some(batch) = batch else {

@@ -141,6 +141,13 @@ impl LeafValue for AccountLeaf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotValue(pub U256);
 
+impl SlotValue {
+    /// Returns the leaf of a slot with this value; `None` if it is zero, which removes the leaf.
+    pub fn of(value: U256) -> Option<Self> {
+        (!value.is_zero()).then_some(Self(value))
+    }
+}
+
 impl LeafValue for SlotValue {
     fn encode(&self, out: &mut Vec<u8>) {
         self.0.encode(out);
@@ -151,7 +158,7 @@ impl LeafValue for SlotValue {
         if !bytes.is_empty() {
             return Err("bytes after the slot value");
         }
-        if value.is_zero() { Err("a slot of value zero") } else { Ok(Self(value)) }
+        Self::of(value).ok_or("a slot of value zero")
     }
 
     fn encode_row(&self, out: &mut Vec<u8>) {
@@ -160,9 +167,6 @@ impl LeafValue for SlotValue {
     }
 
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
-        match parse_number(bytes) {
-            Some(value) if !value.is_zero() => Ok(Self(value)),
-            _ => Err("not the row of a slot"),
-        }
+        parse_number(bytes).and_then(Self::of).ok_or("not the row of a slot")
     }
 }

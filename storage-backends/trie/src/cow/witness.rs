@@ -135,9 +135,8 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
             let before = before.filter(|_| !write.wipe);
             let mut storage = before.map_or_else(Storage::default, |entry| entry.storage.clone());
             if !write.slots.is_empty() {
-                let value = |value: U256| (!value.is_zero()).then_some(SlotValue(value));
-                let slots: Vec<_> =
-                    write.slots.iter().map(|slot| (slot.hash, value(slot.after))).collect();
+                let slots = write.slots.iter();
+                let slots: Vec<_> = slots.map(|s| (s.hash, SlotValue::of(s.after))).collect();
                 let rows = (self.rows)(Some(write.hash));
                 storage.update(&slots, &rows, self.now, &mut Vec::new())?;
             }
