@@ -5,7 +5,7 @@ use crate::{
     wiped::Wiped,
 };
 use alloy_primitives::{B256, U256};
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Read, Store};
 use std::ops::ControlFlow;
 
@@ -114,10 +114,9 @@ impl UndoRecord {
     ///
     /// [`StateError::Corrupt`] if the bytes are not a record, or one that breaks the promises of a [`WriteSet`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
-        let mut rest = bytes;
-        <Self as Decodable>::decode(&mut rest)
+        alloy_rlp::decode_exact(bytes)
             .ok()
-            .filter(|record| rest.is_empty() && record.is_well_formed())
+            .filter(Self::is_well_formed)
             .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
     }
 
