@@ -15,7 +15,7 @@
 
 use crate::{
     KvError, append_checksum,
-    codec::take,
+    codec::take_array,
     disk::{Access, File},
     strip_checksum, write_whole,
 };
@@ -87,10 +87,10 @@ impl Confirmed {
 
     fn decode(slot: &[u8]) -> Option<(u64, Self)> {
         let mut rest = strip_checksum(&[], slot.get(..USED)?)?.strip_prefix(MAGIC)?;
-        let sequence = take(&mut rest)?;
+        let sequence = take_array(&mut rest)?;
         let mut durable = || {
-            let number = u64::from_be_bytes(take(&mut rest)?);
-            let checksum = u32::from_be_bytes(take(&mut rest)?);
+            let number = u64::from_be_bytes(take_array(&mut rest)?);
+            let checksum = u32::from_be_bytes(take_array(&mut rest)?);
             Some(number.checked_sub(1).map(|number| Durable { number, checksum }))
         };
         let (record, commit) = (durable()?, durable()?);

@@ -1,8 +1,8 @@
 //! The values of leaves.
 
-use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
 use alloy_rlp::{Decodable, Encodable, Header};
+use polytrie_kv::take_array;
 use polytrie_state::{Account, flat::parse_number};
 use std::fmt::Debug;
 
@@ -116,8 +116,8 @@ impl LeafValue for AccountLeaf {
     fn decode_row(mut bytes: &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "not the row of an account";
         let rest = &mut bytes;
-        let flags = take(rest, 1).ok_or(WRONG)?[0];
-        let nonce_bytes = take(rest, usize::from(flags & 0x0f)).ok_or(WRONG)?;
+        let flags = rest.split_off(..1).ok_or(WRONG)?[0];
+        let nonce_bytes = rest.split_off(..usize::from(flags & 0x0f)).ok_or(WRONG)?;
         if flags >= 64 || nonce_bytes.len() > 8 || nonce_bytes.first() == Some(&0) {
             return Err(WRONG);
         }
@@ -125,10 +125,10 @@ impl LeafValue for AccountLeaf {
         nonce[8 - nonce_bytes.len()..].copy_from_slice(nonce_bytes);
         let mut account = Self { nonce: u64::from_be_bytes(nonce), ..Self::default() };
         if flags & 16 != 0 {
-            account.storage_root = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+            account.storage_root = B256::new(take_array(rest).ok_or(WRONG)?);
         }
         if flags & 32 != 0 {
-            account.code_hash = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+            account.code_hash = B256::new(take_array(rest).ok_or(WRONG)?);
         }
         account.balance = parse_number(rest).ok_or(WRONG)?;
         let canonical = (flags & 16 != 0) == (account.storage_root != EMPTY_ROOT)
