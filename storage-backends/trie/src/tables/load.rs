@@ -62,7 +62,6 @@ impl TrieTables {
     /// # Errors
     ///
     /// If the accounts come with an error or out of order, and any error of `sink`.
-    /// If the accounts come with an error or out of order, or as `sink`.
     pub fn load(
         &self,
         mut sink: impl LoadSink,
