@@ -21,7 +21,7 @@ use alloy_primitives::B256;
 use memmap2::Mmap;
 use polytrie_kv::{
     create_dir,
-    disk::{Access, File, remove_file, rename, sync_dir},
+    disk::{Access, File, if_there, remove_file, rename, sync_dir},
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -85,10 +85,7 @@ impl Setup {
         create_dir(dir).map_err(io)?;
         // The key is written last, and an old one is removed first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
-            match remove_file(&part.path(dir)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-                _ => {}
-            }
+            if_there(remove_file(&part.path(dir))).map_err(io)?;
         }
         sync_dir(dir, "setup: the old one is gone").map_err(io)?;
         if let Some(quotients) = &self.quotients {
@@ -212,11 +209,7 @@ fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<()
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     let io =
         |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
-    };
+    let Some(file) = if_there(fs::File::open(path)).map_err(io)? else { return Ok(None) };
     let damaged = |reason: &str| {
         Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })
     };
