@@ -1,11 +1,11 @@
 //! Forks: stores that begin with the content of another store and then change in memory only.
 
 use crate::{
-    Batch, Changes, Durability, Engine, KeyRange, KvError, Read, Scratch, Snapshot, Store,
-    StoreOptions, Table, TableStats, View, journal::Damage,
+    Batch, Changes, Durability, Engine, KvError, Scratch, Snapshot, Store, StoreOptions, Table,
+    View, journal::Damage,
 };
 use parking_lot::Mutex;
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 impl Store {
     /// Returns a separate store with the content that this one has now. Writes to the fork stay in memory, flushed or
@@ -70,15 +70,5 @@ impl Engine for ForkEngine {
 
     fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(0)
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        let mut stats = TableStats::default();
-        self.head.lock().scan(table, KeyRange::ALL, &mut |key, value| {
-            stats.entries += 1;
-            stats.bytes += (key.len() + value.len()) as u64;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(stats)
     }
 }
