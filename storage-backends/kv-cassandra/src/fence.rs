@@ -1,6 +1,5 @@
 //! The check by which an engine that has lost the store to another process notices that, before it takes a removed row
 //! for a missing one.
-//! one.
 //!
 //! An engine that may write reads the head every two seconds while it reads rows. A new owner removes no row for longer
 //! than that. So either the rows that the old owner reads are still there, or it has read the head since and fails.

@@ -12,7 +12,7 @@ use crate::{
     flight::Flight,
     head::cql,
 };
-use polytrie_kv::{Batch, Changes, KvError, Op, Table};
+use polytrie_kv::{Batch, Changes, KvError, Table};
 use scylla::response::{PagingState, PagingStateResponse};
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -50,11 +50,7 @@ pub(crate) fn append(
         flight.push(len, request, &mut |()| {})
     };
     for (table, op) in changes.ops() {
-        match op {
-            Op::Put { key, value } => part.put(table, key, value),
-            Op::Delete { key } => part.delete(table, key),
-            Op::DeleteRange { from, to } => part.delete_range(table, from, to),
-        }
+        part.push_op(table, op);
         if part.byte_len() >= PART {
             send(&mut part, &mut parts)?;
         }

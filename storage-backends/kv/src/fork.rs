@@ -56,14 +56,10 @@ impl Engine for ForkEngine {
     }
 
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
-        let mut batch = Batch::new();
-        for (table, op) in changes.ops() {
-            batch.push_op(table, op);
-        }
         let mut head = self.head.lock();
         // The changes go into the overlay of another store above the old snapshot; no engine is needed to hold them.
         let next = on(head.clone(), self.name, &self.tables, &Scratch::default())?;
-        next.write(batch)?;
+        next.write(Batch::of(changes))?;
         *head = next.snapshot();
         Ok(())
     }

@@ -185,13 +185,9 @@ impl Read for MemoryView {
         table.check_key(key)?;
         let state = self.inner.state.read();
         let versions = state.tables.get(&table.id).and_then(|entries| entries.get(key));
-        Ok(match versions.and_then(|versions| seen(versions, self.ticket.seq())) {
-            Some(value) => {
-                out.extend_from_slice(value);
-                true
-            }
-            None => false,
-        })
+        let value = versions.and_then(|versions| seen(versions, self.ticket.seq()));
+        out.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
     }
 
     /// Reads all keys under one lock.
