@@ -137,7 +137,6 @@ impl Setup {
     /// If there is no setup, or a file is missing, damaged or of another setup.
     pub fn open(dir: &Path, proofs: bool) -> Result<Self, SetupError> {
         let key = VerifyingKey::open(dir)?;
-        let n = 1usize << key.height();
         let slots = map(dir, Part::Slots, &key)?.ok_or_else(|| SetupError::Damaged {
             path: dir.to_owned(),
             reason: "the file `slots` is missing".into(),
@@ -148,10 +147,6 @@ impl Setup {
         } else {
             None
         };
-        check_length(dir, Part::Slots, &slots, SLOTS * n)?;
-        if let Some(quotients) = &quotients {
-            check_length(dir, Part::Quotients, quotients, usize::from(key.height()) * n)?;
-        }
         Ok(Self { key, slots, quotients })
     }
 }
@@ -194,15 +189,14 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
         return Err(SetupError::Mixed { path, found, expected: key.id() });
     }
     let range = HEADER..file.len() - CHECKSUM;
-    Ok(Some(Table::Mapped(file, range)))
-}
-
-fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<(), SetupError> {
-    if table.len() == rows {
-        return Ok(());
+    let table = Table::Mapped(file, range);
+    let rows = if part == Part::Slots { SLOTS } else { usize::from(key.height()) };
+    let (found, expected) = (table.len(), rows << key.height());
+    if found != expected {
+        let reason = format!("it holds {found} points, expected {expected}");
+        return Err(SetupError::Damaged { path, reason });
     }
-    let reason = format!("it holds {} points, expected {rows}", table.len());
-    Err(SetupError::Damaged { path: part.path(dir), reason })
+    Ok(Some(table))
 }
 
 /// Maps a file after checking its checksum; `None` if it does not exist.
