@@ -56,10 +56,8 @@ impl Position {
     }
 
     pub(crate) fn read(bytes: &[u8; Self::BYTES]) -> Self {
-        let (epoch, leaf) = bytes.split_at(WIDE);
-        let mut leaf_bytes = [0; 4];
-        leaf_bytes.copy_from_slice(leaf);
-        Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes(leaf_bytes) }
+        let [epoch @ .., a, b, c, d] = bytes;
+        Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes([*a, *b, *c, *d]) }
     }
 }
 
