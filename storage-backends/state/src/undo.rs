@@ -151,12 +151,7 @@ impl UndoRecord {
                 slots: a
                     .slots
                     .into_iter()
-                    .map(|s| SlotWrite {
-                        hash: s.hash,
-                        slot: None,
-                        before: s.after,
-                        after: s.before,
-                    })
+                    .map(|s| SlotWrite::hashed(s.hash, s.after, s.before))
                     .collect(),
             })
             .collect();
@@ -183,7 +178,7 @@ pub fn undo_writes_in_full(
         let Ok(position) = position else { continue };
         let slots = &mut writes.accounts[position].slots;
         records.slots_apart(rows, (number, &account), &B256::ZERO, &mut |hash, after| {
-            slots.push(SlotWrite { hash, slot: None, before: U256::ZERO, after });
+            slots.push(SlotWrite::hashed(hash, U256::ZERO, after));
             Ok(ControlFlow::Continue(()))
         })?;
         if !slots.is_sorted_by(|a, b| a.hash < b.hash) {
