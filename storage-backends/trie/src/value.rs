@@ -3,7 +3,10 @@
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
 use alloy_rlp::{Decodable, Encodable, Header};
 use polytrie_kv::take_array;
-use polytrie_state::{Account, flat::parse_number};
+use polytrie_state::{
+    Account,
+    flat::{encode_value, parse_number},
+};
 use std::fmt::Debug;
 
 /// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
@@ -109,8 +112,7 @@ impl LeafValue for AccountLeaf {
         if has_code {
             out.extend_from_slice(self.code_hash.as_slice());
         }
-        let balance = self.balance.to_be_bytes::<32>();
-        out.extend_from_slice(&balance[self.balance.leading_zeros() / 8..]);
+        encode_value(&self.balance, out);
     }
 
     fn decode_row(mut bytes: &[u8]) -> Result<Self, &'static str> {
@@ -162,8 +164,7 @@ impl LeafValue for SlotValue {
     }
 
     fn encode_row(&self, out: &mut Vec<u8>) {
-        let bytes = self.0.to_be_bytes::<32>();
-        out.extend_from_slice(&bytes[self.0.leading_zeros() / 8..]);
+        encode_value(&self.0, out);
     }
 
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
