@@ -98,10 +98,9 @@ pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
     if next < VERSION_LIMIT {
         return Ok(next);
     }
-    Err(StateError::Unsupported {
-        layer: crate::NAME,
-        reason: format!("counts to 2^40 versions of a key, and one has reached {version}"),
-    })
+    Err(crate::unsupported(format!(
+        "counts to 2^40 versions of a key, and one has reached {version}"
+    )))
 }
 
 impl KeyRecord {

@@ -114,9 +114,8 @@ impl LvmtSession {
         let old = known.state;
         // A wipe increments one number: no key of the old incarnation is ever read again.
         let incarnation = old.incarnation.checked_add(u32::from(write.wipe));
-        let incarnation = incarnation.ok_or_else(|| StateError::Unsupported {
-            layer: crate::NAME,
-            reason: "counts to 2^32 incarnations of an account, and they are all used".into(),
+        let incarnation = incarnation.ok_or_else(|| {
+            crate::unsupported("counts to 2^32 incarnations of an account, and they are all used")
         })?;
         let new = AccountState { account: write.after, incarnation };
         if new != old {
