@@ -101,7 +101,8 @@ impl Shared {
             version,
             writer: writer.head.epoch,
             parts,
-            floor: self.oldest_view(&writer.head),
+            // The oldest version that a view of this process reads.
+            floor: self.live.lock().oldest().unwrap_or(writer.head.version),
             cleared: writer.collected,
             ..writer.head.clone()
         };
@@ -111,11 +112,6 @@ impl Shared {
         Arc::make_mut(&mut current.deleted).push(OfVersion::new(version, changes));
         current.version = version;
         Ok(())
-    }
-
-    /// Returns the oldest version that a view of this process reads.
-    fn oldest_view(&self, head: &Head) -> u64 {
-        self.live.lock().oldest().unwrap_or(head.version)
     }
 
     /// Moves the head to `next` by compare-and-set.

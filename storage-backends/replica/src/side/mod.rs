@@ -52,7 +52,7 @@ pub(crate) struct TrieSide {
     parts: usize,
     /// Number of threads: one for each worker, or none.
     threads: usize,
-    /// Number of hints that may wait for each worker.
+    /// Number of bundles of hints that may wait for each worker.
     queue: usize,
     /// The threads, once they were needed.
     links: OnceLock<Vec<Link>>,
@@ -124,7 +124,7 @@ impl TrieSide {
             seat: Mutex::new(Seat::Here(workers)),
             parts: count,
             threads: options.workers,
-            queue: queue_of(options.queue),
+            queue: (options.queue / HINTS_AT_ONCE).max(1),
             links: OnceLock::new(),
             readers,
         }
@@ -337,11 +337,6 @@ fn last_of<T>(
         let _ = action(other);
     }
     action(first)?.ok_or_else(gone)
-}
-
-/// Returns the length of a queue in bundles, given its length in hints.
-fn queue_of(hints: usize) -> usize {
-    (hints / HINTS_AT_ONCE).max(1)
 }
 
 impl Drop for TrieSide {
