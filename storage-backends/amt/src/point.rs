@@ -65,9 +65,7 @@ pub fn encode_raw(point: &G1Affine) -> [u8; RAW_BYTES] {
 /// Decodes the bytes of [`encode_raw`] without checks. Other bytes may give a point that is not on the curve.
 #[inline]
 pub fn decode_raw(bytes: &[u8; RAW_BYTES]) -> G1Affine {
-    let mut halves = [[0; 32]; 2];
-    halves[0].copy_from_slice(&bytes[..32]);
-    halves[1].copy_from_slice(&bytes[32..]);
+    let (halves, _) = bytes.as_chunks::<32>();
     // All zeros stand for the identity in both forms.
     G1Affine::new_unchecked(from_montgomery(&halves[0]), from_montgomery(&halves[1]))
 }
@@ -138,10 +136,8 @@ pub(crate) fn decompress_g2(bytes: &[u8; 64]) -> Option<G2Affine> {
 /// Decodes a coordinate from four little-endian words in Montgomery form, as tables and `.ptau` files hold it.
 pub(crate) fn from_montgomery(bytes: &[u8; 32]) -> Fq {
     let mut words = [0; 4];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        let mut little = [0; 8];
-        little.copy_from_slice(bytes);
-        *word = u64::from_le_bytes(little);
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
     }
     Fq::new_unchecked(BigInt(words))
 }

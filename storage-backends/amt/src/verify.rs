@@ -193,8 +193,8 @@ fn transcript(key: &VerifyingKey, claims: &[Claim<'_>]) -> B256 {
     hasher.finalize()
 }
 
-/// Returns 128 bits that are hashed from the transcript.
-fn weight(seed: &B256, number: usize) -> Fr {
+/// Returns 128 bits that are hashed from a seed, which is itself a hash of all that is checked.
+pub(crate) fn weight(seed: &B256, number: usize) -> Fr {
     let hash = keccak256([seed.as_slice(), &(number as u64).to_be_bytes()].concat());
     Fr::from_be_bytes_mod_order(&hash[..16])
 }

@@ -14,6 +14,7 @@
 
 use crate::{GroupDepth, Stem, key::STEM_BITS, node::Node};
 use alloy_primitives::B256;
+use polytrie_kv::take_array;
 use polytrie_state::StateError;
 
 const EMPTY: u8 = 0;
@@ -100,21 +101,16 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.row.split_first_chunk()?;
-        self.row = rest;
-        Some(*taken)
-    }
-
     /// Decodes the node at this depth; all stems below begin with the first bits of `path`, whose other bits are
     /// zero.
     fn node(&mut self, depth: usize, path: Stem) -> Option<Node> {
         let is_edge = depth == self.first + usize::from(self.levels.levels());
-        let [kind] = self.take()?;
+        let [kind] = take_array(&mut self.row)?;
         match kind {
             EMPTY => Some(Node::Empty),
             STEM => {
-                let (stem, hash) = (Stem(self.take()?), B256::new(self.take()?));
+                let stem = Stem(take_array(&mut self.row)?);
+                let hash = B256::new(take_array(&mut self.row)?);
                 (stem.shares(&path, depth) && !hash.is_zero()).then_some(Node::Stem(stem, hash))
             }
             INNER if !is_edge && depth < STEM_BITS => {
@@ -125,7 +121,7 @@ impl Parser<'_> {
                 matches!(node, Node::Inner(_)).then_some(node)
             }
             BELOW if is_edge && depth < STEM_BITS => {
-                let hash = B256::new(self.take()?);
+                let hash = B256::new(take_array(&mut self.row)?);
                 (!hash.is_zero()).then_some(Node::Below(hash))
             }
             _ => None,

@@ -102,8 +102,7 @@ pub(crate) fn applied(
 
 /// Returns the commitment of a tree with this node at its root.
 pub(crate) fn commitment(root: &Node) -> Commitment {
-    let root = root.hash();
-    Commitment::own(root, Bytes::copy_from_slice(root.as_slice()))
+    Commitment::digest_alone(root.hash())
 }
 
 impl LayerSession for BinarySession {

@@ -10,7 +10,7 @@ use crate::{
     hash::{hash_pair, hash_stem, hash_value},
 };
 use alloy_primitives::B256;
-use polytrie_state::StateError;
+use polytrie_state::{StateError, flat::trim};
 
 /// Number of levels of the tree above the leaves.
 pub(crate) const LEVELS: u32 = 8;
@@ -68,8 +68,7 @@ impl Leaves {
     /// Appends the encoded row.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (sub, value) in &self.0 {
-            let zeros = value.iter().take_while(|byte| **byte == 0).count();
-            let value = &value[zeros..];
+            let value = trim(&value[..]);
             // The value has at most 32 bytes.
             out.extend_from_slice(&[*sub, value.len() as u8]);
             out.extend_from_slice(value);

@@ -1,9 +1,9 @@
 //! The file that says which store of which cluster a directory belongs to.
 
 use crate::error::{NAME, failed};
-use polytrie_kv::{KvError, create_dir, write_whole};
+use polytrie_kv::{KvError, create_dir, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
-use std::{fs, io::ErrorKind, path::Path};
+use std::{fs, path::Path};
 
 /// The name of the file in the engine's directory. With it and the files of the data directory around it another
 /// machine can open the store.
@@ -74,11 +74,8 @@ impl Address {
 
     fn read(dir: &Path) -> Result<Option<Self>, KvError> {
         let path = dir.join(ADDRESS_FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(KvError::io("read", &path, error)),
-        };
+        let found = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
+        let Some(text) = found else { return Ok(None) };
         let damaged = |reason: String| {
             KvError::Corrupt(format!("{NAME}: {} is damaged: {reason}", path.display()))
         };

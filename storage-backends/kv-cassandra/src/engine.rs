@@ -5,8 +5,8 @@ use crate::{
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, LiveSet, Read, Table, TableStats, View};
-use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc};
+use polytrie_kv::{Changes, Engine, KvError, LiveSet, Table, View};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -95,16 +95,5 @@ impl Engine for CassandraEngine {
     /// Returns zero, because the rows are on other machines.
     fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(0)
-    }
-
-    /// Reads the whole table, because the cluster keeps no count of its rows.
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        let mut stats = TableStats::default();
-        Shared::take_view(&self.shared).scan(table, KeyRange::ALL, &mut |key, value| {
-            stats.entries += 1;
-            stats.bytes += (key.len() + value.len()) as u64;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(stats)
     }
 }

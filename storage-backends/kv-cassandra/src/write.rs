@@ -11,7 +11,7 @@ use crate::{
     CassandraEngine,
     buckets::bucket,
     deleted::OfVersion,
-    engine::{Current, Shared},
+    engine::Shared,
     error::failed,
     fence::lost,
     head::{self, Head, cql},
@@ -44,7 +44,7 @@ impl CassandraEngine {
             return Err(KvError::read_only(&shared.options.dir));
         }
         shared.check(changes)?;
-        let sorted = (!is_sorted(changes)).then(|| sorted(changes));
+        let sorted = (!is_sorted(changes)).then(|| Batch::of(changes).to_sorted());
         let changes = sorted.as_ref().map_or(changes, |sorted| sorted as &dyn Changes);
         if changes.ops().next().is_none() {
             return Ok(());
@@ -101,22 +101,17 @@ impl Shared {
             version,
             writer: writer.head.epoch,
             parts,
-            floor: self.oldest_view(&writer.head),
+            // The oldest version that a view of this process reads.
+            floor: self.live.lock().oldest().unwrap_or(writer.head.version),
             cleared: writer.collected,
             ..writer.head.clone()
         };
         self.commit(writer, next)?;
         self.apply(version, changes)?;
         let mut current = self.current.write();
-        let mut deleted = (*current.deleted).clone();
-        deleted.push(OfVersion::new(version, changes));
-        *current = Current { version, deleted: Arc::new(deleted) };
+        Arc::make_mut(&mut current.deleted).push(OfVersion::new(version, changes));
+        current.version = version;
         Ok(())
-    }
-
-    /// Returns the oldest version that a view of this process reads.
-    fn oldest_view(&self, head: &Head) -> u64 {
-        self.live.lock().oldest().unwrap_or(head.version)
     }
 
     /// Moves the head to `next` by compare-and-set.
@@ -199,10 +194,7 @@ impl Shared {
             let place = Place { store: self.store.clone(), version, writer: writer.head.writer };
             self.collect(&place)?;
             writer.collected = version;
-            let mut current = self.current.write();
-            let mut deleted = (*current.deleted).clone();
-            deleted.forget(version);
-            current.deleted = Arc::new(deleted);
+            Arc::make_mut(&mut self.current.write().deleted).forget(version);
         }
         Ok(())
     }
@@ -255,17 +247,4 @@ fn is_sorted(changes: &dyn Changes) -> bool {
             last.replace(this).is_none_or(|last| last < this)
         }
     })
-}
-
-fn sorted(changes: &dyn Changes) -> Batch {
-    let (count, bytes) = changes.size_hint();
-    let mut batch = Batch::with_capacity(count, bytes);
-    for (table, op) in changes.ops() {
-        match op {
-            Op::Put { key, value } => batch.put(table, key, value),
-            Op::Delete { key } => batch.delete(table, key),
-            Op::DeleteRange { from, to } => batch.delete_range(table, from, to),
-        }
-    }
-    batch.to_sorted()
 }

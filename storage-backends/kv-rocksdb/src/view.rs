@@ -42,13 +42,9 @@ impl Read for RocksView {
         table.check_key(key)?;
         let Some(family) = self.db.family(table)? else { return Ok(false) };
         let value = self.db.db.get_pinned_cf_opt(family, key, &self.at_snapshot);
-        Ok(match value.map_err(|e| self.db.error("reading", e))? {
-            Some(value) => {
-                out.extend_from_slice(&value);
-                true
-            }
-            None => false,
-        })
+        let value = value.map_err(|e| self.db.error("reading", e))?;
+        value.iter().for_each(|value| out.extend_from_slice(value));
+        Ok(value.is_some())
     }
 
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {

@@ -18,7 +18,7 @@ pub use disk::{
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::{Model, store_suite};
-pub use random::Random;
+pub use random::{Random, SEED, env_number};
 pub use skip::skipped;
 pub use wrapped::Wrapped;
 

@@ -1,7 +1,17 @@
 //! A reproducible random number generator.
 
 /// The environment variable that sets the seed of random tests.
-const SEED: &str = "POLYTRIE_TEST_SEED";
+pub const SEED: &str = "POLYTRIE_TEST_SEED";
+
+/// Returns the number that an environment variable is set to; `None` if it is not set.
+///
+/// # Panics
+///
+/// If it is set to something that is not a number.
+pub fn env_number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is `{text}`, expected a number")))
+}
 
 /// A small random number generator (SplitMix64). The same seed gives the same numbers everywhere.
 #[derive(Debug, Clone)]
@@ -19,13 +29,8 @@ impl Random {
     ///
     /// If the variable is set to something that is not a number.
     pub fn seed() -> u64 {
-        match std::env::var(SEED) {
-            Ok(seed) => seed.parse().expect("POLYTRIE_TEST_SEED is a number"),
-            Err(_) => {
-                let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-                since.as_nanos() as u64
-            }
-        }
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        env_number(SEED).unwrap_or(since.as_nanos() as u64)
     }
 
     /// Returns the next 64 random bits.

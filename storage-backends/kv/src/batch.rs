@@ -93,6 +93,14 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
     }
 
+    /// Copies changes, wherever they are, into a batch.
+    pub fn of(changes: &dyn Changes) -> Self {
+        let (count, bytes) = changes.size_hint();
+        let mut batch = Self::with_capacity(count, bytes);
+        changes.ops().for_each(|(table, op)| batch.push_op(table, op));
+        batch
+    }
+
     /// Removes all changes and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -62,7 +62,7 @@ impl Batch {
 }
 
 /// Takes the next `N` bytes off `rest`; `None` if fewer are left.
-pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(*taken)

@@ -15,13 +15,13 @@
 
 use crate::{
     KvError, append_checksum,
-    codec::take,
-    disk::{Access, File},
+    codec::take_array,
+    disk::{Access, File, if_there},
     strip_checksum, write_whole,
 };
 use std::{
     fs,
-    io::{self, Seek as _, SeekFrom, Write as _},
+    io::{Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -61,12 +61,7 @@ pub(crate) struct Confirmed {
 impl Confirmed {
     /// Reads the file in `dir`; `None` if there is no file, or neither slot of it is valid.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
-        let path = dir.join(CONFIRMED_FILE);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(newest(&bytes).map(|(_, confirmed)| confirmed)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(KvError::io("read", &path, e)),
-        }
+        Ok(newest(dir)?.map(|(_, confirmed)| confirmed))
     }
 
     fn encode(&self, sequence: u64) -> [u8; SLOT] {
@@ -87,10 +82,10 @@ impl Confirmed {
 
     fn decode(slot: &[u8]) -> Option<(u64, Self)> {
         let mut rest = strip_checksum(&[], slot.get(..USED)?)?.strip_prefix(MAGIC)?;
-        let sequence = take(&mut rest)?;
+        let sequence = take_array(&mut rest)?;
         let mut durable = || {
-            let number = u64::from_be_bytes(take(&mut rest)?);
-            let checksum = u32::from_be_bytes(take(&mut rest)?);
+            let number = u64::from_be_bytes(take_array(&mut rest)?);
+            let checksum = u32::from_be_bytes(take_array(&mut rest)?);
             Some(number.checked_sub(1).map(|number| Durable { number, checksum }))
         };
         let (record, commit) = (durable()?, durable()?);
@@ -98,8 +93,12 @@ impl Confirmed {
     }
 }
 
-fn newest(bytes: &[u8]) -> Option<(u64, Confirmed)> {
-    bytes.chunks(SLOT).take(2).filter_map(Confirmed::decode).max_by_key(|(sequence, _)| *sequence)
+/// Returns what the newest valid slot of the file in `dir` holds, with its sequence number.
+fn newest(dir: &Path) -> Result<Option<(u64, Confirmed)>, KvError> {
+    let path = dir.join(CONFIRMED_FILE);
+    let bytes = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
+    let slots = bytes.iter().flat_map(|bytes| bytes.chunks(SLOT)).take(2);
+    Ok(slots.filter_map(Confirmed::decode).max_by_key(|(sequence, _)| *sequence))
 }
 
 /// The open file of the one process that writes.
@@ -115,20 +114,12 @@ impl ConfirmedFile {
     /// Opens the file in `dir`, or creates it, and writes `confirmed` to it, all of which must be durable.
     pub(crate) fn open(dir: &Path, confirmed: Confirmed) -> Result<Self, KvError> {
         let path = dir.join(CONFIRMED_FILE);
-        let failed = |action| {
-            let path = path.clone();
-            move |error| KvError::io(action, &path, error)
-        };
-        let sequence = match fs::read(&path) {
-            Ok(bytes) => newest(&bytes).map(|(sequence, _)| sequence),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(failed("read")(e)),
-        };
+        let sequence = newest(dir)?.map(|(sequence, _)| sequence);
         if sequence.is_none() {
             let slots = [confirmed.encode(1), confirmed.encode(0)].concat();
-            write_whole(&path, &slots).map_err(failed("write"))?;
+            write_whole(&path, &slots).map_err(|e| KvError::io("write", &path, e))?;
         }
-        let file = File::open(&path, Access::Edit).map_err(failed("open"))?;
+        let file = File::open(&path, Access::Edit).map_err(|e| KvError::io("open", &path, e))?;
         let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
         opened.write()?;
         // Numbers that were given up may be used again for other records.

@@ -1,7 +1,7 @@
 //! The interface of a key-value engine.
 
-use crate::{Changes, KvError, Read, Table, confirmed::Durable};
-use std::{fmt::Debug, path::PathBuf};
+use crate::{Changes, KeyRange, KvError, Read, Table, confirmed::Durable};
+use std::{fmt::Debug, ops::ControlFlow, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
 ///
@@ -69,13 +69,21 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// If the engine fails, or the size of its files cannot be read.
     fn disk_bytes(&self) -> Result<u64, KvError>;
 
-    /// Returns the number of entries of one table and the bytes of its keys and values, estimated where exact figures
-    /// would cost a scan.
+    /// Returns the number of entries of one table and the bytes of its keys and values. By default the whole table is
+    /// read; an engine that has such figures, exact or estimated, returns them instead.
     ///
     /// # Errors
     ///
     /// If the engine fails.
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError>;
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        let mut stats = TableStats::default();
+        self.view()?.scan(table, KeyRange::ALL, &mut |key, value| {
+            stats.entries += 1;
+            stats.bytes += (key.len() + value.len()) as u64;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(stats)
+    }
 }
 
 /// Size of one table.

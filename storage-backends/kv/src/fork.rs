@@ -1,11 +1,11 @@
 //! Forks: stores that begin with the content of another store and then change in memory only.
 
 use crate::{
-    Batch, Changes, Durability, Engine, KeyRange, KvError, Read, Scratch, Snapshot, Store,
-    StoreOptions, Table, TableStats, View, journal::Damage,
+    Batch, Changes, Durability, Engine, KvError, Scratch, Snapshot, Store, StoreOptions, Table,
+    View, journal::Damage,
 };
 use parking_lot::Mutex;
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 impl Store {
     /// Returns a separate store with the content that this one has now. Writes to the fork stay in memory, flushed or
@@ -56,29 +56,15 @@ impl Engine for ForkEngine {
     }
 
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
-        let mut batch = Batch::new();
-        for (table, op) in changes.ops() {
-            batch.push_op(table, op);
-        }
         let mut head = self.head.lock();
         // The changes go into the overlay of another store above the old snapshot; no engine is needed to hold them.
         let next = on(head.clone(), self.name, &self.tables, &Scratch::default())?;
-        next.write(batch)?;
+        next.write(Batch::of(changes))?;
         *head = next.snapshot();
         Ok(())
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(0)
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        let mut stats = TableStats::default();
-        self.head.lock().scan(table, KeyRange::ALL, &mut |key, value| {
-            stats.entries += 1;
-            stats.bytes += (key.len() + value.len()) as u64;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(stats)
     }
 }

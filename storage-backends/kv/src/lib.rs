@@ -37,6 +37,7 @@ mod versions;
 
 pub use batch::{Batch, Changes, Op};
 pub use checksum::{append_checksum, strip_checksum};
+pub use codec::take_array;
 pub use confirmed::{Durable, is_confirmed};
 pub use counters::CountersSnapshot;
 pub use disk::{create_dir, dir_bytes, write_whole};

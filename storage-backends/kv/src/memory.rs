@@ -1,8 +1,8 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Changes, Engine, KeyRange, KvError, Live, LiveSet, Op, Read, Table, TableStats, Ticket,
-    Versions, View, Visit,
+    Changes, Engine, KeyRange, KvError, Live, LiveSet, Op, Read, Table, Ticket, Versions, View,
+    Visit,
     chunk::{Chunk, scan_in_chunks},
 };
 use parking_lot::{Mutex, RwLock};
@@ -113,18 +113,6 @@ impl Engine for MemoryEngine {
     fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(0)
     }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        let state = self.inner.state.read();
-        let mut stats = TableStats::default();
-        for (key, versions) in state.tables.get(&table.id).into_iter().flatten() {
-            if let Some(value) = seen(versions, state.head) {
-                stats.entries += 1;
-                stats.bytes += (key.len() + value.len()) as u64;
-            }
-        }
-        Ok(stats)
-    }
 }
 
 impl State {
@@ -197,13 +185,9 @@ impl Read for MemoryView {
         table.check_key(key)?;
         let state = self.inner.state.read();
         let versions = state.tables.get(&table.id).and_then(|entries| entries.get(key));
-        Ok(match versions.and_then(|versions| seen(versions, self.ticket.seq())) {
-            Some(value) => {
-                out.extend_from_slice(value);
-                true
-            }
-            None => false,
-        })
+        let value = versions.and_then(|versions| seen(versions, self.ticket.seq()));
+        out.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
     }
 
     /// Reads all keys under one lock.

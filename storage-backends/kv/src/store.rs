@@ -547,7 +547,7 @@ impl Handle {
         let flushed = || shared.head.read().layers.frozen.is_none();
         if !flushed() {
             let started = Instant::now();
-            self.wait(flushed)?;
+            self.wait(|_| flushed())?;
             shared.count(|counters| counters.stall(started.elapsed()));
         }
         self.start_flush(writing)
@@ -566,9 +566,9 @@ impl Handle {
     }
 
     /// Waits until `done` returns true; its result may change only when a flush ends.
-    fn wait(&self, done: impl Fn() -> bool) -> Result<(), KvError> {
+    fn wait(&self, done: impl Fn(&Control) -> bool) -> Result<(), KvError> {
         let mut control = self.shared.control.lock();
-        while !done() {
+        while !done(&control) {
             if let Some(error) = &control.poison {
                 return Err(error.clone());
             }
@@ -583,18 +583,11 @@ impl Handle {
         self.asked.store(false, Relaxed);
         let seq = shared.head.read().seq;
         if shared.head.read().layers.active.is_some() {
-            self.wait(|| shared.head.read().layers.frozen.is_none())?;
+            self.wait(|_| shared.head.read().layers.frozen.is_none())?;
             self.start_flush(&mut writing)?;
         }
         drop(writing);
-        let mut control = shared.control.lock();
-        while control.durable < seq {
-            if let Some(error) = &control.poison {
-                return Err(error.clone());
-            }
-            shared.ended.wait(&mut control);
-        }
-        Ok(())
+        self.wait(|control| control.durable >= seq)
     }
 
     fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {

@@ -21,14 +21,14 @@ pub(crate) fn check(
     room: (&Scratch, usize),
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
-    let mut report = CheckReport::default();
+    let (mut report, store) = (CheckReport::default(), &reader.view.flat);
     let found = check_state(reader, &mut report, progress);
     report.part(found)?;
-    let found = check_meta(&reader.flat, meta, &mut report);
+    let found = check_meta(store, meta, &mut report);
     report.part(found)?;
-    let found = check_journal(&reader.flat, meta, room, &mut report);
+    let found = check_journal(store, meta, room, &mut report);
     report.part(found)?;
-    let found = check_snapshot(&reader.flat, meta, &mut report);
+    let found = check_snapshot(store, meta, &mut report);
     report.part(found)?;
     let found = check_storages(reader, &mut report);
     report.part(found)?;
@@ -41,11 +41,11 @@ fn check_state(
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
-    report.check_codes(&reader.flat)?;
-    let view = reader.view();
+    let view = &reader.view;
+    report.check_codes(&view.flat)?;
     let mut walk = AccountWalk::new(report, progress);
     view.accounts(&B256::ZERO, &mut |hash, Record { account, incarnation }| {
-        walk.account(&reader.flat, &account)?;
+        walk.account(&view.flat, &account)?;
         view.slots((hash, incarnation), &B256::ZERO, &mut |_, _| {
             walk.report.slots += 1;
             Ok(ControlFlow::Continue(()))
@@ -131,7 +131,7 @@ fn check_snapshot(
 /// Checks that every storage in the flat map is alive, about to be merged, or queued to be swept, and that the queue
 /// holds no other storage.
 fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), StateError> {
-    let store = &reader.flat;
+    let store = &reader.view.flat;
     let mut queue = BTreeSet::new();
     scan(store, SWEEP, KeyRange::ALL, |key, value| {
         match <[u8; 40]>::try_from(key) {
@@ -152,7 +152,7 @@ fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), S
         }
         let is_alive =
             flat::account(store, &account)?.is_some_and(|record| record.incarnation == incarnation);
-        let is_merged = reader.intermediate.account(&account, reader.ticket.seq())?.is_some();
+        let is_merged = reader.view.intermediate.account(&account, reader.ticket.seq())?.is_some();
         if !is_alive && !is_merged {
             report.problem(format!(
                 "the storage of account {account} from block {incarnation} is dead, and nothing sweeps it"

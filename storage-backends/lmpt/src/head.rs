@@ -10,6 +10,7 @@ use crate::{
     reader::LmptReader,
     undo,
     value::{Record, Value},
+    view::View,
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
@@ -50,6 +51,14 @@ pub(crate) struct HeadState {
     pub(crate) intermediate: Arc<Generation>,
     /// Number of the last change. Each reader sees the state after one change.
     pub(crate) seq: u64,
+}
+
+impl HeadState {
+    /// Returns the state at the head over the given flat map.
+    pub(crate) fn view<R>(&self, flat: R) -> View<R> {
+        let (delta, intermediate) = (self.delta.clone(), self.intermediate.clone());
+        View { delta, intermediate, flat, seq: self.seq }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -392,12 +401,7 @@ impl LmptState {
 
     /// Returns a reader of the head over the given flat map.
     pub(crate) fn reader_at(&self, head: &HeadState, flat: Snapshot) -> LmptReader {
-        LmptReader {
-            delta: head.delta.clone(),
-            intermediate: head.intermediate.clone(),
-            flat,
-            ticket: self.live.enter(head.seq),
-        }
+        LmptReader { view: head.view(flat), ticket: self.live.enter(head.seq) }
     }
 }
 

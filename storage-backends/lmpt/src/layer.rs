@@ -109,9 +109,9 @@ impl StateLayer for LmptLayer {
         let shared = self.shared()?;
         let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
         let mut work = shared.work.lock();
-        let (state, number) = {
+        let (view, number) = {
             let head = shared.head.read();
-            ((head.delta.clone(), head.intermediate.clone(), head.seq), head.meta.number)
+            (head.view(shared.store.clone()), head.meta.number)
         };
         let next = match (number, parent.number.checked_add(1)) {
             (None, Some(next)) => next,
@@ -123,7 +123,7 @@ impl StateLayer for LmptLayer {
         // If a reader saw an earlier state when the last block was accepted, its keys could not be spilled then.
         shared.shrink()?;
         shared.ensure_merge(&mut work, next)?;
-        Ok(Box::new(LmptSession::new(proposal, parent.number, state)))
+        Ok(Box::new(LmptSession::new(proposal, parent.number, view)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
@@ -145,7 +145,7 @@ impl StateLayer for LmptLayer {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         let reader = shared.reader();
-        reader.view().accounts(&from, &mut |hash, record| visit(hash, record.account))
+        reader.view.accounts(&from, &mut |hash, record| visit(hash, record.account))
     }
 
     fn slots(
@@ -157,9 +157,8 @@ impl StateLayer for LmptLayer {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         let reader = shared.reader();
-        let view = reader.view();
-        match view.account(&account)? {
-            Some(record) => view.slots((account, record.incarnation), &from, visit),
+        match reader.view.account(&account)? {
+            Some(record) => reader.view.slots((account, record.incarnation), &from, visit),
             None => Ok(()),
         }
     }
@@ -215,7 +214,7 @@ impl Prove for LmptLayer {
         let Some(pending) = &work.pending else {
             return proof::prove(&reader, &roots, address, slots);
         };
-        if pending.is_written(&reader.flat)? {
+        if pending.is_written(&reader.view.flat)? {
             // The rows of the snapshot trie already include the block's slice.
             return Err(StateError::Protocol(
                 "a proof was asked for between the writing of a block and its acceptance",

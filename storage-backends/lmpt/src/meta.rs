@@ -12,14 +12,16 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
 use polytrie_state::{Commitment, StateError};
 use polytrie_trie::EMPTY_ROOT;
+use serde::{Deserialize, Serialize};
 
 const KEY: &[u8] = b"head";
 
 /// Bytes of the row without its checksum.
 const BODY: usize = 2 * 8 + 1 + 3 * 8 + 5 * 32;
 
-/// A trie in memory, as the commitment contains it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A trie in memory, as the commitment and proofs contain it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Salted {
     pub(crate) salt: B256,
     pub(crate) root: B256,

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 struct Body {
     address: Address,
     snapshot_root: B256,
-    intermediate: SaltedRoot,
-    delta: SaltedRoot,
+    intermediate: Salted,
+    delta: Salted,
     /// Whether the account exists; if not, the next four fields are those of an empty account.
     exists: bool,
     nonce: U64,
@@ -33,13 +33,6 @@ struct Body {
     incarnation: U64,
     account_proof: Layers,
     storage_proof: Vec<Slot>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SaltedRoot {
-    salt: B256,
-    root: B256,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,12 +76,11 @@ pub(crate) fn prove(
         })
         .collect::<Result<_, StateError>>()?;
     let shown = record.map_or_else(Account::default, |record| record.account);
-    let salted = |of: &Salted| SaltedRoot { salt: of.salt, root: of.root };
     let body = Body {
         address: *address,
         snapshot_root: roots.snapshot,
-        intermediate: salted(&roots.intermediate),
-        delta: salted(&roots.delta),
+        intermediate: roots.intermediate,
+        delta: roots.delta,
         exists: record.is_some(),
         nonce: U64::from(shown.nonce),
         balance: shown.balance,
@@ -103,12 +95,12 @@ pub(crate) fn prove(
 fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
     let mut layers = Layers::default();
     let mut decided;
-    (decided, layers.delta) = reader.delta.prove(key)?;
+    (decided, layers.delta) = reader.view.delta.prove(key)?;
     if decided.is_none() {
-        (decided, layers.intermediate) = reader.intermediate.prove(key)?;
+        (decided, layers.intermediate) = reader.view.intermediate.prove(key)?;
     }
     if decided.is_none() {
-        let rows = Rows::new(&reader.flat as &dyn Read, SNAPSHOT_TRIE);
+        let rows = Rows::new(&reader.view.flat as &dyn Read, SNAPSHOT_TRIE);
         let place = Places::snapshot().of(key);
         (decided, layers.snapshot) = prove_key(&place, &rows)?;
     }
@@ -123,12 +115,8 @@ fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers
 pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let body: Body = proof.form()?;
     let invalid = ProofError::Invalid;
-    let salted = |of: &SaltedRoot| Salted { salt: of.salt, root: of.root };
-    let roots = Roots {
-        snapshot: body.snapshot_root,
-        intermediate: salted(&body.intermediate),
-        delta: salted(&body.delta),
-    };
+    let Body { snapshot_root: snapshot, intermediate, delta, .. } = body;
+    let roots = Roots { snapshot, intermediate, delta };
     if roots.digest() != digest {
         return Err(invalid(format!(
             "its roots make the commitment {}, expected {digest}",

@@ -1,34 +1,22 @@
 //! Reads at one block, unaffected by later blocks.
 
-use crate::{generation::Generation, keys::SlotKey, value::Record, view::View};
+use crate::{keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Snapshot, Ticket};
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
-use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct LmptReader {
-    pub(crate) delta: Arc<Generation>,
-    pub(crate) intermediate: Arc<Generation>,
-    pub(crate) flat: Snapshot,
+    pub(crate) view: View<Snapshot>,
     /// The ticket that keeps the versions which this reader sees.
     pub(crate) ticket: Ticket,
 }
 
 impl LmptReader {
-    pub(crate) fn view(&self) -> View<'_> {
-        View {
-            delta: &self.delta,
-            intermediate: &self.intermediate,
-            flat: &self.flat,
-            seq: self.ticket.seq(),
-        }
-    }
-
     /// Returns the hash and the record of an account.
     fn record(&self, address: &Address) -> Result<(B256, Option<Record>), StateError> {
         let hash = hash_address(address);
-        Ok((hash, self.view().account(&hash)?))
+        Ok((hash, self.view.account(&hash)?))
     }
 }
 
@@ -41,16 +29,16 @@ impl StateReader for LmptReader {
         let (account, Some(Record { incarnation, .. })) = self.record(address)? else {
             return Ok(U256::ZERO);
         };
-        self.view().slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })
+        self.view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.flat, code_hash)
+        read_code(&self.view.flat, code_hash)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         match self.record(address)? {
-            (account, Some(record)) => self.view().has_slots(account, record.incarnation),
+            (account, Some(record)) => self.view.has_slots(account, record.incarnation),
             (_, None) => Ok(false),
         }
     }

@@ -1,6 +1,6 @@
 //! One block in progress.
 
-use crate::{generation::Generation, head::LmptChange, keys::SlotKey, value::Record, view::View};
+use crate::{head::LmptChange, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
@@ -15,9 +15,8 @@ use std::{mem, sync::Arc};
 pub(crate) struct LmptSession {
     proposal: Proposal<LmptChange>,
     parent: u64,
-    delta: Arc<Generation>,
-    intermediate: Arc<Generation>,
-    seq: u64,
+    /// The state before the block.
+    view: View<Store>,
     /// The records that were read, including those read ahead: slots need the incarnation of their account.
     known: Arc<Mutex<Records>>,
     announced: Reading<Ahead>,
@@ -26,35 +25,11 @@ pub(crate) struct LmptSession {
 type Records = B256Map<Option<Record>>;
 
 impl LmptSession {
-    pub(crate) fn new(
-        proposal: Proposal<LmptChange>,
-        parent: u64,
-        (delta, intermediate, seq): (Arc<Generation>, Arc<Generation>, u64),
-    ) -> Self {
+    pub(crate) fn new(proposal: Proposal<LmptChange>, parent: u64, view: View<Store>) -> Self {
         let known = Arc::<Mutex<Records>>::default();
-        let shared = &proposal.change.0;
-        let ahead = Ahead {
-            delta: delta.clone(),
-            intermediate: intermediate.clone(),
-            flat: shared.store.clone(),
-            seq,
-            known: known.clone(),
-        };
-        let announced = Reading::new(&shared.readers, ahead);
-        Self { proposal, parent, delta, intermediate, seq, known, announced }
-    }
-
-    fn store(&self) -> &Store {
-        &self.proposal.change.0.store
-    }
-
-    fn view(&self) -> View<'_> {
-        View {
-            delta: &self.delta,
-            intermediate: &self.intermediate,
-            flat: self.store(),
-            seq: self.seq,
-        }
+        let ahead = Ahead { view: view.clone(), known: known.clone() };
+        let announced = Reading::new(&proposal.change.0.readers, ahead);
+        Self { proposal, parent, view, known, announced }
     }
 
     fn record(&mut self, hash: &B256) -> Result<Option<Record>, StateError> {
@@ -63,7 +38,7 @@ impl LmptSession {
         if let Some(record) = known {
             return Ok(record);
         }
-        let record = self.view().account(hash)?;
+        let record = self.view.account(hash)?;
         self.known.lock().insert(*hash, record);
         Ok(record)
     }
@@ -91,25 +66,24 @@ impl LayerSession for LmptSession {
     ) -> Result<U256, StateError> {
         let Some(record) = self.record(account)? else { return Ok(U256::ZERO) };
         let incarnation = record.incarnation;
-        self.view().slot(&SlotKey { account: *account, incarnation, slot: *hash })
+        self.view.slot(&SlotKey { account: *account, incarnation, slot: *hash })
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(self.store(), code_hash)
+        read_code(&self.view.flat, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
         match self.record(hash)? {
-            Some(record) => self.view().has_slots(*hash, record.incarnation),
+            Some(record) => self.view.has_slots(*hash, record.incarnation),
             None => Ok(false),
         }
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { proposal, parent, delta, intermediate, seq, known, announced } = *self;
+        let Self { proposal, parent, view, known, announced } = *self;
         announced.end().map_err(|error| proposal.poison(error.into()))?;
         let shared = proposal.change.0.clone();
-        let view = View { delta: &delta, intermediate: &intermediate, flat: &shared.store, seq };
         let known = mem::take(&mut *known.lock());
         let record = |hash: &B256| match known.get(hash) {
             Some(record) => Ok(*record),
@@ -127,10 +101,7 @@ impl LayerSession for LmptSession {
 
 /// A way to read ahead the records of accounts that a block announces.
 struct Ahead {
-    delta: Arc<Generation>,
-    intermediate: Arc<Generation>,
-    flat: Store,
-    seq: u64,
+    view: View<Store>,
     known: Arc<Mutex<Records>>,
 }
 
@@ -145,27 +116,21 @@ impl ReadAhead for Ahead {
 
 impl Ahead {
     fn try_read(&self, wanted: &[Access]) -> Result<(), StateError> {
-        let Self { delta, intermediate, flat, seq, known } = self;
-        let view = View { delta, intermediate, flat, seq: *seq };
-        let address = |access: &Access| match *access {
-            Access::Account(address)
-            | Access::SlotRead(address, _)
-            | Access::SlotWrite(address, _) => address,
-        };
+        let Self { view, known } = self;
         let mut accounts: Vec<B256> =
-            wanted.iter().map(|access| hash_address(&address(access))).collect();
+            wanted.iter().map(|access| hash_address(&access.place().0)).collect();
         accounts.sort_unstable();
         accounts.dedup();
         accounts.retain(|account| !known.lock().contains_key(account));
         let records = view.accounts_of(&accounts)?;
         known.lock().extend(accounts.into_iter().zip(records));
         for access in wanted {
-            if let Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) = access {
-                let account = hash_address(address);
+            if let (address, Some(slot)) = access.place() {
+                let account = hash_address(&address);
                 let record = known.lock().get(&account).copied().flatten();
                 if let Some(Record { incarnation, .. }) = record {
                     // The block finds the slot in a cache of the store.
-                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })?;
+                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
                 }
             }
         }

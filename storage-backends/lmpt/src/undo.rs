@@ -5,7 +5,7 @@
 
 use crate::{generation::Change, keys::Key, merge::SliceUndo, meta::Meta, value::Value};
 use alloy_primitives::Bytes;
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::Read;
 use polytrie_state::{StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
 use polytrie_trie::LeafValue;
@@ -96,8 +96,8 @@ impl UndoRecords for LmptRecords {
     }
 }
 
-fn raw(mut bytes: &[u8]) -> Result<Raw, StateError> {
-    Raw::decode(&mut bytes).ok().filter(|_| bytes.is_empty()).ok_or_else(damaged)
+fn raw(bytes: &[u8]) -> Result<Raw, StateError> {
+    alloy_rlp::decode_exact(bytes).map_err(|_| damaged())
 }
 
 fn entries(raw: &[RawEntry]) -> Result<Vec<(Key, Option<Value>)>, StateError> {

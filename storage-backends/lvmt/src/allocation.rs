@@ -70,10 +70,7 @@ impl<'a> Allocator<'a> {
                 return Ok(Place { level, slot: entry.used as u8 });
             }
         }
-        Err(StateError::Unsupported {
-            layer: crate::NAME,
-            reason: format!("has no place left for a key on {MAX_LEVEL} levels"),
-        })
+        Err(crate::unsupported(format!("has no place left for a key on {MAX_LEVEL} levels")))
     }
 
     /// Returns the entries that changed, sorted by their key.

@@ -99,8 +99,7 @@ pub(crate) fn commit(
     let height = setup.height();
     let epoch = head.history.size();
     if epoch >= Position::MAX_EPOCHS {
-        let reason = "counts to 2^40 blocks, and they are all used".into();
-        return Err(StateError::Unsupported { layer: crate::NAME, reason });
+        return Err(crate::unsupported("counts to 2^40 blocks, and they are all used"));
     }
     let (changed, entries) = versions(store, height, epoch, changes, read)?;
     let (leaves, trees) = rayon::join(

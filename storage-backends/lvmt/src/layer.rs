@@ -54,11 +54,10 @@ impl LvmtLayer {
         options.proofs.expect_fits(setup.height())?;
         let bare = setup.opened().is_some_and(|tables| !tables.can_prove());
         if options.proofs != Proofs::None && bare {
-            let reason = format!(
+            return Err(crate::unsupported(format!(
                 "has no tables for proofs, but was asked for proofs `{}`; open it with the tables",
                 options.proofs
-            );
-            return Err(StateError::Unsupported { layer: Self::NAME, reason });
+            )));
         }
         Ok(Arc::new(Self { shared: Arc::new(LvmtCore::open(store, setup, options)?) }))
     }

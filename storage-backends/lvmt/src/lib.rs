@@ -51,12 +51,18 @@ pub use shared::stored_setup;
 pub use verify::{Proven, join, verify};
 
 use polytrie_kv::Table;
+use polytrie_state::StateError;
 
 #[cfg(test)]
 mod tests;
 
 /// The layer's name.
 pub(crate) const NAME: &str = "lvmt";
+
+/// Returns the error for a request that the layer does not support.
+pub(crate) fn unsupported(reason: impl Into<String>) -> StateError {
+    StateError::Unsupported { layer: NAME, reason: reason.into() }
+}
 
 /// The table of accounts: `keccak256(address)` → record.
 pub(crate) const ACCOUNTS: Table = Table::new(80, "LvmtAccounts", 32);

@@ -1,6 +1,6 @@
 //! The settings of the layer.
 
-use crate::{NAME, kept::Share};
+use crate::kept::Share;
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -48,12 +48,9 @@ impl Proofs {
     pub fn expect_fits(self, height: u8) -> Result<(), StateError> {
         match self.share() {
             Some(share) => share.expect_fits(height),
-            None if self.are_kept() => Err(StateError::Unsupported {
-                layer: NAME,
-                reason: format!(
-                    "has no shard {self}; the number of shards is a power of two, and the first one is 1"
-                ),
-            }),
+            None if self.are_kept() => Err(crate::unsupported(format!(
+                "has no shard {self}; the number of shards is a power of two, and the first one is 1"
+            ))),
             None => Ok(()),
         }
     }

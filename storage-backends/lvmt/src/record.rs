@@ -56,10 +56,8 @@ impl Position {
     }
 
     pub(crate) fn read(bytes: &[u8; Self::BYTES]) -> Self {
-        let (epoch, leaf) = bytes.split_at(WIDE);
-        let mut leaf_bytes = [0; 4];
-        leaf_bytes.copy_from_slice(leaf);
-        Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes(leaf_bytes) }
+        let [epoch @ .., a, b, c, d] = bytes;
+        Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes([*a, *b, *c, *d]) }
     }
 }
 
@@ -100,10 +98,9 @@ pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
     if next < VERSION_LIMIT {
         return Ok(next);
     }
-    Err(StateError::Unsupported {
-        layer: crate::NAME,
-        reason: format!("counts to 2^40 versions of a key, and one has reached {version}"),
-    })
+    Err(crate::unsupported(format!(
+        "counts to 2^40 versions of a key, and one has reached {version}"
+    )))
 }
 
 impl KeyRecord {

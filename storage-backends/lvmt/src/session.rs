@@ -1,10 +1,9 @@
 //! One block in progress.
 
 use crate::{
-    SLOTS,
     account::AccountState,
     commit::{Committed, KeyChange, Stored, commit},
-    key::{Key, slot_row},
+    key::Key,
     read::has_slots,
     record::{RecordRef, read_slot_value, slot_value},
     shared::{Before, LvmtChange, LvmtCore},
@@ -64,27 +63,11 @@ impl RowsRead {
         Ok(Known { row, state, slots: HashMap::default() })
     }
 
-    fn slot(
-        &mut self,
-        account: &B256,
-        incarnation: u32,
-        slot: &B256,
-    ) -> Result<Option<Stored>, StateError> {
-        let start = self.bytes.len();
-        let key = slot_row(account, incarnation, slot.as_slice());
-        let found = self.store.get_into(SLOTS, &key, &mut self.bytes)?;
-        Ok(self.stored(found, start))
-    }
-
     fn read(&mut self, key: &Key) -> Result<Option<Stored>, StateError> {
         let start = self.bytes.len();
         let found = self.store.get_into(key.table(), &key.row(), &mut self.bytes)?;
-        Ok(self.stored(found, start))
-    }
-
-    fn stored(&self, found: bool, start: usize) -> Option<Stored> {
         // No row has four gigabytes.
-        found.then(|| Stored { start, len: (self.bytes.len() - start) as u32 })
+        Ok(found.then(|| Stored { start, len: (self.bytes.len() - start) as u32 }))
     }
 
     fn number(&self, row: Option<Stored>) -> Result<U256, StateError> {
@@ -131,9 +114,8 @@ impl LvmtSession {
         let old = known.state;
         // A wipe increments one number: no key of the old incarnation is ever read again.
         let incarnation = old.incarnation.checked_add(u32::from(write.wipe));
-        let incarnation = incarnation.ok_or_else(|| StateError::Unsupported {
-            layer: crate::NAME,
-            reason: "counts to 2^32 incarnations of an account, and they are all used".into(),
+        let incarnation = incarnation.ok_or_else(|| {
+            crate::unsupported("counts to 2^32 incarnations of an account, and they are all used")
         })?;
         let new = AccountState { account: write.after, incarnation };
         if new != old {
@@ -150,7 +132,7 @@ impl LvmtSession {
             let old = match known.slots.get(&slot.hash) {
                 _ if write.wipe => None,
                 Some(row) => *row,
-                None => rows.slot(&write.hash, incarnation, &slot.hash)?,
+                None => rows.read(&key)?,
             };
             changes.keys.push(KeyChange { key, old, value: slot_value(&slot.after) });
         }
@@ -171,7 +153,8 @@ impl LayerSession for LvmtSession {
         hash: &B256,
     ) -> Result<U256, StateError> {
         let (known, rows) = self.known(account)?;
-        let row = rows.slot(account, known.state.incarnation, hash)?;
+        let incarnation = known.state.incarnation;
+        let row = rows.read(&Key::Slot { account: *account, incarnation, slot: *hash })?;
         let value = rows.number(row)?;
         known.slots.insert(*hash, row);
         Ok(value)

@@ -1,7 +1,6 @@
 //! The setup of a state. Reading needs only its name and its height; its tables are opened when the layer must
 //! commit, prove or check.
 
-use crate::NAME;
 use alloy_primitives::B256;
 use polytrie_amt::Setup;
 use polytrie_state::StateError;
@@ -77,10 +76,7 @@ pub(crate) fn expect_same(given: B256, of_state: B256) -> Result<(), StateError>
     if given == of_state {
         return Ok(());
     }
-    Err(StateError::Unsupported {
-        layer: NAME,
-        reason: format!(
-            "was given the setup {given}, but the state was made with {of_state}; name the directory of that one with --lvmt.setup, or import again into another --datadir"
-        ),
-    })
+    Err(crate::unsupported(format!(
+        "was given the setup {given}, but the state was made with {of_state}; name the directory of that one with --lvmt.setup, or import again into another --datadir"
+    )))
 }

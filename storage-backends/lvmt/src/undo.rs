@@ -208,7 +208,7 @@ impl<'a> Undo<'a> {
                     Some(old) => read_slot_value(&KeyRecord::read(old)?.value)?,
                     None => U256::ZERO,
                 };
-                write.slots.push(old_slot(slot, after));
+                write.slots.push(SlotWrite::hashed(slot, U256::ZERO, after));
             }
         }
         let mut apart = Vec::with_capacity(self.wiped.len());
@@ -249,10 +249,6 @@ impl UndoRecords for LvmtRecords {
             .map_err(|_| StateError::Protocol("an account has no incarnation of this number"))?;
         visit_slots(rows, account, incarnation, from, visit)
     }
-}
-
-const fn old_slot(hash: B256, after: U256) -> SlotWrite {
-    SlotWrite { hash, slot: None, before: U256::ZERO, after }
 }
 
 fn hash(key: &[u8]) -> Result<B256, StateError> {

@@ -23,7 +23,7 @@ use crate::{
     trees::tree_leaf,
     witness::{EntryWitness, Witness},
 };
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_amt::{Claim, SLOTS, VerifyingKey, verify as verify_openings};
 use polytrie_state::{
     Account, Commitment, Proof, ProofError, flat::parse_number, hash_address, hash_slot,
@@ -231,15 +231,10 @@ fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, Proo
             return not_as_claimed(slot);
         }
     }
-    let account = state.account.unwrap_or_default();
-    let proven = polytrie_state::Proven {
-        address: proof.address,
-        exists: state.account.is_some(),
-        nonce: account.nonce,
-        balance: account.balance,
-        code_hash: if state.account.is_some() { account.code_hash } else { KECCAK256_EMPTY },
-        slots: proof.slots.iter().map(|slot| (slot.key, slot.value)).collect(),
-    };
+    let (address, exists) = (proof.address, state.account.is_some());
+    let Account { nonce, balance, code_hash } = state.account.unwrap_or_default();
+    let slots = proof.slots.iter().map(|slot| (slot.key, slot.value)).collect();
+    let proven = polytrie_state::Proven { address, exists, nonce, balance, code_hash, slots };
     Ok(Proven { state: proven, setup: proof.setup, insecure: proof.insecure })
 }
 

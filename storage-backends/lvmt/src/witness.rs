@@ -102,7 +102,7 @@ impl Witness {
             Some((path, input.tree(&path)?))
         })?;
         let epochs = input.map(|input| {
-            let number = from_wide(input.take(WIDE)?);
+            let number = from_wide(input.rest.split_off(..WIDE)?);
             let count = input.u32()?;
             Some((number, EpochWitness { count, nodes: input.nodes()? }))
         })?;
@@ -151,14 +151,8 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(taken)
-    }
-
     fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
-        self.take(N)?.try_into().ok()
+        self.rest.split_off(..N)?.try_into().ok()
     }
 
     fn u8(&mut self) -> Option<u8> {
@@ -183,7 +177,7 @@ impl<'a> Input<'a> {
 
     fn nodes(&mut self) -> Option<Vec<B256>> {
         let length = self.len()?;
-        Some(self.take(32 * length)?.chunks_exact(32).map(B256::from_slice).collect())
+        Some(self.rest.split_off(..32 * length)?.chunks_exact(32).map(B256::from_slice).collect())
     }
 
     /// Decodes a list of items in strictly increasing order of their keys.
@@ -214,7 +208,7 @@ impl<'a> Input<'a> {
     fn path(&mut self) -> Option<Path> {
         let level = *self.rest.first()?;
         let bits = usize::from(level) * usize::from(self.height);
-        let key = self.take(1 + bits.div_ceil(8))?;
+        let key = self.rest.split_off(..1 + bits.div_ceil(8))?;
         Path::from_row_key(self.height, key).ok()
     }
 
@@ -233,7 +227,8 @@ impl<'a> Input<'a> {
         let mut versions = [0; SLOTS];
         for (slot, version) in versions.iter_mut().enumerate() {
             if bits >> slot & 1 == 1 {
-                *version = Some(from_wide(self.take(WIDE)?)).filter(|version| *version > 0)?;
+                let found = from_wide(self.rest.split_off(..WIDE)?);
+                *version = Some(found).filter(|version| *version > 0)?;
             }
         }
         if bits >> SLOTS != 0 {
@@ -247,7 +242,7 @@ impl<'a> Input<'a> {
             let position = B256::from(*input.array::<32>()?);
             let at = input.position()?;
             let length = usize::from(input.u8()?);
-            let value = input.take(length)?.try_into().ok()?;
+            let value = input.rest.split_off(..length)?.try_into().ok()?;
             Some((slot, Owner { position, at, value }))
         })?;
         Some(EntryWitness { versions, opening: Opening { basis, nodes }, owners })

@@ -76,20 +76,14 @@ pub(crate) fn past_witness(
 
 /// Returns the write that leads from the state before the block back to an account as it is in `state`.
 fn redo(state: &State, below: &dyn Nodes, undo: &AccountWrite) -> Result<AccountWrite, StateError> {
-    let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
-    let mut slots = Vec::new();
-    if !undo.wipe {
-        slots.extend(undo.slots.iter().map(|slot| back(slot.hash, slot.after, slot.before)));
-    } else {
+    undo.redo(|slots| {
         let nodes = &state.nodes(below);
         let leaf = Trie::of_accounts(nodes, state.root).get::<AccountLeaf>(&undo.hash)?;
         let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
         let storage = Trie::of_storage(nodes, undo.hash, root);
         storage.leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
-            slots.push(back(hash, U256::ZERO, value.0));
+            slots.push(SlotWrite::hashed(hash, U256::ZERO, value.0));
             Ok(ControlFlow::Continue(()))
-        })?;
-    }
-    let (before, after) = (undo.after, undo.before);
-    Ok(AccountWrite { hash: undo.hash, address: None, before, after, wipe: undo.wipe, slots })
+        })
+    })
 }

@@ -49,9 +49,7 @@ impl State {
                 root = EMPTY_ROOT;
             }
             if write.after.is_some() && !write.slots.is_empty() {
-                let slots = write.slots.iter().map(|slot| {
-                    (slot.hash, (!slot.after.is_zero()).then_some(SlotValue(slot.after)))
-                });
+                let slots = write.slots.iter().map(|s| (s.hash, SlotValue::of(s.after)));
                 let storage = Trie::of_storage(nodes, write.hash, root);
                 root = storage.update(&mut self.changes, slots)?;
             }

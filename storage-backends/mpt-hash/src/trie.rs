@@ -10,18 +10,15 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 use hash_db::{AsHashDB, HashDB, HashDBRef, Prefix};
-use polytrie_state::StateError;
+use polytrie_state::{HashVisit, StateError};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
-use std::{ops::ControlFlow, sync::OnceLock};
+use std::sync::OnceLock;
 use trie_db::{
     DBValue, Trie as _, TrieDBBuilder, TrieDBIterator, TrieDBMutBuilder, TrieDBNodeIterator,
     TrieError, TrieIterator as _, TrieMut as _,
 };
 
 type LibraryError = Box<TrieError<B256, Malformed>>;
-
-/// A callback for leaves by their keys.
-pub(crate) type LeafVisit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
 
 /// A trie of one state: the account trie, or the storage trie of `owner`.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +57,7 @@ impl<'a> Trie<'a> {
     pub(crate) fn leaves<V: LeafValue>(
         &self,
         from: &B256,
-        visit: &mut LeafVisit<'_, V>,
+        visit: &mut HashVisit<'_, V>,
     ) -> Result<(), StateError> {
         if self.root == EMPTY_ROOT {
             return Ok(());

@@ -122,12 +122,7 @@ impl Tries {
 
     /// Requests the part of the path to an account or a slot that is not in memory.
     pub(crate) fn want(&mut self, access: Access) {
-        let (address, slot) = match access {
-            Access::Account(address) => (address, None),
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                (address, Some(slot))
-            }
-        };
+        let (address, slot) = access.place();
         let account = hash_address(&address);
         let Some(slot) = slot else {
             if let Some(from) = self.accounts.missing(&account) {
@@ -322,12 +317,8 @@ impl StorageJob<'_> {
         if self.write.wipe {
             self.trie.clear();
         }
-        let changes: Vec<_> = self
-            .write
-            .slots
-            .iter()
-            .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
-            .collect();
+        let slots = self.write.slots.iter();
+        let changes: Vec<_> = slots.map(|s| (s.hash, SlotValue::of(s.after))).collect();
         let rows = source.rows(Some(self.write.hash));
         self.trie.update(&changes, &rows)?;
         let Some(batch) = batch else {

@@ -195,14 +195,9 @@ impl Bags for RainLayer {
     ) -> Result<(), StateError> {
         let mut touched = Touched::new();
         for access in accesses {
-            match access {
-                Access::Account(address) => {
-                    touched.entry(hash_address(address)).or_default();
-                }
-                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                    touched.entry(hash_address(address)).or_default().insert(hash_slot(slot));
-                }
-            }
+            let (address, slot) = access.place();
+            let slots = touched.entry(hash_address(&address)).or_default();
+            slots.extend(slot.map(|slot| hash_slot(&slot)));
         }
         let reader = self.head_reader()?;
         let (version, store) = (&reader.version, &reader.rows);

@@ -160,14 +160,11 @@ impl ReadAhead for Ahead {
 
     fn read(&self, wanted: Vec<Access>) {
         for access in wanted {
-            let read = match access {
-                Access::Account(address) => {
-                    self.version.account(&self.source.noted(), &hash_address(&address)).map(drop)
-                }
-                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                    let (account, slot) = (hash_address(&address), hash_slot(&slot));
-                    self.version.slot(&self.source.noted(), &account, &slot).map(drop)
-                }
+            let (address, slot) = access.place();
+            let (store, account) = (self.source.noted(), hash_address(&address));
+            let read = match slot {
+                None => self.version.account(&store, &account).map(drop),
+                Some(slot) => self.version.slot(&store, &account, &hash_slot(&slot)).map(drop),
             };
             if read.is_err() {
                 // The block meets the same error when it reads the key itself.

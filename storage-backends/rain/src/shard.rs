@@ -61,10 +61,8 @@ pub(crate) fn apply(
             }
             (Some(account), None) => new.insert(Entry { account, storage: Storage::default() }),
         };
-        let slots: Vec<_> = write
-            .slots()
-            .map(|(hash, value)| (hash, (!value.is_zero()).then_some(SlotValue(value))))
-            .collect();
+        let slots: Vec<_> =
+            write.slots().map(|(hash, value)| (hash, SlotValue::of(value))).collect();
         if !slots.is_empty() {
             let mut gone = Vec::new();
             let rows = store.rows_of(Some(write.hash));

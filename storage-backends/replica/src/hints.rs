@@ -67,11 +67,9 @@ impl Filter {
         let bundle = std::mem::take(&mut self.bundle);
         let mut bundles = vec![Vec::new(); side.parts()];
         for access in bundle {
-            let part = match &access {
-                Access::Account(_) => 0,
-                Access::SlotRead(address, _) | Access::SlotWrite(address, _) => {
-                    side.part_of(&hash_address(address))
-                }
+            let part = match access.place() {
+                (_, None) => 0,
+                (address, Some(_)) => side.part_of(&hash_address(&address)),
             };
             bundles[part].push(access);
         }

@@ -15,3 +15,13 @@ pub enum Access {
     /// A slot is being written.
     SlotWrite(Address, U256),
 }
+
+impl Access {
+    /// Returns the address of the account, and the slot if it is about one.
+    pub const fn place(self) -> (Address, Option<U256>) {
+        match self {
+            Self::Account(address) => (address, None),
+            Self::SlotRead(address, slot) | Self::SlotWrite(address, slot) => (address, Some(slot)),
+        }
+    }
+}

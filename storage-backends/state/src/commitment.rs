@@ -24,11 +24,12 @@ pub struct Commitment {
 impl Commitment {
     /// Creates the commitment of a canonical layer.
     pub fn state_root(root: B256) -> Self {
-        Self {
-            kind: CommitmentKind::StateRoot,
-            digest: root,
-            body: Bytes::copy_from_slice(root.as_slice()),
-        }
+        Self { kind: CommitmentKind::StateRoot, ..Self::digest_alone(root) }
+    }
+
+    /// Creates a commitment in a layer's own form, which is its digest and nothing else.
+    pub fn digest_alone(digest: B256) -> Self {
+        Self::own(digest, Bytes::copy_from_slice(digest.as_slice()))
     }
 
     /// Creates the commitment of a layer that does not authenticate; its digest is zero.

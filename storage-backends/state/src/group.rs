@@ -9,6 +9,7 @@ use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SessionCounters, SlotWrite,
     StateError, StateLayer, UndoRecord, Wants, WriteSet,
     layer::{BlockRef, SlotVisit},
+    visit_over,
     writes::is_change,
 };
 use alloy_primitives::{
@@ -131,31 +132,15 @@ impl Merged {
     fn slots(&self, account: &B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
         let known = self.accounts.get(account);
         let written = known.into_iter().flat_map(|known| known.slots.values());
-        let written = written.filter(|s| !s.after.is_zero()).map(|s| (s.hash, s.after));
-        let mut written: Vec<_> = written.collect();
+        let present = |value: U256| (!value.is_zero()).then_some(value);
+        let mut written: Vec<_> = written.map(|s| (s.hash, present(s.after))).collect();
         written.sort_unstable_by_key(|(hash, _)| *hash);
-        let mut written = written.into_iter().peekable();
-        let mut ended = false;
-        if known.is_none_or(|known| !known.wiped) {
-            self.layer.slots(*account, B256::ZERO, &mut |hash, value| {
-                while let Some((first, value)) = written.next_if(|(first, _)| *first < hash) {
-                    ended |= visit(first, value)?.is_break();
-                    if ended {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                if known.is_some_and(|known| known.slots.contains_key(&hash)) {
-                    return Ok(ControlFlow::Continue(()));
-                }
-                let flow = visit(hash, value)?;
-                ended |= flow.is_break();
-                Ok(flow)
-            })?;
-        }
-        while !ended && let Some((hash, value)) = written.next() {
-            ended = visit(hash, value)?.is_break();
-        }
-        Ok(())
+        let is_wiped = known.is_some_and(|known| known.wiped);
+        visit_over(
+            written.into_iter().map(Ok),
+            |below| if is_wiped { Ok(()) } else { self.layer.slots(*account, B256::ZERO, below) },
+            visit,
+        )
     }
 
     /// Adds the writes of the next block.

@@ -163,8 +163,11 @@ pub trait StateLayer: Debug + Send + Sync {
     }
 }
 
+/// A callback for values by hash.
+pub type HashVisit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
+
 /// A callback for accounts by hash.
-pub type AccountVisit<'a> = dyn FnMut(B256, Account) -> Result<ControlFlow<()>, StateError> + 'a;
+pub type AccountVisit<'a> = HashVisit<'a, Account>;
 
 /// A callback for slots by hash; values are never zero.
-pub type SlotVisit<'a> = dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError> + 'a;
+pub type SlotVisit<'a> = HashVisit<'a, U256>;

@@ -75,7 +75,7 @@ pub use genesis::{GenesisAccount, GenesisAccounts, GenesisSlots, clear_tables, i
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use known::Known;
-pub use layer::{AccountVisit, BlockRef, Horizon, SlotVisit, StateLayer};
+pub use layer::{AccountVisit, BlockRef, HashVisit, Horizon, SlotVisit, StateLayer};
 pub use layer_session::{LayerSession, Wants};
 pub use lifecycle::Lifecycle;
 pub use outcome::Outcome;
@@ -87,7 +87,7 @@ pub use proof::{Proof, ProofError, Proven};
 pub use proposal::{HeadChange, Proposal, Unaccepted};
 pub use reader::StateReader;
 pub use records::{PlainRecords, UndoRecords};
-pub use scan::{any_slot, scan};
+pub use scan::{any_slot, scan, visit_over};
 pub use sealed::{seal, unseal};
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};

@@ -1,6 +1,7 @@
-//! Scans of a table with the errors of a layer.
+//! Scans of a table with the errors of a layer, and other ways of visiting entries in order.
 
-use crate::{SlotVisit, StateError};
+use crate::{HashVisit, SlotVisit, StateError};
+use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
@@ -39,4 +40,41 @@ pub fn any_slot(
         Ok(ControlFlow::Break(()))
     })?;
     Ok(found)
+}
+
+/// Visits two sequences in one order of keys. If both have a key, `above` decides; its `None` hides the key.
+///
+/// # Errors
+///
+/// Those of the two sequences, and any error of `visit`.
+pub fn visit_over<V: Copy>(
+    above: impl Iterator<Item = Result<(B256, Option<V>), StateError>>,
+    below: impl FnOnce(&mut HashVisit<'_, V>) -> Result<(), StateError>,
+    visit: &mut HashVisit<'_, V>,
+) -> Result<(), StateError> {
+    let mut above = above.peekable();
+    let mut ended = false;
+    below(&mut |key, value| {
+        while let Some(next) =
+            above.next_if(|next| next.as_ref().map_or(true, |(first, _)| *first < key))
+        {
+            let (first, shown) = next?;
+            if let Some(shown) = shown
+                && visit(first, shown)?.is_break()
+            {
+                ended = true;
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let same = above.next_if(|next| matches!(next, Ok((first, _)) if *first == key));
+        let shown = same.transpose()?.map_or(Some(value), |(_, shown)| shown);
+        let Some(shown) = shown else { return Ok(ControlFlow::Continue(())) };
+        let flow = visit(key, shown)?;
+        ended |= flow.is_break();
+        Ok(flow)
+    })?;
+    while !ended && let Some((key, shown)) = above.next().transpose()? {
+        ended = shown.map_or(Ok(ControlFlow::Continue(())), |shown| visit(key, shown))?.is_break();
+    }
+    Ok(())
 }

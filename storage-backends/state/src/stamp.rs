@@ -2,7 +2,7 @@
 
 use crate::{seal, unseal};
 use alloy_primitives::B256;
-use polytrie_kv::write_whole;
+use polytrie_kv::{disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -98,13 +98,8 @@ impl Stamp {
     /// [`StampError::Format`] if it has another format.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
         let file = dir.join(STAMP_FILE);
-        let bytes = match fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => {
-                return Err(StampError::Io { action: "read", path: file, source: Arc::new(e) });
-            }
-        };
+        let failed = |e| StampError::Io { action: "read", path: file.clone(), source: Arc::new(e) };
+        let Some(bytes) = if_there(fs::read(&file)).map_err(failed)? else { return Ok(None) };
         let value: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|e| StampError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let format = value.get("format").and_then(serde_json::Value::as_u64);

@@ -5,7 +5,7 @@ use crate::{
     wiped::Wiped,
 };
 use alloy_primitives::{B256, U256};
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Read, Store};
 use std::ops::ControlFlow;
 
@@ -114,10 +114,9 @@ impl UndoRecord {
     ///
     /// [`StateError::Corrupt`] if the bytes are not a record, or one that breaks the promises of a [`WriteSet`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
-        let mut rest = bytes;
-        <Self as Decodable>::decode(&mut rest)
+        alloy_rlp::decode_exact(bytes)
             .ok()
-            .filter(|record| rest.is_empty() && record.is_well_formed())
+            .filter(Self::is_well_formed)
             .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
     }
 
@@ -152,12 +151,7 @@ impl UndoRecord {
                 slots: a
                     .slots
                     .into_iter()
-                    .map(|s| SlotWrite {
-                        hash: s.hash,
-                        slot: None,
-                        before: s.after,
-                        after: s.before,
-                    })
+                    .map(|s| SlotWrite::hashed(s.hash, s.after, s.before))
                     .collect(),
             })
             .collect();
@@ -184,7 +178,7 @@ pub fn undo_writes_in_full(
         let Ok(position) = position else { continue };
         let slots = &mut writes.accounts[position].slots;
         records.slots_apart(rows, (number, &account), &B256::ZERO, &mut |hash, after| {
-            slots.push(SlotWrite { hash, slot: None, before: U256::ZERO, after });
+            slots.push(SlotWrite::hashed(hash, U256::ZERO, after));
             Ok(ControlFlow::Continue(()))
         })?;
         if !slots.is_sorted_by(|a, b| a.hash < b.hash) {

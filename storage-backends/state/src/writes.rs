@@ -65,6 +65,27 @@ impl AccountWrite {
     pub const fn clears_slots(&self) -> bool {
         self.wipe || self.after.is_none()
     }
+
+    /// Returns the write that does again what this one of an undo takes back. After a wipe, which names no slots to
+    /// put back, `wiped` adds those that are wiped.
+    ///
+    /// # Errors
+    ///
+    /// Those of `wiped`.
+    pub fn redo<E>(
+        &self,
+        wiped: impl FnOnce(&mut Vec<SlotWrite>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let back = |slot: &SlotWrite| SlotWrite::hashed(slot.hash, slot.after, slot.before);
+        let mut slots = Vec::new();
+        if self.wipe {
+            wiped(&mut slots)?;
+        } else {
+            slots.extend(self.slots.iter().map(back));
+        }
+        let (before, after) = (self.after, self.before);
+        Ok(Self { hash: self.hash, address: None, before, after, wipe: self.wipe, slots })
+    }
 }
 
 /// A slot a block changed.
@@ -78,6 +99,13 @@ pub struct SlotWrite {
     pub before: U256,
     /// The value after the block; zero removes the slot.
     pub after: U256,
+}
+
+impl SlotWrite {
+    /// Returns the write of a slot of which only the hash is known.
+    pub const fn hashed(hash: B256, before: U256, after: U256) -> Self {
+        Self { hash, slot: None, before, after }
+    }
 }
 
 /// Whether a slot changes from `before` to `after`; after a wipe every slot that is not zero does.

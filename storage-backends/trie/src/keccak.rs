@@ -35,6 +35,9 @@ impl Input {
 }
 
 impl Inputs {
+    /// Number of nodes to encode before they are hashed: few enough for their bytes to stay in the processor's cache.
+    pub(crate) const PORTION: usize = 1_024;
+
     /// Removes all inputs, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

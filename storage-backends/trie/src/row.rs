@@ -17,6 +17,7 @@
 use crate::{LeafValue, Nibbles, codec::ChildRef};
 use alloy_primitives::B256;
 use arrayvec::ArrayVec;
+use polytrie_kv::take_array;
 
 const LEAF: u8 = 0xff;
 /// Length from which on the length of a value takes two bytes; the bit of this number marks the longer form.
@@ -134,13 +135,13 @@ pub(crate) fn decode<V: LeafValue>(
     for n in 0..16u8 {
         if inner & (1 << n) != 0 {
             let [len] = take_array(rest).ok_or(SHORT)?;
-            let bytes = take(rest, usize::from(len)).ok_or(SHORT)?;
+            let bytes = rest.split_off(..usize::from(len)).ok_or(SHORT)?;
             let reference = ChildRef::from_bytes(bytes).ok_or("a reference of another length")?;
             children.push((n, RowChild::Inner(reference)));
         } else if leaves & (1 << n) != 0 {
             let mut key = base;
             let from = depth.div_ceil(2);
-            let tail = take(rest, 32 - from).ok_or(SHORT)?;
+            let tail = rest.split_off(..32 - from).ok_or(SHORT)?;
             if depth % 2 == 1 {
                 key[depth / 2] |= n;
             } else if tail.first().is_none_or(|first| first >> 4 != n) {
@@ -156,7 +157,7 @@ pub(crate) fn decode<V: LeafValue>(
                     return Err("a length of a value with a byte too many");
                 }
             }
-            let value = V::decode_row(take(rest, len).ok_or(SHORT)?)?;
+            let value = V::decode_row(rest.split_off(..len).ok_or(SHORT)?)?;
             children.push((n, RowChild::Leaf(B256::new(key), value)));
         }
     }
@@ -173,21 +174,11 @@ pub(crate) fn put_prefix(prefix: &Nibbles, out: &mut Vec<u8>) {
 
 /// Takes a packed prefix of `len` nibbles, at most 64.
 pub(crate) fn take_prefix(len: usize, rest: &mut &[u8]) -> Result<Nibbles, &'static str> {
-    let packed = take(rest, len.div_ceil(2)).ok_or(SHORT)?;
+    let packed = rest.split_off(..len.div_ceil(2)).ok_or(SHORT)?;
     if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
         return Err("a prefix that is longer than it says");
     }
     let mut prefix = Nibbles::unpack(packed);
     prefix.truncate(len);
     Ok(prefix)
-}
-
-pub(crate) fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (taken, after) = rest.split_at_checked(len)?;
-    *rest = after;
-    Some(taken)
-}
-
-fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    take(rest, N)?.try_into().ok()
 }

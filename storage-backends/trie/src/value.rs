@@ -1,9 +1,12 @@
 //! The values of leaves.
 
-use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
 use alloy_rlp::{Decodable, Encodable, Header};
-use polytrie_state::{Account, flat::parse_number};
+use polytrie_kv::take_array;
+use polytrie_state::{
+    Account,
+    flat::{encode_value, parse_number},
+};
 use std::fmt::Debug;
 
 /// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
@@ -109,15 +112,14 @@ impl LeafValue for AccountLeaf {
         if has_code {
             out.extend_from_slice(self.code_hash.as_slice());
         }
-        let balance = self.balance.to_be_bytes::<32>();
-        out.extend_from_slice(&balance[self.balance.leading_zeros() / 8..]);
+        encode_value(&self.balance, out);
     }
 
     fn decode_row(mut bytes: &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "not the row of an account";
         let rest = &mut bytes;
-        let flags = take(rest, 1).ok_or(WRONG)?[0];
-        let nonce_bytes = take(rest, usize::from(flags & 0x0f)).ok_or(WRONG)?;
+        let flags = rest.split_off(..1).ok_or(WRONG)?[0];
+        let nonce_bytes = rest.split_off(..usize::from(flags & 0x0f)).ok_or(WRONG)?;
         if flags >= 64 || nonce_bytes.len() > 8 || nonce_bytes.first() == Some(&0) {
             return Err(WRONG);
         }
@@ -125,10 +127,10 @@ impl LeafValue for AccountLeaf {
         nonce[8 - nonce_bytes.len()..].copy_from_slice(nonce_bytes);
         let mut account = Self { nonce: u64::from_be_bytes(nonce), ..Self::default() };
         if flags & 16 != 0 {
-            account.storage_root = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+            account.storage_root = B256::new(take_array(rest).ok_or(WRONG)?);
         }
         if flags & 32 != 0 {
-            account.code_hash = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+            account.code_hash = B256::new(take_array(rest).ok_or(WRONG)?);
         }
         account.balance = parse_number(rest).ok_or(WRONG)?;
         let canonical = (flags & 16 != 0) == (account.storage_root != EMPTY_ROOT)
@@ -141,6 +143,13 @@ impl LeafValue for AccountLeaf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotValue(pub U256);
 
+impl SlotValue {
+    /// Returns the leaf of a slot with this value; `None` if it is zero, which removes the leaf.
+    pub fn of(value: U256) -> Option<Self> {
+        (!value.is_zero()).then_some(Self(value))
+    }
+}
+
 impl LeafValue for SlotValue {
     fn encode(&self, out: &mut Vec<u8>) {
         self.0.encode(out);
@@ -151,18 +160,14 @@ impl LeafValue for SlotValue {
         if !bytes.is_empty() {
             return Err("bytes after the slot value");
         }
-        if value.is_zero() { Err("a slot of value zero") } else { Ok(Self(value)) }
+        Self::of(value).ok_or("a slot of value zero")
     }
 
     fn encode_row(&self, out: &mut Vec<u8>) {
-        let bytes = self.0.to_be_bytes::<32>();
-        out.extend_from_slice(&bytes[self.0.leading_zeros() / 8..]);
+        encode_value(&self.0, out);
     }
 
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
-        match parse_number(bytes) {
-            Some(value) if !value.is_zero() => Ok(Self(value)),
-            _ => Err("not the row of a slot"),
-        }
+        parse_number(bytes).and_then(Self::of).ok_or("not the row of a slot")
     }
 }

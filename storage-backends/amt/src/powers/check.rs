@@ -1,11 +1,14 @@
 //! The check that points are the powers of one number.
 
 use super::{PowersError, PowersOfTau};
-use crate::point::{compress, compress_g2};
-use alloy_primitives::{Keccak256, keccak256};
+use crate::{
+    point::{compress, compress_g2},
+    verify::weight,
+};
+use alloy_primitives::Keccak256;
 use ark_bn254::{Bn254, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::{AffineRepr, VariableBaseMSM, pairing::Pairing};
-use ark_ff::{PrimeField, Zero};
+use ark_ff::Zero;
 use rayon::prelude::*;
 
 /// Number of points that one thread sums at a time.
@@ -53,13 +56,7 @@ impl PowersOfTau {
             hasher.update(compress_g2(point));
         }
         let seed = hasher.finalize();
-        (1..self.g1.len() as u64)
-            .into_par_iter()
-            .map(|n| {
-                let hash = keccak256([seed.as_slice(), &n.to_be_bytes()].concat());
-                Fr::from_be_bytes_mod_order(&hash[..16])
-            })
-            .collect()
+        (1..self.g1.len()).into_par_iter().map(|n| weight(&seed, n)).collect()
     }
 }
 

@@ -21,7 +21,7 @@ use alloy_primitives::B256;
 use memmap2::Mmap;
 use polytrie_kv::{
     create_dir,
-    disk::{Access, File, remove_file, rename, sync_dir},
+    disk::{Access, File, if_there, remove_file, rename, sync_dir},
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -85,10 +85,7 @@ impl Setup {
         create_dir(dir).map_err(io)?;
         // The key is written last, and an old one is removed first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
-            match remove_file(&part.path(dir)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-                _ => {}
-            }
+            if_there(remove_file(&part.path(dir))).map_err(io)?;
         }
         sync_dir(dir, "setup: the old one is gone").map_err(io)?;
         if let Some(quotients) = &self.quotients {
@@ -140,7 +137,6 @@ impl Setup {
     /// If there is no setup, or a file is missing, damaged or of another setup.
     pub fn open(dir: &Path, proofs: bool) -> Result<Self, SetupError> {
         let key = VerifyingKey::open(dir)?;
-        let n = 1usize << key.height();
         let slots = map(dir, Part::Slots, &key)?.ok_or_else(|| SetupError::Damaged {
             path: dir.to_owned(),
             reason: "the file `slots` is missing".into(),
@@ -151,10 +147,6 @@ impl Setup {
         } else {
             None
         };
-        check_length(dir, Part::Slots, &slots, SLOTS * n)?;
-        if let Some(quotients) = &quotients {
-            check_length(dir, Part::Quotients, quotients, usize::from(key.height()) * n)?;
-        }
         Ok(Self { key, slots, quotients })
     }
 }
@@ -197,26 +189,21 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
         return Err(SetupError::Mixed { path, found, expected: key.id() });
     }
     let range = HEADER..file.len() - CHECKSUM;
-    Ok(Some(Table::Mapped(file, range)))
-}
-
-fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<(), SetupError> {
-    if table.len() == rows {
-        return Ok(());
+    let table = Table::Mapped(file, range);
+    let rows = if part == Part::Slots { SLOTS } else { usize::from(key.height()) };
+    let (found, expected) = (table.len(), rows << key.height());
+    if found != expected {
+        let reason = format!("it holds {found} points, expected {expected}");
+        return Err(SetupError::Damaged { path, reason });
     }
-    let reason = format!("it holds {} points, expected {rows}", table.len());
-    Err(SetupError::Damaged { path: part.path(dir), reason })
+    Ok(Some(table))
 }
 
 /// Maps a file after checking its checksum; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     let io =
         |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
-    };
+    let Some(file) = if_there(fs::File::open(path)).map_err(io)? else { return Ok(None) };
     let damaged = |reason: &str| {
         Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })
     };

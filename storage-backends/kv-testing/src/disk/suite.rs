@@ -1,14 +1,13 @@
 //! The suite that takes stores and small files through losses of power, killed processes, and failing disks.
 
 use super::{Failure, ForgetfulDisk, OnDisk};
-use crate::{Model, Random, engine::TABLES, model::batch};
+use crate::{Model, Random, SEED, engine::TABLES, env_number, model::batch};
 use polytrie_kv::{
-    Durability, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, write_whole,
+    Durability, Engine, KvError, MemoryEngine, Store, StoreOptions, caught, create_dir, write_whole,
 };
 use std::{
-    env, fs,
+    fs,
     ops::{AddAssign, Range},
-    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::Arc,
 };
@@ -58,13 +57,9 @@ impl AddAssign for Lived {
 ///
 /// If a variable is set to something that is not a number.
 pub fn disk_seeds(default: u64) -> Range<u64> {
-    let number = |name| {
-        let text = env::var(name).ok()?;
-        Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number, found {text}")))
-    };
-    match number("POLYTRIE_TEST_SEED") {
+    match env_number(SEED) {
         Some(seed) => seed..seed + 1,
-        None => 0..number("POLYTRIE_DISK_SEEDS").unwrap_or(default),
+        None => 0..env_number("POLYTRIE_DISK_SEEDS").unwrap_or(default),
     }
 }
 
@@ -85,11 +80,8 @@ pub fn first_caught(
 ///
 /// The first mismatch as text, with the seed. A panic counts.
 pub fn power_loss(seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
-    let lived = catch_unwind(AssertUnwindSafe(|| Run::new(seed, ignored).live()));
-    let lived = lived.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        Err(format!("a panic: {}", text.or(panic.downcast_ref().copied()).unwrap_or("?")))
-    });
+    let lived = caught(|| Run::new(seed, ignored).live());
+    let lived = lived.unwrap_or_else(|said| Err(format!("a panic: {said}")));
     lived.map_err(|error| format!("seed {seed}: {error}"))
 }
 

@@ -94,6 +94,18 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Returns the result of opening, reading or removing a file; `None` if the file does not exist.
+///
+/// # Errors
+///
+/// Any other error.
+pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Whether a directory is empty; `false` if it cannot be read.
 fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
@@ -163,10 +175,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 ///
 /// [`KvError::Io`].
 pub fn remove_dir(dir: &Path) -> Result<(), KvError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(KvError::io("remove", dir, error)),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_dir_all(dir)).map(drop).map_err(|e| KvError::io("remove", dir, e))
 }
 
 /// Returns the directory that a path is in.

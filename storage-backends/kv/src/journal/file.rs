@@ -3,7 +3,7 @@
 use crate::{
     Batch, KvError, Table, append_checksum,
     checksum::Checksum,
-    codec::take,
+    codec::take_array,
     confirmed::Durable,
     disk::{Access, File, remove_file},
     strip_checksum,
@@ -150,7 +150,7 @@ impl Reader {
             };
         };
         let mut changes = self.buffer.as_slice();
-        let number = take(&mut changes).map(u64::from_be_bytes);
+        let number = take_array(&mut changes).map(u64::from_be_bytes);
         if number != Some(expected) {
             let found = number.unwrap_or_default();
             return Err(self.lost(&format!("record {found} stands where {expected} belongs")));
@@ -177,7 +177,7 @@ impl Reader {
         let mut rest = self.buffer.as_slice();
         let Some((number, count)) = (|| {
             rest = rest.strip_prefix(MAGIC)?;
-            Some((u64::from_be_bytes(take(&mut rest)?), take::<1>(&mut rest)?[0]))
+            Some((u64::from_be_bytes(take_array(&mut rest)?), take_array::<1>(&mut rest)?[0]))
         })() else {
             return Ok(None);
         };
@@ -197,7 +197,7 @@ impl Reader {
     /// Reads the bytes that the next record's checksum covers into the buffer; returns the checksum if it matches.
     fn read_record(&mut self) -> Result<Option<u32>, KvError> {
         let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
-        let [length, checksum] = [(); 2].map(|()| take(&mut head).map(u32::from_be_bytes));
+        let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
         let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
         let content = self.bytes(length.into())?;
         Ok(content.filter(|content| Checksum::of(content).number() == checksum).map(|_| checksum))
@@ -227,8 +227,8 @@ impl Reader {
             .map_err(|e| KvError::io("read", &self.path, e))?;
         let found = (0..bytes.len().saturating_sub(RECORD_HEAD - 1)).find_map(|at| {
             let mut rest = &bytes[at..];
-            let length = u32::from_be_bytes(take(&mut rest)?) as usize;
-            let checksum = u32::from_be_bytes(take(&mut rest)?);
+            let length = u32::from_be_bytes(take_array(&mut rest)?) as usize;
+            let checksum = u32::from_be_bytes(take_array(&mut rest)?);
             let number = u64::from_be_bytes(*rest.first_chunk()?);
             let is_next = (first..first.saturating_add(SUCCESSORS)).contains(&number);
             let content = rest.get(..length).filter(|_| is_next && length >= 8)?;

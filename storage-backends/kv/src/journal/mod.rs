@@ -34,7 +34,7 @@ mod file;
 use crate::{
     Batch, Engine, KvError, Table, append_checksum,
     checksum::Checksum,
-    codec::take,
+    codec::take_array,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
     disk::{Access, File, remove_file, sync_dir},
     recent::EngineView,
@@ -81,7 +81,7 @@ impl Applied {
             return Ok(None);
         }
         let mut rest = row.as_slice();
-        let mut long = || take(&mut rest).map(u64::from_be_bytes);
+        let mut long = || take_array(&mut rest).map(u64::from_be_bytes);
         let found = long().zip(long()).map(|(file, next)| Self { file, next });
         let found = found.filter(|found| row == found.encode());
         found.map(Some).ok_or_else(|| {

@@ -3,7 +3,7 @@
 //! MDBX walks its trees itself, and compares their pages with the list of free ones. It does not know what a row
 //! should hold, or which rows there should be.
 
-use super::{Databases, error::Context, tally::Tally};
+use super::{Databases, error::Context, tally::Tally, view::Entry};
 use crate::{KvError, Table};
 use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
 use std::borrow::Cow;
@@ -54,7 +54,6 @@ pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError>
 
 /// Checks every row of a table and returns the tally of the rows.
 fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvError> {
-    type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
     let context = &tables.context;
     let mut tally = Tally::default();
     let Some(rows) = tables.rows(table)? else { return Ok(tally) };

@@ -14,7 +14,7 @@
 //! ```
 
 use super::{DATA_FILE, NAME, PAGE_BYTES};
-use crate::{KvError, checksum::Checksum, confirmed::Durable};
+use crate::{KvError, checksum::Checksum, confirmed::Durable, disk::if_there};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -97,11 +97,7 @@ impl MetaPages {
     pub(super) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
         let path = dir.join(DATA_FILE);
         let failed = |e| KvError::io("read", &path, e);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(failed(e)),
-        };
+        let Some(mut file) = if_there(File::open(&path)).map_err(failed)? else { return Ok(None) };
         let mut pages = read_pages(&mut file).map_err(failed)?;
         for _ in 0..ATTEMPTS {
             let again = read_pages(&mut file).map_err(failed)?;

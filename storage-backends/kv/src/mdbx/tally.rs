@@ -12,7 +12,7 @@
 //! part of a removed row can be subtracted.
 
 use super::{Databases, row::Rows};
-use crate::{KvError, Table, codec::take};
+use crate::{KvError, Table, codec::take_array};
 use signet_libmdbx::{
     ReadResult, TableObject, TransactionKind, WriteFlags, ffi,
     tx::{Tx, aliases::RwTxUnsync},
@@ -64,7 +64,7 @@ impl Tally {
             tx.get(tallies.database.dbi(), key).map_err(|e| tables.context.read(e))?;
         let Some(TallyRow(row)) = found else { return Ok(Self::default()) };
         let mut value = row.as_ref().and_then(|row| tallies.keyed(key).open(row)).unwrap_or(&[]);
-        let mut long = || take(&mut value).map(u64::from_be_bytes);
+        let mut long = || take_array(&mut value).map(u64::from_be_bytes);
         let tally = long().zip(long()).map(|(rows, sum)| Self { rows, sum });
         tally.ok_or_else(|| tables.context.damaged_row(TALLY_TABLE, key))
     }

@@ -103,7 +103,7 @@ impl Read for MdbxView {
 }
 
 type Cursor<'tx> = signet_libmdbx::tx::aliases::RoCursorUnsync<'tx>;
-type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
+pub(super) type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
 
 /// Returns the entry that a range begins with, or an entry behind the range.
 fn first<'tx>(

@@ -37,14 +37,8 @@ pub(super) struct Rows {
     /// Versions before the newest that a reader still sees, by the row's position. Mostly there are none, so they are
     /// not part of the row.
     older: HashMap<u32, Older<Option<Slice>>>,
-    order: Mutex<Order>,
-}
-
-/// The rows in the order of their keys, computed at the first scan.
-#[derive(Debug, Default)]
-struct Order {
-    /// Positions of the first `sorted.len()` rows.
-    sorted: Vec<u32>,
+    /// Positions of as many rows, from the first on, in the order of their keys; computed at the first scan.
+    order: Mutex<Vec<u32>>,
 }
 
 /// Number of newest rows that a scan looks through one by one rather than sorting them in.
@@ -61,7 +55,7 @@ impl Rows {
         rows.clear();
         index.clear();
         older.clear();
-        order.get_mut().sorted.clear();
+        order.get_mut().clear();
     }
 
     /// Finds the version of a key that is seen after write `seq`.
@@ -140,7 +134,7 @@ impl Rows {
     pub(super) fn in_order(&self, arena: &Arena) -> Vec<u32> {
         let mut order = self.order.lock();
         self.sort(arena, &mut order, 0);
-        order.sorted.clone()
+        order.clone()
     }
 
     /// Returns the key and the newest version of the row at a position.
@@ -164,18 +158,16 @@ impl Rows {
         let key = |i: u32| arena.get(self.rows[i as usize].key);
         let seen = |i: &u32| self.at(arena, *i, seq).is_some();
 
-        let first = order.sorted.partition_point(|&i| key(i) < range.from);
-        let last = range
-            .to
-            .map_or(order.sorted.len(), |to| order.sorted.partition_point(|&i| key(i) < to));
-        let sorted = order.sorted[first..last.max(first)].iter().copied().filter(seen);
+        let first = order.partition_point(|&i| key(i) < range.from);
+        let last = range.to.map_or(order.len(), |to| order.partition_point(|&i| key(i) < to));
+        let sorted = order[first..last.max(first)].iter().copied().filter(seen);
         // One key beyond the limit shows whether there are more.
         let mut found: Vec<u32> = if range.reverse {
             sorted.rev().take(limit + 1).collect()
         } else {
             sorted.take(limit + 1).collect()
         };
-        let newest = order.sorted.len() as u32..self.rows.len() as u32;
+        let newest = order.len() as u32..self.rows.len() as u32;
         found.extend(newest.filter(|&i| range.contains(key(i))).filter(seen));
         found.sort_unstable_by(
             |&a, &b| {
@@ -187,8 +179,8 @@ impl Rows {
     }
 
     /// Sorts the newest rows in, if more than `tolerated` are unsorted.
-    fn sort(&self, arena: &Arena, order: &mut Order, tolerated: usize) {
-        let done = order.sorted.len();
+    fn sort(&self, arena: &Arena, order: &mut Vec<u32>, tolerated: usize) {
+        let done = order.len();
         if self.rows.len() - done <= tolerated {
             return;
         }
@@ -204,17 +196,12 @@ impl Rows {
             head[..len].copy_from_slice(&rest[..len]);
             (u64::from_be_bytes(head), i)
         };
-        let mut rows: Vec<(u64, u32)> = order
-            .sorted
-            .iter()
-            .copied()
-            .chain(done as u32..self.rows.len() as u32)
-            .map(head)
-            .collect();
+        let new = done as u32..self.rows.len() as u32;
+        let mut rows: Vec<(u64, u32)> = order.iter().copied().chain(new).map(head).collect();
         // The stable sort finds the sorted run at the beginning and merges into it.
         rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| full(a.1).cmp(full(b.1))));
-        order.sorted.clear();
-        order.sorted.extend(rows.into_iter().map(|(_, i)| i));
+        order.clear();
+        order.extend(rows.into_iter().map(|(_, i)| i));
     }
 
     /// Returns the number of bytes with which all keys begin alike.

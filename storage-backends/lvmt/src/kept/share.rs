@@ -1,9 +1,6 @@
 //! The share of the keys that a client can prove, and the nodes of each tree that this takes.
 
-use crate::{
-    NAME,
-    path::{Path, entry_index},
-};
+use crate::path::{Path, entry_index};
 use alloy_primitives::B256;
 use polytrie_state::StateError;
 use std::fmt;
@@ -45,12 +42,9 @@ impl Share {
             return Ok(());
         }
         let entries = 1u32 << height;
-        Err(StateError::Unsupported {
-            layer: NAME,
-            reason: format!(
-                "has trees of {entries} entries with this setup, so it has no shard {self}; ask for one of {entries} or fewer"
-            ),
-        })
+        Err(crate::unsupported(format!(
+            "has trees of {entries} entries with this setup, so it has no shard {self}; ask for one of {entries} or fewer"
+        )))
     }
 
     /// Returns the share that a key belongs to.
@@ -92,7 +86,7 @@ pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<
         ),
         (None, None) => return Ok(()),
     };
-    Err(StateError::Unsupported { layer: NAME, reason })
+    Err(crate::unsupported(reason))
 }
 
 /// The kept nodes of one tree: those that open the entries with an index that ends in certain bits.

@@ -48,10 +48,8 @@ pub(crate) fn prove(
     slots: &[U256],
 ) -> Result<Proof, StateError> {
     if source.proofs == Proofs::None {
-        return Err(StateError::Unsupported {
-            layer: NAME,
-            reason: "was opened without proofs; use `--lvmt.proofs on-request`".into(),
-        });
+        let reason = "was opened without proofs; use `--lvmt.proofs on-request`";
+        return Err(crate::unsupported(reason));
     }
     let mut prover = Prover { source, witness: Witness::default(), vectors: BTreeMap::new() };
     let account = hash_address(address);
@@ -78,9 +76,9 @@ pub(crate) fn prove(
         claimed.push(ClaimedSlot { key: *slot, value });
     }
     let witness = prover.finish()?;
-    let encoded = witness.encode(source.setup.height()).ok_or_else(|| StateError::Unsupported {
-        layer: NAME,
-        reason: format!("makes no proof of {} slots at once; ask for fewer", slots.len()),
+    let many = slots.len();
+    let encoded = witness.encode(source.setup.height()).ok_or_else(|| {
+        crate::unsupported(format!("makes no proof of {many} slots at once; ask for fewer"))
     })?;
     let proof = LvmtProof {
         setup: source.setup.id(),
@@ -115,13 +113,10 @@ impl Source<'_> {
             Key::Account(hash) => format!("the account with the hash {hash}"),
             Key::Slot { slot, .. } => format!("the slot with the hash {slot}"),
         };
-        Err(StateError::Unsupported {
-            layer: NAME,
-            reason: format!(
-                "keeps the witnesses of shard {} here, and {what} is of shard {other}; ask a node with `--lvmt.proofs {other}`, or one with `on-request` or `full`",
-                self.proofs
-            ),
-        })
+        Err(crate::unsupported(format!(
+            "keeps the witnesses of shard {} here, and {what} is of shard {other}; ask a node with `--lvmt.proofs {other}`, or one with `on-request` or `full`",
+            self.proofs
+        )))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Source, resolve::owners_in_row};
 use crate::{
-    ENTRIES, NAME, TREES,
+    ENTRIES, TREES,
     path::{Path, entry_index},
     trees::Tree,
 };
@@ -20,10 +20,7 @@ pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening, State
 }
 
 pub(crate) fn no_tables() -> StateError {
-    StateError::Unsupported {
-        layer: NAME,
-        reason: "has no tables for proofs; make them with `polytrie setup lvmt`".into(),
-    }
+    crate::unsupported("has no tables for proofs; make them with `polytrie setup lvmt`")
 }
 
 /// Reads the entries of a tree below the root that are not zero.

@@ -4,14 +4,13 @@ use crate::error::panicked;
 use alloy_primitives::{Address, U256};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
-use polytrie_kv::caught;
+use polytrie_kv::{Worker, caught};
 use polytrie_state::{StateError, StateReader};
 use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread::{self, JoinHandle},
     time::Instant,
 };
 
@@ -43,7 +42,7 @@ struct FetchState {
 #[derive(Debug)]
 pub(super) struct Fetchers {
     queue: Option<Sender<Path>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Worker>,
     shared: Arc<FetchState>,
 }
 
@@ -54,8 +53,7 @@ impl Fetchers {
         let (sender, receiver) = bounded::<Path>(queue.max(1));
         let start = |number| {
             let (receiver, shared) = (receiver.clone(), Arc::clone(&shared));
-            let name = format!("paper-fetch-{number}");
-            thread::Builder::new().name(name).spawn(move || fetch(&receiver, &shared)).ok()
+            Worker::start(format!("paper-fetch-{number}"), move || fetch(&receiver, &shared)).ok()
         };
         let threads: Vec<_> = (0..threads).map_while(start).collect();
         let queue = (!threads.is_empty()).then_some(sender);
@@ -85,10 +83,7 @@ impl Drop for Fetchers {
         self.queue = None;
         // The remaining paths are skipped.
         self.shared.block.fetch_add(1, Relaxed);
-        for thread in self.threads.drain(..) {
-            // A panic of the thread was caught, and the block reported it.
-            let _ = thread.join();
-        }
+        self.threads.clear();
     }
 }
 
@@ -149,6 +144,7 @@ mod tests {
     use super::*;
     use alloy_primitives::{B256, Bytes};
     use polytrie_state::Account;
+    use std::thread;
 
     /// A reader that reads a slot when the test allows it; slot 13 panics.
     #[derive(Debug)]

@@ -49,11 +49,7 @@ impl LayerSession for PaperSession {
 
     /// Requests a path, and waits while the queue is full, as the paper has it.
     fn hint(&mut self, access: Access) {
-        if let (
-            Some(fetching),
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot),
-        ) = (&self.fetching, access)
-        {
+        if let (Some(fetching), (address, Some(slot))) = (&self.fetching, access.place()) {
             fetching.ask(address, slot);
         }
     }

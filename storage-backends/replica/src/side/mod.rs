@@ -31,14 +31,10 @@ use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
-use polytrie_kv::Store;
+use polytrie_kv::{KvError, Store, Worker as Thread};
 use polytrie_state::{StateError, WriteSet};
 use polytrie_trie::{Prefetcher, Readers};
-use std::{
-    io,
-    sync::{Arc, OnceLock},
-    thread::{self, JoinHandle},
-};
+use std::sync::{Arc, OnceLock};
 use worker::{Peers, Setup, Worker};
 
 /// Number of hints that are sent together: waking a thread costs more than all of them.
@@ -56,7 +52,7 @@ pub(crate) struct TrieSide {
     parts: usize,
     /// Number of threads: one for each worker, or none.
     threads: usize,
-    /// Number of hints that may wait for each worker.
+    /// Number of bundles of hints that may wait for each worker.
     queue: usize,
     /// The threads, once they were needed.
     links: OnceLock<Vec<Link>>,
@@ -80,7 +76,7 @@ struct Link {
     from_thread: Receiver<Worker>,
     work: Sender<Work>,
     hints: Sender<Hints>,
-    thread: JoinHandle<()>,
+    thread: Thread,
 }
 
 /// The trie after an ended block.
@@ -100,10 +96,6 @@ impl Sealing {
             Self::UnderWay(sealed) => !sealed.is_empty(),
         }
     }
-}
-
-fn no_thread(error: io::Error) -> StateError {
-    polytrie_kv::KvError::thread(error).into()
 }
 
 impl TrieSide {
@@ -132,7 +124,7 @@ impl TrieSide {
             seat: Mutex::new(Seat::Here(workers)),
             parts: count,
             threads: options.workers,
-            queue: queue_of(options.queue),
+            queue: (options.queue / HINTS_AT_ONCE).max(1),
             links: OnceLock::new(),
             readers,
         }
@@ -306,8 +298,8 @@ impl TrieSide {
         if let Some(links) = self.links.get() {
             return Ok(links);
         }
-        let started: Result<_, _> = (0..self.threads).map(|_| Link::start(self.queue)).collect();
-        let started = started.map_err(no_thread)?;
+        let started = (0..self.threads).map(|_| Link::start(self.queue));
+        let started = started.collect::<Result<Vec<_>, _>>()?;
         // If another call was faster, these threads end at once.
         Ok(self.links.get_or_init(|| started))
     }
@@ -315,7 +307,7 @@ impl TrieSide {
 
 impl Link {
     /// Starts a thread that runs any worker sent to it.
-    fn start(queue: usize) -> io::Result<Self> {
+    fn start(queue: usize) -> Result<Self, KvError> {
         let (to_thread, arrivals) = unbounded::<Worker>();
         let (departures, from_thread) = unbounded();
         let (work, to_do) = unbounded();
@@ -328,7 +320,7 @@ impl Link {
                 }
             }
         };
-        let thread = thread::Builder::new().name("replica-trie".into()).spawn(life)?;
+        let thread = Thread::start("replica-trie", life)?;
         Ok(Self { to_thread, from_thread, work, hints, thread })
     }
 }
@@ -347,20 +339,12 @@ fn last_of<T>(
     action(first)?.ok_or_else(gone)
 }
 
-/// Returns the length of a queue in bundles, given its length in hints.
-fn queue_of(hints: usize) -> usize {
-    (hints / HINTS_AT_ONCE).max(1)
-}
-
 impl Drop for TrieSide {
     fn drop(&mut self) {
         // The threads end when their channels are closed.
         *self.seat.get_mut() = Seat::Away;
         let links = self.links.take().unwrap_or_default();
-        let threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
-        for thread in threads {
-            // A worker catches a failure of its work and has reported it to the caller.
-            let _ = thread.join();
-        }
+        // All channels are closed before the first thread is waited for.
+        let _threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
     }
 }

@@ -145,7 +145,7 @@ fn latest(log: &mut Vec<(B256, U256)>) -> Vec<(B256, Option<SlotValue>)> {
     log.sort_by_key(|(key, _)| *key);
     let mut changes: Vec<(B256, Option<SlotValue>)> = Vec::with_capacity(log.len());
     for (key, value) in log.drain(..) {
-        let value = (!value.is_zero()).then_some(SlotValue(value));
+        let value = SlotValue::of(value);
         match changes.last_mut() {
             Some(last) if last.0 == key => last.1 = value,
             _ => changes.push((key, value)),

@@ -31,7 +31,7 @@ pub fn encode_account(account: &Account, out: &mut Vec<u8>) {
     if account.has_code() {
         out.extend_from_slice(account.code_hash.as_slice());
     }
-    out.extend_from_slice(trim(&account.balance.to_be_bytes::<32>()));
+    encode_value(&account.balance, out);
 }
 
 /// Encodes an account.
@@ -75,14 +75,12 @@ fn parse_account(bytes: &[u8]) -> Option<Account> {
 
 /// Appends the encoding of a slot's value. Zero has no bytes, and such a slot has no row.
 pub fn encode_value(value: &U256, out: &mut Vec<u8>) {
-    out.extend_from_slice(trim(&value.to_be_bytes::<32>()));
+    out.extend_from_slice(&value.to_be_bytes::<32>()[value.leading_zeros() / 8..]);
 }
 
 /// Encodes a slot's value; `None` if it is zero.
 pub fn value_row(value: &U256) -> Option<Vec<u8>> {
-    let bytes = value.to_be_bytes::<32>();
-    let row = trim(&bytes);
-    (!row.is_empty()).then(|| row.to_vec())
+    (!value.is_zero()).then(|| value.to_be_bytes_trimmed_vec())
 }
 
 /// Decodes a slot's value; the error message names the hashes.

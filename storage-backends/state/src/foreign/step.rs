@@ -2,7 +2,6 @@
 
 use super::{Foreign, undo::join};
 use crate::{Commitment, HeadChange, Mark, Outcome, Proposal, StateError, Trail, WriteSet};
-use alloy_primitives::Bytes;
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::sync::Arc;
@@ -106,6 +105,5 @@ fn finish<T: Foreign>(
 
 /// Returns the commitment at the end of a trail: its digest, which is all of it.
 pub(super) fn commitment<M: Mark>(trail: &Trail<M>) -> Commitment {
-    let digest = trail.mark().digest();
-    Commitment::own(digest, Bytes::copy_from_slice(digest.as_slice()))
+    Commitment::digest_alone(trail.mark().digest())
 }

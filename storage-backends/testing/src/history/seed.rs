@@ -1,6 +1,7 @@
 //! The seed of a test.
 
-use std::{env, fmt};
+use polytrie_kv_testing::{SEED, env_number};
+use std::fmt;
 
 /// The seed that a test draws from.
 ///
@@ -11,7 +12,7 @@ pub struct Seed {
 
 impl Seed {
     /// Name of the environment variable that sets the seed.
-    pub const VARIABLE: &str = "POLYTRIE_TEST_SEED";
+    pub const VARIABLE: &str = SEED;
 
     /// Returns the seed from the environment, else `default`.
     ///
@@ -19,13 +20,7 @@ impl Seed {
     ///
     /// If the variable is set to anything but a number.
     pub fn or(default: u64) -> Self {
-        let value = match env::var(Self::VARIABLE) {
-            Ok(text) => text
-                .parse()
-                .unwrap_or_else(|_| panic!("{} is `{text}`, expected a number", Self::VARIABLE)),
-            Err(_) => default,
-        };
-        Self { value }
+        Self { value: env_number(Self::VARIABLE).unwrap_or(default) }
     }
 
     /// Returns the number.

@@ -20,9 +20,6 @@ use std::{cell::Cell, mem, sync::Arc};
 const BESIDE_FROM: usize = 128;
 /// Number of changes from which on more than one other thread helps.
 const PARALLEL_FROM: usize = 2_048;
-/// Number of nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's
-/// cache.
-const PORTION: usize = 1_024;
 /// Number of the root's children that one thread takes at a time.
 const PORTION_CHILDREN: usize = 2;
 /// Number of levels whose memory a thread keeps for the next root, and the largest number of nodes in a kept level.
@@ -338,7 +335,7 @@ impl<V: LeafValue> Arena<V> {
     }
 
     fn hash_level<S: RowSink>(&self, level: &mut [Visit], below: &[Visit], out: &mut Output<S>) {
-        for portion in level.chunks_mut(PORTION) {
+        for portion in level.chunks_mut(Inputs::PORTION) {
             out.buffers.inputs.clear();
             for (i, visit) in portion.iter_mut().enumerate() {
                 let children = &below[visit.first as usize..][..visit.count as usize];

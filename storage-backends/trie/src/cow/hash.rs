@@ -4,10 +4,6 @@
 use super::node::{CowTrie, Kind, Leaf, Link, Node};
 use crate::{LeafValue, codec::ChildRef, keccak::Inputs};
 
-/// Number of nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's
-/// cache.
-const PORTION: usize = 1_024;
-
 impl<V: LeafValue> CowTrie<V> {
     /// Computes all references of these tries that are not computed yet; faster than one by one on request.
     pub fn resolve_all<'a>(tries: impl IntoIterator<Item = &'a Self>)
@@ -47,7 +43,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
         levels.push(std::mem::replace(&mut level, below));
     }
     let (mut inputs, mut scratch) = (Inputs::default(), Vec::new());
-    for portion in leaves.chunks(PORTION) {
+    for portion in leaves.chunks(Inputs::PORTION) {
         inputs.clear();
         for (tag, (leaf, depth)) in (0u32..).zip(portion) {
             let encode = |rlp: &mut Vec<u8>| leaf.encode(*depth, rlp, &mut scratch);
@@ -57,7 +53,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
         }
         inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
     }
-    for portion in levels.iter().rev().flat_map(|level| level.chunks(PORTION)) {
+    for portion in levels.iter().rev().flat_map(|level| level.chunks(Inputs::PORTION)) {
         inputs.clear();
         for (tag, (link, node, depth)) in (0u32..).zip(portion) {
             let encode = |rlp: &mut Vec<u8>| node.encode(*depth, rlp, &mut scratch);

@@ -20,9 +20,10 @@ use super::{
 use crate::{
     LeafValue, Nibbles, TrieError,
     codec::ChildRef,
-    row::{self, Row, RowChild, RowChildren, SHORT, take},
+    row::{self, Row, RowChild, RowChildren, SHORT},
 };
 use alloy_primitives::{B256, keccak256};
+use polytrie_kv::take_array;
 
 const LEAF: u8 = 0xff;
 /// A byte that begins no branch: no prefix is as long.
@@ -97,17 +98,19 @@ pub fn hash_of_row<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<B256, Tri
 
 fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
     let mut rest = row;
-    match take(&mut rest, 1).ok_or(SHORT)? {
-        [0xc0..=RLP_LIST_LAST] => node::decode(path, row),
-        [LEAF] => {
-            let key = B256::from_slice(take(&mut rest, 32).ok_or(SHORT)?);
+    let [first] = take_array(&mut rest).ok_or(SHORT)?;
+    match first {
+        0xc0..=RLP_LIST_LAST => node::decode(path, row),
+        LEAF => {
+            let key = B256::new(take_array(&mut rest).ok_or(SHORT)?);
             if !Nibbles::unpack_array(&key.0).starts_with(path) {
                 return Err("a leaf that stands elsewhere");
             }
             Ok(Kind::Leaf(Box::new(Leaf::new(key, V::decode_row(rest)?, 0))))
         }
-        [EXTENSION] => {
-            let len = usize::from(take(&mut rest, 1).ok_or(SHORT)?[0]);
+        EXTENSION => {
+            let [len] = take_array(&mut rest).ok_or(SHORT)?;
+            let len = usize::from(len);
             if len == 0 || path.len() + len >= 64 {
                 return Err("an extension that leads nowhere, or beyond the keys");
             }

@@ -108,19 +108,14 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
 
     /// Returns the write that redoes what `undo` undoes, made from the account as it is before the undo.
     fn redo(&self, undo: &AccountWrite) -> Result<AccountWrite, TrieError> {
-        let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
-        let mut slots = Vec::new();
-        if !undo.wipe {
-            slots.extend(undo.slots.iter().map(|slot| back(slot.hash, slot.after, slot.before)));
-        } else if let Some(entry) = self.account(&undo.hash)? {
+        undo.redo(|slots| {
+            let Some(entry) = self.account(&undo.hash)? else { return Ok(()) };
             let rows = (self.rows)(Some(undo.hash));
             entry.storage.leaves(&B256::ZERO, &rows, &mut |hash, value| {
-                slots.push(back(*hash, U256::ZERO, value.0));
+                slots.push(SlotWrite::hashed(*hash, U256::ZERO, value.0));
                 Ok(ControlFlow::Continue(()))
-            })?;
-        }
-        let (before, after) = (undo.after, undo.before);
-        Ok(AccountWrite { hash: undo.hash, address: None, before, after, wipe: undo.wipe, slots })
+            })
+        })
     }
 
     fn apply(&mut self, writes: &[AccountWrite]) -> Result<(), TrieError> {
@@ -135,9 +130,8 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
             let before = before.filter(|_| !write.wipe);
             let mut storage = before.map_or_else(Storage::default, |entry| entry.storage.clone());
             if !write.slots.is_empty() {
-                let value = |value: U256| (!value.is_zero()).then_some(SlotValue(value));
-                let slots: Vec<_> =
-                    write.slots.iter().map(|slot| (slot.hash, value(slot.after))).collect();
+                let slots = write.slots.iter();
+                let slots: Vec<_> = slots.map(|s| (s.hash, SlotValue::of(s.after))).collect();
                 let rows = (self.rows)(Some(write.hash));
                 storage.update(&slots, &rows, self.now, &mut Vec::new())?;
             }
