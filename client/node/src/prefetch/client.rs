@@ -4,7 +4,7 @@ use super::{
     PrefetchError,
     wire::{
         AnnouncedBlock, BAG_BYTES, BAG_NODES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag,
-        VERSION,
+        VERSION, notice_loss,
     },
 };
 use crate::datadir::{DataDir, OpenOptions};
@@ -218,6 +218,7 @@ impl Node {
         let connect = || -> io::Result<(BufReader<TcpStream>, TcpStream)> {
             let output = TcpStream::connect(&*address)?;
             output.set_nodelay(true)?;
+            notice_loss(&output)?;
             Ok((BufReader::new(output.try_clone()?), output))
         };
         let (input, output) = connect()

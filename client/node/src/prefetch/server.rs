@@ -2,7 +2,10 @@
 
 use super::{
     PrefetchError,
-    wire::{AnnouncedBlock, BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION, WireError},
+    wire::{
+        AnnouncedBlock, BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION, WireError,
+        notice_loss,
+    },
 };
 use crate::import::Upcoming;
 use alloy_primitives::B256;
@@ -298,6 +301,7 @@ fn serve(
 ) -> Result<(), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
+    notice_loss(stream)?;
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let began = Instant::now();

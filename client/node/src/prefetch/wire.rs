@@ -15,7 +15,12 @@
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
 use polytrie_state::BagNode;
-use std::io::{self, Read};
+use socket2::{SockRef, TcpKeepalive};
+use std::{
+    io::{self, Read},
+    net::TcpStream,
+    time::Duration,
+};
 use thiserror::Error;
 
 /// The version of the protocol.
@@ -28,6 +33,17 @@ pub(super) const BLOCK_BYTES: usize = 32 << 20;
 pub(super) const BAG_BYTES: usize = 8 << 20;
 /// The most nodes of a bag. Decoded, the smallest ones take far more memory than in their frame.
 pub(super) const BAG_NODES: usize = BAG_BYTES / 64;
+/// Time without a word from the other machine after which the system asks whether it is there.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Interval at which the system asks again. Some questions without an answer, nine on Linux, end the connection.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// Lets the system end a connection whose other machine has vanished. Otherwise a side that only waits for frames would
+/// wait for ever.
+pub(super) fn notice_loss(stream: &TcpStream) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(SILENCE).with_interval(ASK_EVERY);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
 
 /// A message, which is sent as one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +234,17 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_system_watches_a_connection() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let is_watched = || SockRef::from(&stream).keepalive().unwrap();
+        assert!(!is_watched());
+        notice_loss(&stream).unwrap();
+        assert!(is_watched());
+    }
 
     fn messages() -> Vec<Message> {
         let genesis = B256::repeat_byte(1);
