@@ -27,7 +27,7 @@ use thiserror::Error;
 pub(super) const VERSION: u64 = 1;
 /// The most bytes of a frame before both sides have said hello.
 pub(super) const HELLO_BYTES: usize = 1 << 10;
-/// The most bytes of a frame with a block; blocks are smaller.
+/// The most bytes of a frame with a block. Hardly any block is larger, and such a block is not announced.
 pub(super) const BLOCK_BYTES: usize = 32 << 20;
 /// The most bytes of a frame with a bag.
 pub(super) const BAG_BYTES: usize = 8 << 20;
