@@ -222,6 +222,9 @@ impl Bags for RainLayer {
             let Some(storage) = storage else { continue };
             let rows = TRIE.storage_rows(store, account);
             for slot in slots {
+                if packing.is_full {
+                    break;
+                }
                 let mut put = |path: &Nibbles, row: &[u8]| packing.put(Some(account), path, row);
                 storage.rows_to(&slot, &rows, &mut put, |_| {})?;
             }
