@@ -66,10 +66,11 @@ pub struct Prefetched {
 /// If the data directory cannot be read, or the node cannot be reached, refuses this prefetcher, or closes the
 /// connection.
 pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> {
-    let mut state = State::open(options)?;
+    let state = State::open(options)?;
     let foresight = Foresight::new(state.dir.spec()?, options.threads);
     let mut node = Node::connect(options, &state)?;
     tracing::info!("connected to the node at {}", options.connect);
+    let mut state = Some(state);
     let mut done = Prefetched { states: 1, ..Prefetched::default() };
     let mut sent = Sent::default();
     let (mut is_old, mut lost) = (false, None::<PrefetchError>);
@@ -79,24 +80,27 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
             // The node takes no more bags: it may have said before that it is done.
             Message::Block(_) if lost.is_some() => {}
             Message::Block(block) => {
-                if is_old && state.is_due() {
-                    // A process can open a store only once at a time.
-                    drop(state);
-                    state = State::open(options)?;
-                    is_old = false;
-                    done.states += 1;
-                }
+                // A process can open a store only once at a time.
+                let current = match state.take().filter(|state| !is_old || !state.is_due()) {
+                    Some(state) => state,
+                    None => {
+                        is_old = false;
+                        done.states += 1;
+                        State::open(options)?
+                    }
+                };
                 let hash = block.hash;
-                let nodes = match read_ahead(&state, &foresight, block, node.levels, &mut sent) {
-                    Ok(nodes) => nodes,
+                let nodes = match read_ahead(&current, &foresight, block, node.levels, &mut sent) {
+                    Ok(nodes) => {
+                        state = Some(current);
+                        nodes
+                    }
                     Err(Failed::Block(reason)) => return Err(node.broken(&reason)),
                     Err(Failed::State(error)) => {
                         // A cluster may have removed rows that only older states have.
                         tracing::warn!("a newer state is read, as this one fails: {error}");
                         // What was read before the failure is not sent.
                         sent = Sent::default();
-                        is_old = true;
-                        state.opened = None;
                         Vec::new()
                     }
                 };
@@ -105,7 +109,11 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
                 done.bytes += nodes.iter().map(|node| size(node) as u64).sum::<u64>();
                 lost = node.send(&Message::Bag(SentBag { block: hash, nodes })).err();
             }
-            Message::Flushed => is_old = true,
+            Message::Flushed => {
+                is_old = true;
+                // As long as a state is open, its store keeps what newer ones have replaced. The next block may be far.
+                state = state.take().filter(|state| !state.is_due());
+            }
             Message::End => return Ok(done),
             Message::Hello(_) | Message::Refused(_) | Message::Bag(_) => {
                 return Err(node.broken("it says what no node says now"));
@@ -117,8 +125,8 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
 /// The state that blocks are run on.
 struct State {
     dir: DataDir,
-    /// The time at which it was opened; `None` if its reads fail.
-    opened: Option<Instant>,
+    opened: Instant,
+    /// Time that it took to open.
     took: Duration,
 }
 
@@ -127,13 +135,13 @@ impl State {
         let began = Instant::now();
         let dir = DataDir::open(&options.open, false)?;
         layers::bags(&*dir.layer)?;
-        Ok(Self { dir, opened: Some(Instant::now()), took: began.elapsed() })
+        Ok(Self { dir, opened: Instant::now(), took: began.elapsed() })
     }
 
-    /// Whether a newer state may be opened: this one fails, or was read for long enough.
+    /// Whether this one was read for long enough to open a newer one.
     fn is_due(&self) -> bool {
         let least = READ_AT_LEAST.max(self.took.saturating_mul(TIMES_OPENED));
-        self.opened.is_none_or(|opened| opened.elapsed() >= least)
+        self.opened.elapsed() >= least
     }
 }
 
