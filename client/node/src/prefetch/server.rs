@@ -12,7 +12,7 @@ use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain};
-use polytrie_kv::{Store, Worker};
+use polytrie_kv::{Store, Worker, caught};
 use polytrie_layers as layers;
 use polytrie_state::{BagCounts, StateLayer};
 use serde::Serialize;
@@ -326,10 +326,14 @@ fn serve(
     let _sender = sender.map_err(io::Error::other)?;
     shared.enter(Connection { number, outbox, due: Arc::clone(&due) });
     tracing::info!("a prefetcher at {peer} has connected");
-    let ended = take_bags(shared, stream, &due);
+    // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
+    let ended = caught(|| take_bags(shared, stream, &due));
     shared.leave(number);
-    let why = ended.as_ref().map_or_else(|error| format!(": {error}"), |_| String::new());
-    tracing::info!("the prefetcher at {peer} has left{why}");
+    match ended {
+        Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
+        Ok(Err(error)) => tracing::info!("the prefetcher at {peer} has left: {error}"),
+        Err(said) => tracing::error!("the thread of the prefetcher at {peer} panicked: {said}"),
+    }
     let _ = stream.shutdown(Shutdown::Both);
     Ok(())
 }
