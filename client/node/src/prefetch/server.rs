@@ -4,7 +4,7 @@ use super::{
     PrefetchError,
     wire::{
         AnnouncedBlock, BAG_BYTES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION,
-        WireError, notice_loss,
+        WireError, notice_loss, read_raw,
     },
 };
 use crate::import::Upcoming;
@@ -77,6 +77,8 @@ struct Shared {
     hello: Hello,
     layer: Arc<dyn StateLayer>,
     open: Mutex<Vec<Connection>>,
+    /// Held while a bag is decoded and hashed, so that many of them take the time and memory of one.
+    turn: Mutex<()>,
     /// The time at which the node was done.
     ended: OnceLock<Instant>,
     connected: AtomicU64,
@@ -142,6 +144,7 @@ impl Prefetchers {
             hello,
             layer,
             open: Mutex::default(),
+            turn: Mutex::default(),
             ended: OnceLock::new(),
             connected: AtomicU64::new(0),
             announced: AtomicU64::new(0),
@@ -349,9 +352,10 @@ fn take_bags(
         !is_slow && !shared.is_over()
     };
     let mut input = Patient { stream, is_patient: &is_patient };
-    while let Some(message) = Message::read(&mut input, BAG_BYTES)? {
+    while let Some(frame) = read_raw(&mut input, BAG_BYTES)? {
         let unexpected = || io::Error::other("it sends what it was not asked for");
-        let Message::Bag(SentBag { block, nodes }) = message else {
+        let _turn = shared.turn.lock();
+        let Message::Bag(SentBag { block, nodes }) = Message::decode(&frame)? else {
             return Err(unexpected().into());
         };
         let asked = due.lock().pop_front().filter(|asked| asked.hash == block);
@@ -418,6 +422,7 @@ mod tests {
             hello: Hello { version: VERSION, genesis: B256::ZERO, layer: name, levels: 0 },
             layer,
             open: Mutex::default(),
+            turn: Mutex::default(),
             ended: OnceLock::new(),
             connected: AtomicU64::new(0),
             announced: AtomicU64::new(0),

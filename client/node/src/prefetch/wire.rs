@@ -169,7 +169,9 @@ impl Message {
         frame
     }
 
-    fn decode(kind: u8, body: &[u8]) -> Result<Self, WireError> {
+    /// Decodes the message of a frame that was read.
+    pub(super) fn decode(frame: &[u8]) -> Result<Self, WireError> {
+        let (&kind, body) = frame.split_first().ok_or(WireError::Cut)?;
         let malformed = |reason: String| WireError::Body { kind, reason };
         Ok(match kind {
             1 => Self::Hello(rlp(kind, body)?),
@@ -188,27 +190,30 @@ impl Message {
         })
     }
 
-    /// Reads a frame of at most `most` bytes; `None` if the other side has closed the connection between frames.
+    /// Reads and decodes a message; see [`read_raw`].
     pub(super) fn read(input: &mut impl Read, most: usize) -> Result<Option<Self>, WireError> {
-        let mut length = [0; 4];
-        match fill(input, &mut length)? {
-            4 => {}
-            0 => return Ok(None),
-            _ => return Err(WireError::Cut),
-        }
-        // The length fits on every machine that this runs on.
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if length > most {
-            return Err(WireError::TooLong { found: length, most });
-        }
-        // The frame takes only as much memory as bytes have come.
-        let mut frame = Vec::new();
-        input.by_ref().take(length as u64).read_to_end(&mut frame)?;
-        let Some((kind, body)) = frame.split_first().filter(|_| frame.len() == length) else {
-            return Err(WireError::Cut);
-        };
-        Self::decode(*kind, body).map(Some)
+        read_raw(input, most)?.map(|frame| Self::decode(&frame)).transpose()
     }
+}
+
+/// Reads a frame of at most `most` bytes, without its length; `None` if the other side has closed the connection between
+/// frames.
+pub(super) fn read_raw(input: &mut impl Read, most: usize) -> Result<Option<Vec<u8>>, WireError> {
+    let mut length = [0; 4];
+    match fill(input, &mut length)? {
+        4 => {}
+        0 => return Ok(None),
+        _ => return Err(WireError::Cut),
+    }
+    // The length fits on every machine that this runs on.
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    if length > most {
+        return Err(WireError::TooLong { found: length, most });
+    }
+    // The frame takes only as much memory as bytes have come.
+    let mut frame = Vec::new();
+    input.by_ref().take(length as u64).read_to_end(&mut frame)?;
+    if frame.len() == length { Ok(Some(frame)) } else { Err(WireError::Cut) }
 }
 
 fn rlp<T: Decodable>(kind: u8, body: &[u8]) -> Result<T, WireError> {
