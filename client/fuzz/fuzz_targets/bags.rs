@@ -1,7 +1,7 @@
 //! Target for what prefetchers send: any bytes as frames, or the bag of a block with changes by the fuzzer's bytes.
 //!
-//! A frame that is read encodes to the same bytes again. Whatever nodes a layer is offered, a block on it reads the same
-//! values and leads to the same state root.
+//! A frame that is read encodes to its bytes again. Whatever nodes a layer is offered, a block on it reads the values of
+//! the state and leads to the right state root.
 
 #![no_main]
 

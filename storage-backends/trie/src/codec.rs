@@ -41,8 +41,8 @@ impl ChildRef {
     pub(crate) fn from_bytes(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
         bytes.get_mut(..from.len())?.copy_from_slice(from);
-        // The RLP of a node is its references one after the other. With any bytes as references it could be cut elsewhere,
-        // into other children under the same hash.
+        // The RLP of a branch is its references one after the other. With any bytes as references it could be cut elsewhere,
+        // into other children, and its hash would be right.
         let is_one = from.len() == 32 || is_one_list(from);
         is_one.then_some(Self { len: from.len() as u8, bytes })
     }

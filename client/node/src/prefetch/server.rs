@@ -436,7 +436,7 @@ mod tests {
         frames
     }
 
-    /// Returns a block whose RLP has so many bytes.
+    /// Returns a block with so many bytes as its RLP.
     fn block(bytes: usize) -> Candidate {
         let spec = ChainSpec::load("dev").unwrap();
         Candidate::of(&spec, Block::default(), vec![0; bytes].into()).0

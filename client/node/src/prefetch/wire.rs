@@ -38,8 +38,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Interval at which the system asks again. Some questions without an answer, nine on Linux, end the connection.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-/// Lets the system end a connection whose other machine has vanished. Otherwise a side that only waits for frames would
-/// wait for ever.
+/// Lets the system end a connection after the other machine has vanished. Otherwise a side that only waits for frames
+/// would wait for ever.
 pub(super) fn notice_loss(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new().with_time(SILENCE).with_interval(ASK_EVERY);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
