@@ -31,6 +31,8 @@ const ROOM: usize = 64 << 20;
 const OVERHEAD: usize = 208;
 /// Bytes of a place in the list of a block.
 const LISTED: usize = 112;
+/// Number of nodes that are put in place before blocks may look for theirs again.
+const PORTION: usize = 256;
 
 /// The nodes that wait for their blocks.
 #[derive(Debug, Default)]
@@ -131,10 +133,18 @@ impl OfferedNodes {
             return;
         }
         held.counts.bags += 1;
-        for (place, row) in found {
-            held.keep(place, row, block);
+        drop(held);
+        let mut found = found.into_iter().peekable();
+        while found.peek().is_some() {
+            let mut held = self.held.lock();
+            if block <= held.over {
+                return;
+            }
+            for (place, row) in found.by_ref().take(PORTION) {
+                held.keep(place, row, block);
+            }
+            self.count.store(held.nodes.len(), Relaxed);
         }
-        self.count.store(held.nodes.len(), Relaxed);
     }
 
     /// Drops the nodes of a block that is over, and of all blocks before it.
@@ -217,6 +227,9 @@ impl Bags for RainLayer {
             let Some(storage) = storage else { continue };
             let rows = TRIE.storage_rows(store, account);
             for slot in slots {
+                if packing.is_full {
+                    break;
+                }
                 let mut put = |path: &Nibbles, row: &[u8]| packing.put(Some(account), path, row);
                 storage.rows_to(&slot, &rows, &mut put, |_| {})?;
             }

@@ -134,10 +134,15 @@ fn finish(layer: &RainLayer, number: u64, block: &Block) -> Outcome {
 /// Damages a node, or gives it another place.
 fn spoil(node: &mut BagNode, how: u64) {
     let mut row = node.row.to_vec();
-    match how % 4 {
+    match how % 5 {
         0 => row.truncate(row.len() / 2),
         1 => node.owner = Bytes::new(),
         2 => node.path = [&node.path[..], &[3]].concat().into(),
+        // A branch with nothing at its first nibble: an embedded node of that one byte leaves its RLP as it is.
+        3 if row[0] == 0 && (row[2] | row[4]) & 1 == 0 => {
+            row[2] |= 1;
+            row = [&row[..5], &[1, 0x80], &row[5..]].concat();
+        }
         _ => {
             let middle = row.len() / 2;
             row[middle] ^= 1;

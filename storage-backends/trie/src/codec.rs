@@ -37,11 +37,14 @@ impl ChildRef {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Decodes a reference from [`Self::bytes`].
+    /// Decodes a reference from [`Self::bytes`]: a hash, or one list.
     pub(crate) fn from_bytes(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
-        bytes.get_mut(..from.len()).filter(|_| !from.is_empty())?.copy_from_slice(from);
-        Some(Self { len: from.len() as u8, bytes })
+        bytes.get_mut(..from.len())?.copy_from_slice(from);
+        // The RLP of a branch is its references one after the other. With any bytes as references it could be cut elsewhere,
+        // into other children, and its hash would be right.
+        let is_one = from.len() == 32 || is_one_list(from);
+        is_one.then_some(Self { len: from.len() as u8, bytes })
     }
 
     /// Returns the hash of the node, embedded or not.
@@ -95,6 +98,12 @@ impl ChildRef {
             _ => Err(WRONG),
         }
     }
+}
+
+/// Whether the bytes are one RLP list and nothing else.
+fn is_one_list(mut bytes: &[u8]) -> bool {
+    let header = Header::decode(&mut bytes);
+    header.is_ok_and(|header| header.list && header.payload_length == bytes.len())
 }
 
 /// Encodes a leaf whose path within the node begins at nibble `depth` of `key`. `scratch` is a buffer.

@@ -136,7 +136,7 @@ pub(crate) fn decode<V: LeafValue>(
         if inner & (1 << n) != 0 {
             let [len] = take_array(rest).ok_or(SHORT)?;
             let bytes = rest.split_off(..usize::from(len)).ok_or(SHORT)?;
-            let reference = ChildRef::from_bytes(bytes).ok_or("a reference of another length")?;
+            let reference = ChildRef::from_bytes(bytes).ok_or("a reference that is none")?;
             children.push((n, RowChild::Inner(reference)));
         } else if leaves & (1 << n) != 0 {
             let mut key = base;

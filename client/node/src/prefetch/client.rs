@@ -4,7 +4,7 @@ use super::{
     PrefetchError,
     wire::{
         AnnouncedBlock, BAG_BYTES, BAG_NODES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag,
-        VERSION,
+        VERSION, notice_loss,
     },
 };
 use crate::datadir::{DataDir, OpenOptions};
@@ -66,10 +66,11 @@ pub struct Prefetched {
 /// If the data directory cannot be read, or the node cannot be reached, refuses this prefetcher, or closes the
 /// connection.
 pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> {
-    let mut state = State::open(options)?;
+    let state = State::open(options)?;
     let foresight = Foresight::new(state.dir.spec()?, options.threads);
     let mut node = Node::connect(options, &state)?;
     tracing::info!("connected to the node at {}", options.connect);
+    let mut state = Some(state);
     let mut done = Prefetched { states: 1, ..Prefetched::default() };
     let mut sent = Sent::default();
     let (mut is_old, mut lost) = (false, None::<PrefetchError>);
@@ -79,22 +80,27 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
             // The node takes no more bags: it may have said before that it is done.
             Message::Block(_) if lost.is_some() => {}
             Message::Block(block) => {
-                if is_old && state.is_due() {
-                    // A process can open a store only once at a time.
-                    drop(state);
-                    state = State::open(options)?;
-                    is_old = false;
-                    done.states += 1;
-                }
+                // A process can open a store only once at a time.
+                let current = match state.take().filter(|state| !is_old || !state.is_due()) {
+                    Some(state) => state,
+                    None => {
+                        is_old = false;
+                        done.states += 1;
+                        State::open(options)?
+                    }
+                };
                 let hash = block.hash;
-                let nodes = match read_ahead(&state, &foresight, block, node.levels, &mut sent) {
-                    Ok(nodes) => nodes,
+                let nodes = match read_ahead(&current, &foresight, block, node.levels, &mut sent) {
+                    Ok(nodes) => {
+                        state = Some(current);
+                        nodes
+                    }
                     Err(Failed::Block(reason)) => return Err(node.broken(&reason)),
                     Err(Failed::State(error)) => {
                         // A cluster may have removed rows that only older states have.
                         tracing::warn!("a newer state is read, as this one fails: {error}");
-                        is_old = true;
-                        state.opened = None;
+                        // What was read before the failure is not sent.
+                        sent = Sent::default();
                         Vec::new()
                     }
                 };
@@ -103,7 +109,11 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
                 done.bytes += nodes.iter().map(|node| size(node) as u64).sum::<u64>();
                 lost = node.send(&Message::Bag(SentBag { block: hash, nodes })).err();
             }
-            Message::Flushed => is_old = true,
+            Message::Flushed => {
+                is_old = true;
+                // As long as a state is open, its store keeps what newer ones have replaced. The next block may be far.
+                state = state.take().filter(|state| !state.is_due());
+            }
             Message::End => return Ok(done),
             Message::Hello(_) | Message::Refused(_) | Message::Bag(_) => {
                 return Err(node.broken("it says what no node says now"));
@@ -115,8 +125,8 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
 /// The state that blocks are run on.
 struct State {
     dir: DataDir,
-    /// The time at which it was opened; `None` if its reads fail.
-    opened: Option<Instant>,
+    opened: Instant,
+    /// Time that it took to open.
     took: Duration,
 }
 
@@ -125,13 +135,13 @@ impl State {
         let began = Instant::now();
         let dir = DataDir::open(&options.open, false)?;
         layers::bags(&*dir.layer)?;
-        Ok(Self { dir, opened: Some(Instant::now()), took: began.elapsed() })
+        Ok(Self { dir, opened: Instant::now(), took: began.elapsed() })
     }
 
-    /// Whether a newer state may be opened: this one fails, or was read for long enough.
+    /// Whether this one was read for long enough to open a newer one.
     fn is_due(&self) -> bool {
         let least = READ_AT_LEAST.max(self.took.saturating_mul(TIMES_OPENED));
-        self.opened.is_none_or(|opened| opened.elapsed() >= least)
+        self.opened.elapsed() >= least
     }
 }
 
@@ -154,20 +164,37 @@ fn read_ahead(
     let number = block.header.number;
     let layer = &state.dir.layer;
     let touched = foresight.touched(block, senders, layer.reader().map_err(Failed::State)?);
-    let (mut nodes, mut room) = (Vec::new(), BAG_BYTES - FRAME_OVERHEAD);
-    let mut take = |node: BagNode| {
-        if !sent.is_new(&node, number) {
+    let room = BAG_BYTES - FRAME_OVERHEAD;
+    let mut bag = Filling { block: number, nodes: Vec::new(), room, sent };
+    let bags = layers::bags(&**layer).map_err(Failed::State)?;
+    bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;
+    Ok(bag.nodes)
+}
+
+/// A bag that is being filled.
+struct Filling<'s> {
+    /// Number of the block that the bag is for.
+    block: u64,
+    nodes: Vec<BagNode>,
+    /// Bytes of nodes that it may still take.
+    room: usize,
+    sent: &'s mut Sent,
+}
+
+impl Filling<'_> {
+    /// Takes a node, unless it was sent lately. Breaks if there is no room for it.
+    fn take(&mut self, node: BagNode) -> ControlFlow<()> {
+        let hash = self.sent.hash(&node);
+        if self.sent.has(hash, self.block) {
             return ControlFlow::Continue(());
         }
-        let rest = room.checked_sub(size(&node)).filter(|_| nodes.len() < BAG_NODES);
+        let rest = self.room.checked_sub(size(&node)).filter(|_| self.nodes.len() < BAG_NODES);
         let Some(rest) = rest else { return ControlFlow::Break(()) };
-        room = rest;
-        nodes.push(node);
+        self.room = rest;
+        self.sent.record(hash, self.block);
+        self.nodes.push(node);
         ControlFlow::Continue(())
-    };
-    let bags = layers::bags(&**layer).map_err(Failed::State)?;
-    bags.pack(&touched, levels, &mut take).map_err(Failed::State)?;
-    Ok(nodes)
+    }
 }
 
 /// Returns the most bytes that a node takes in a frame.
@@ -185,22 +212,29 @@ struct Sent {
 }
 
 impl Sent {
-    /// Records a node. Returns whether it was not sent lately.
-    fn is_new(&mut self, node: &BagNode, block: u64) -> bool {
-        let is_recent = |of: u64| block.abs_diff(of) < REMEMBERED;
-        let hash = self.hasher.hash_one((&node.owner, &node.path, &node.row));
-        if self.nodes.get(&hash).is_some_and(|of| is_recent(*of)) {
-            return false;
-        }
+    fn hash(&self, node: &BagNode) -> u64 {
+        self.hasher.hash_one((&node.owner, &node.path, &node.row))
+    }
+
+    /// Whether the node with this hash was sent for a block near to this one.
+    fn has(&self, hash: u64, block: u64) -> bool {
+        self.nodes.get(&hash).is_some_and(|of| is_near(*of, block))
+    }
+
+    /// Records that the node with this hash is sent for a block.
+    fn record(&mut self, hash: u64, block: u64) {
         if self.nodes.len() >= MOST_REMEMBERED {
-            self.nodes.retain(|_, of| is_recent(*of));
+            self.nodes.retain(|_, of| is_near(*of, block));
         }
-        // If all of them are recent, the node is not recorded and may be sent again.
+        // If all of them are near, the node is not recorded and may be sent again.
         if self.nodes.len() < MOST_REMEMBERED {
             self.nodes.insert(hash, block);
         }
-        true
     }
+}
+
+const fn is_near(of: u64, block: u64) -> bool {
+    block.abs_diff(of) < REMEMBERED
 }
 
 /// The connection to the node that executes blocks.
@@ -218,6 +252,7 @@ impl Node {
         let connect = || -> io::Result<(BufReader<TcpStream>, TcpStream)> {
             let output = TcpStream::connect(&*address)?;
             output.set_nodelay(true)?;
+            notice_loss(&output)?;
             Ok((BufReader::new(output.try_clone()?), output))
         };
         let (input, output) = connect()
@@ -256,5 +291,33 @@ impl Node {
 
     fn broken(&self, reason: &str) -> PrefetchError {
         PrefetchError::Broken { address: self.address.clone(), reason: reason.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Bytes;
+
+    /// A node that finds no room is not sent, so it must go into the bag of the next block that needs it.
+    #[test]
+    fn only_nodes_that_are_sent_are_left_out_later() {
+        let node = |row: &'static [u8]| BagNode {
+            owner: Bytes::new(),
+            path: Bytes::new(),
+            row: Bytes::from_static(row),
+        };
+        let (small, large) = (node(b"small"), node(&[7; 100]));
+        let mut sent = Sent::default();
+        let mut fill = |block| {
+            let mut bag = Filling { block, nodes: Vec::new(), room: 120, sent: &mut sent };
+            let is_full = [&small, &large].map(|node| bag.take(node.clone()).is_break());
+            let rows: Vec<usize> = bag.nodes.iter().map(|node| node.row.len()).collect();
+            (rows, is_full)
+        };
+        assert_eq!(fill(1), (vec![5], [false, true]));
+        assert_eq!(fill(2), (vec![100], [false, false]));
+        assert_eq!(fill(3), (vec![], [false, false]));
+        assert_eq!(fill(1 + REMEMBERED), (vec![5], [false, false]));
     }
 }

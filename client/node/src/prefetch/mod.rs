@@ -14,6 +14,8 @@
 
 mod client;
 mod error;
+#[cfg(feature = "fuzzing")]
+mod frames;
 mod server;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
@@ -22,4 +24,6 @@ mod wire;
 
 pub use client::{PrefetchOptions, Prefetched, prefetch};
 pub use error::PrefetchError;
+#[cfg(feature = "fuzzing")]
+pub use frames::{Frame, bag_frame, read_frame};
 pub use server::{PrefetcherReport, Prefetchers};

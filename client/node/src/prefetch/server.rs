@@ -2,14 +2,17 @@
 
 use super::{
     PrefetchError,
-    wire::{AnnouncedBlock, BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION, WireError},
+    wire::{
+        AnnouncedBlock, BAG_BYTES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag, VERSION,
+        WireError, notice_loss, read_raw,
+    },
 };
 use crate::import::Upcoming;
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain};
-use polytrie_kv::{Store, Worker};
+use polytrie_kv::{Store, Worker, caught};
 use polytrie_layers as layers;
 use polytrie_state::{BagCounts, StateLayer};
 use serde::Serialize;
@@ -74,6 +77,8 @@ struct Shared {
     hello: Hello,
     layer: Arc<dyn StateLayer>,
     open: Mutex<Vec<Connection>>,
+    /// Held while a bag is decoded and hashed, so that many of them take the time and memory of one.
+    turn: Mutex<()>,
     /// The time at which the node was done.
     ended: OnceLock<Instant>,
     connected: AtomicU64,
@@ -139,6 +144,7 @@ impl Prefetchers {
             hello,
             layer,
             open: Mutex::default(),
+            turn: Mutex::default(),
             ended: OnceLock::new(),
             connected: AtomicU64::new(0),
             announced: AtomicU64::new(0),
@@ -211,21 +217,24 @@ impl Drop for Prefetchers {
 }
 
 impl Shared {
-    /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time.
+    /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time. A block that is too large for
+    /// a frame is left out.
     fn announce(&self, block: &Candidate) -> bool {
         let Ok(senders) = &block.senders else { return true };
         let open = self.open.lock();
         let load = |connection: &&Connection| connection.due.lock().len();
-        let Some(connection) = open.iter().min_by_key(load).filter(|of| load(of) < AT_A_TIME)
-        else {
-            return false;
-        };
+        // A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
+        let has_time = |of: &&Connection| load(of) < AT_A_TIME && !of.outbox.is_full();
+        let Some(connection) = open.iter().filter(has_time).min_by_key(load) else { return false };
         let (number, hash) = (block.header.number, block.header.hash());
         let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.clone() };
-        let frame = Arc::new(Message::Block(announced).encode());
+        let frame = Message::Block(announced).encode();
+        if frame.len() > BLOCK_BYTES {
+            return true;
+        }
         // The block is recorded before the bag can come.
         connection.due.lock().push_back(DueBlock { number, hash, since: Instant::now() });
-        let is_sent = connection.outbox.try_send(frame).is_ok();
+        let is_sent = connection.outbox.try_send(Arc::new(frame)).is_ok();
         if is_sent {
             self.announced.fetch_add(1, Relaxed);
         } else {
@@ -298,6 +307,7 @@ fn serve(
 ) -> Result<(), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
+    notice_loss(stream)?;
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let began = Instant::now();
@@ -319,10 +329,14 @@ fn serve(
     let _sender = sender.map_err(io::Error::other)?;
     shared.enter(Connection { number, outbox, due: Arc::clone(&due) });
     tracing::info!("a prefetcher at {peer} has connected");
-    let ended = take_bags(shared, stream, &due);
+    // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
+    let ended = caught(|| take_bags(shared, stream, &due));
     shared.leave(number);
-    let why = ended.as_ref().map_or_else(|error| format!(": {error}"), |_| String::new());
-    tracing::info!("the prefetcher at {peer} has left{why}");
+    match ended {
+        Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
+        Ok(Err(error)) => tracing::info!("the prefetcher at {peer} has left: {error}"),
+        Err(said) => tracing::error!("the thread of the prefetcher at {peer} panicked: {said}"),
+    }
     let _ = stream.shutdown(Shutdown::Both);
     Ok(())
 }
@@ -338,9 +352,10 @@ fn take_bags(
         !is_slow && !shared.is_over()
     };
     let mut input = Patient { stream, is_patient: &is_patient };
-    while let Some(message) = Message::read(&mut input, BAG_BYTES)? {
+    while let Some(frame) = read_raw(&mut input, BAG_BYTES)? {
         let unexpected = || io::Error::other("it sends what it was not asked for");
-        let Message::Bag(SentBag { block, nodes }) = message else {
+        let _turn = shared.turn.lock();
+        let Message::Bag(SentBag { block, nodes }) = Message::decode(&frame)? else {
             return Err(unexpected().into());
         };
         let asked = due.lock().pop_front().filter(|asked| asked.hash == block);
@@ -387,5 +402,69 @@ impl Read for Patient<'_> {
             }
         }
         Err(io::Error::other("it takes too long"))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::Block;
+    use polytrie_chainspec::ChainSpec;
+    use polytrie_layers::LayerOptions;
+
+    fn shared() -> Shared {
+        let kind = layers::layer("rain").unwrap();
+        let store = Store::memory(kind.tables).unwrap();
+        let layer = (kind.open)(store.into(), &LayerOptions::default()).unwrap();
+        let name = kind.name.to_owned();
+        Shared {
+            hello: Hello { version: VERSION, genesis: B256::ZERO, layer: name, levels: 0 },
+            layer,
+            open: Mutex::default(),
+            turn: Mutex::default(),
+            ended: OnceLock::new(),
+            connected: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a prefetcher. Returns the frames that its thread would send.
+    fn connect(shared: &Shared, number: u64) -> Receiver<Arc<Vec<u8>>> {
+        let (outbox, frames) = bounded(OUTBOX);
+        shared.enter(Connection { number, outbox, due: Due::default() });
+        frames
+    }
+
+    /// Returns a block with so many bytes as its RLP.
+    fn block(bytes: usize) -> Candidate {
+        let spec = ChainSpec::load("dev").unwrap();
+        Candidate::of(&spec, Block::default(), vec![0; bytes].into()).0
+    }
+
+    /// The first prefetcher has no block, as if it had sent its bags without reading a frame.
+    #[test]
+    fn a_prefetcher_that_reads_nothing_takes_no_blocks_from_others() {
+        let shared = shared();
+        let (unread, read) = (connect(&shared, 1), connect(&shared, 2));
+        while shared.open.lock()[0].outbox.try_send(Arc::default()).is_ok() {}
+        for _ in 0..AT_A_TIME {
+            assert!(shared.announce(&block(10)));
+        }
+        assert_eq!((unread.len(), read.len()), (OUTBOX, AT_A_TIME));
+        assert!(!shared.announce(&block(10)));
+    }
+
+    /// A prefetcher would end at a frame that is too long.
+    #[test]
+    fn a_block_that_is_too_large_is_left_out() {
+        let shared = shared();
+        let frames = connect(&shared, 1);
+        assert!(shared.announce(&block(BLOCK_BYTES)));
+        assert!(frames.is_empty() && shared.open.lock()[0].due.lock().is_empty());
+        assert!(shared.announce(&block(1_000)));
+        let frame = frames.try_recv().unwrap();
+        let message = Message::read(&mut &frame[..], BLOCK_BYTES).unwrap();
+        assert!(matches!(message, Some(Message::Block(_))), "{message:?}");
     }
 }

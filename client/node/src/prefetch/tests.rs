@@ -2,16 +2,22 @@
 
 use super::{
     Prefetchers,
-    wire::{BAG_BYTES, Hello, Message, SentBag, VERSION},
+    wire::{BAG_BYTES, BLOCK_BYTES, Hello, Message, SentBag, VERSION},
 };
-use alloy_primitives::B256;
+use crate::import::Upcoming;
+use alloy_primitives::{B256, Bytes};
+use polytrie_chain::Candidate;
+use polytrie_chainspec::ChainSpec;
+use polytrie_files::BlockReader;
 use polytrie_kv::Store;
 use polytrie_layers::{self as layers, LayerOptions};
-use polytrie_state::{StateError, StateLayer};
+use polytrie_state::{BagNode, StateError, StateLayer};
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 const GENESIS: B256 = B256::repeat_byte(1);
@@ -77,6 +83,58 @@ fn bags_are_for_blocks_that_were_announced() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty() || rest == Message::End.encode(), "{rest:?}");
     assert_eq!(prefetchers.finish().sent.bags, 0);
+}
+
+/// The first blocks of the sample chain.
+struct Sample(Vec<Candidate>);
+
+impl Sample {
+    fn read() -> Self {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/sample");
+        let spec = ChainSpec::load(dir.join("genesis.json").to_str().unwrap()).unwrap();
+        let blocks = BlockReader::open(dir.join("chain.rlp.gz")).unwrap().take(20);
+        Self(blocks.map(|block| Candidate::prepare(&spec, block.unwrap().rlp).unwrap()).collect())
+    }
+}
+
+impl Upcoming for Sample {
+    fn peek(&mut self, ahead: usize) -> Option<&Candidate> {
+        self.0.get(ahead)
+    }
+}
+
+/// A bag may hold anything, and must be that of the block at hand.
+#[test]
+fn bags_are_taken_in_the_order_of_their_blocks() {
+    let mut prefetchers = start(layer("rain")).unwrap();
+    let mut blocks = Sample::read();
+    let (mut stream, _) = connect(&prefetchers, hello());
+    // The node says hello before it counts on the prefetcher.
+    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    while stream.peek(&mut [0]).is_err() {
+        prefetchers.announce(&mut blocks);
+    }
+    stream.set_read_timeout(None).unwrap();
+    let mut announced = Vec::new();
+    for _ in 0..4 {
+        let message = Message::read(&mut stream, BLOCK_BYTES).unwrap();
+        let Some(Message::Block(block)) = message else { panic!("{message:?}") };
+        announced.push(block.hash);
+    }
+    // Those that are executed soon are left out, and so is the sixth one, which has no transactions.
+    assert_eq!(announced, [4, 6, 7, 8].map(|place: usize| blocks.0[place].header.hash()));
+    let mut send = |block: B256, nodes: Vec<BagNode>| {
+        stream.write_all(&Message::Bag(SentBag { block, nodes }).encode()).unwrap();
+    };
+    let row = Bytes::from_static(b"no node");
+    send(announced[0], vec![BagNode { owner: Bytes::new(), path: Bytes::new(), row }]);
+    send(announced[1], Vec::new());
+    send(announced[3], Vec::new());
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty() || rest == Message::End.encode(), "{rest:?}");
+    let report = prefetchers.finish();
+    assert_eq!((report.announced, report.sent.bags, report.sent.refused), (4, 2, 1));
 }
 
 #[test]

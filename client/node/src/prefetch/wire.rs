@@ -15,19 +15,35 @@
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
 use polytrie_state::BagNode;
-use std::io::{self, Read};
+use socket2::{SockRef, TcpKeepalive};
+use std::{
+    io::{self, Read},
+    net::TcpStream,
+    time::Duration,
+};
 use thiserror::Error;
 
 /// The version of the protocol.
 pub(super) const VERSION: u64 = 1;
 /// The most bytes of a frame before both sides have said hello.
 pub(super) const HELLO_BYTES: usize = 1 << 10;
-/// The most bytes of a frame with a block; blocks are smaller.
+/// The most bytes of a frame with a block. Hardly any block is larger, and such a block is not announced.
 pub(super) const BLOCK_BYTES: usize = 32 << 20;
 /// The most bytes of a frame with a bag.
 pub(super) const BAG_BYTES: usize = 8 << 20;
 /// The most nodes of a bag. Decoded, the smallest ones take far more memory than in their frame.
 pub(super) const BAG_NODES: usize = BAG_BYTES / 64;
+/// Time without a word from the other machine after which the system asks whether it is there.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Interval at which the system asks again. Some questions without an answer, nine on Linux, end the connection.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// Lets the system end a connection after the other machine has vanished. Otherwise a side that only waits for frames
+/// would wait for ever.
+pub(super) fn notice_loss(stream: &TcpStream) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(SILENCE).with_interval(ASK_EVERY);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
 
 /// A message, which is sent as one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +169,9 @@ impl Message {
         frame
     }
 
-    fn decode(kind: u8, body: &[u8]) -> Result<Self, WireError> {
+    /// Decodes the message of a frame that was read.
+    pub(super) fn decode(frame: &[u8]) -> Result<Self, WireError> {
+        let (&kind, body) = frame.split_first().ok_or(WireError::Cut)?;
         let malformed = |reason: String| WireError::Body { kind, reason };
         Ok(match kind {
             1 => Self::Hello(rlp(kind, body)?),
@@ -172,27 +190,30 @@ impl Message {
         })
     }
 
-    /// Reads a frame of at most `most` bytes; `None` if the other side has closed the connection between frames.
+    /// Reads and decodes a message; see [`read_raw`].
     pub(super) fn read(input: &mut impl Read, most: usize) -> Result<Option<Self>, WireError> {
-        let mut length = [0; 4];
-        match fill(input, &mut length)? {
-            4 => {}
-            0 => return Ok(None),
-            _ => return Err(WireError::Cut),
-        }
-        // The length fits on every machine that this runs on.
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if length > most {
-            return Err(WireError::TooLong { found: length, most });
-        }
-        // The frame takes only as much memory as bytes have come.
-        let mut frame = Vec::new();
-        input.by_ref().take(length as u64).read_to_end(&mut frame)?;
-        let Some((kind, body)) = frame.split_first().filter(|_| frame.len() == length) else {
-            return Err(WireError::Cut);
-        };
-        Self::decode(*kind, body).map(Some)
+        read_raw(input, most)?.map(|frame| Self::decode(&frame)).transpose()
     }
+}
+
+/// Reads a frame of at most `most` bytes, without its length; `None` if the other side has closed the connection between
+/// frames.
+pub(super) fn read_raw(input: &mut impl Read, most: usize) -> Result<Option<Vec<u8>>, WireError> {
+    let mut length = [0; 4];
+    match fill(input, &mut length)? {
+        4 => {}
+        0 => return Ok(None),
+        _ => return Err(WireError::Cut),
+    }
+    // The length fits on every machine that this runs on.
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    if length > most {
+        return Err(WireError::TooLong { found: length, most });
+    }
+    // The frame takes only as much memory as bytes have come.
+    let mut frame = Vec::new();
+    input.by_ref().take(length as u64).read_to_end(&mut frame)?;
+    if frame.len() == length { Ok(Some(frame)) } else { Err(WireError::Cut) }
 }
 
 fn rlp<T: Decodable>(kind: u8, body: &[u8]) -> Result<T, WireError> {
@@ -218,6 +239,17 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_system_watches_a_connection() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let is_watched = || SockRef::from(&stream).keepalive().unwrap();
+        assert!(!is_watched());
+        notice_loss(&stream).unwrap();
+        assert!(is_watched());
+    }
 
     fn messages() -> Vec<Message> {
         let genesis = B256::repeat_byte(1);

@@ -12,9 +12,10 @@
 //! a branch also has the extension before it, can be read too, so proofs and witnesses of both tries are made here.
 //!
 //! A row may also come from a sender that is not trusted ([`RowSource::given`](crate::RowSource::given)). Its hash is
-//! compared with the reference that leads to it. The hash does not tell which children are leaves, that is, which ones
-//! are in the row of the branch and have no row of their own. Therefore such a branch is in doubt: a child without a
-//! row is looked for in the stored row of the branch, and that row is read again before it is replaced.
+//! compared with the reference that leads to it. Each reference in a row is one item of RLP, so the hash tells where the
+//! children stand. It does not tell which children are leaves, that is, which ones are in the row of the branch and have
+//! no row of their own. Therefore such a branch is in doubt: a child without a row is looked for in the stored row of
+//! the branch, and that row is read again before it is replaced.
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 

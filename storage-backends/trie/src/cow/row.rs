@@ -115,7 +115,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
                 return Err("an extension that leads nowhere, or beyond the keys");
             }
             let prefix = row::take_prefix(len, &mut rest)?;
-            let child = ChildRef::from_bytes(rest).ok_or("a reference of another length")?;
+            let child = ChildRef::from_bytes(rest).ok_or("a reference that is none")?;
             Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
         }
         _ => {

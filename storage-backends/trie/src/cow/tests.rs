@@ -375,6 +375,45 @@ proptest! {
     }
 }
 
+/// Returns the row of a branch without leaves, with these bytes as the references of its children.
+fn branch_row(refs: &[(u8, &[u8])]) -> Vec<u8> {
+    let inner = refs.iter().fold(0u16, |inner, (n, _)| inner | 1u16 << *n);
+    let mut row = vec![0];
+    row.extend_from_slice(&inner.to_be_bytes());
+    row.extend_from_slice(&[0; 2]);
+    for (_, bytes) in refs {
+        row.push(bytes.len() as u8);
+        row.extend_from_slice(bytes);
+    }
+    row
+}
+
+/// The RLP of a branch has the references of its children one after the other. If any bytes were references, a row could
+/// cut it elsewhere: its hash would be right, and its children would be others, or stand elsewhere.
+#[test]
+fn a_row_that_cuts_a_branch_elsewhere_is_refused() {
+    let (path, rows) = (Nibbles::new(), Memory::default());
+    let mut trie = CowTrie::<SlotValue>::empty();
+    let value = SlotValue(U256::from(1));
+    let changes = [0x11, 0x22].map(|byte| (B256::repeat_byte(byte), Some(value)));
+    update(&mut trie, &changes, &rows, 1);
+    let mut rlp = Vec::new();
+    assert!(trie.node_at(&path, &rows, 0, &mut rlp).unwrap());
+    // Two bytes of the list, nothing, two hashes, and nothing from there on.
+    assert_eq!((rlp.len(), rlp[2], rlp[3], rlp[36], rlp[69]), (83, 0x80, 0xa0, 0xa0, 0x80));
+    let (first, second) = (&rlp[4..36], &rlp[37..69]);
+    let whole = branch_row(&[(1, first), (2, second)]);
+    assert_eq!(hash_of_row::<SlotValue>(&path, &whole).unwrap(), trie.root());
+    // Nothing at the first nibble, as a child.
+    let more = branch_row(&[(0, &rlp[2..3]), (1, first), (2, second)]);
+    // The first hash as two children, so that the second one stands at the next nibble; two times nothing as one child.
+    let moved = branch_row(&[(1, &rlp[3..34]), (2, &rlp[34..36]), (3, second), (4, &rlp[69..71])]);
+    for row in [more, moved] {
+        let error = hash_of_row::<SlotValue>(&path, &row).unwrap_err();
+        assert!(matches!(error, TrieError::Malformed { .. }), "{error}");
+    }
+}
+
 /// Rows that are sound, and belong to another trie, are noticed.
 #[test]
 fn rows_of_another_trie_are_noticed() {
