@@ -58,10 +58,6 @@ const REMOVED: i32 = -32000;
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
     add(methods, "eth_sendTransaction", send_signed)?;
-    // This method accepts any account as the sender.
-    add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
-        send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
-    })?;
     // The next two methods are those of EIP-7966.
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
     add_sync(methods, "eth_sendTransactionSync", send_signed)?;
@@ -77,6 +73,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("eth_signTypedData_v4", sign_typed)?;
     methods.alias("eth_signTypedData_v4", &["eth_signTypedData", "eth_signTypedData_v3"])
+}
+
+/// Registers the method that accepts any account as the sender, without its key.
+pub(in crate::rpc) fn register_for_owner(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
+        send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
+    })
 }
 
 /// A function that submits the transaction of a request.
