@@ -322,6 +322,8 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
         return Err(RpcError::params(format!("chain id is {found}, expected {chain_id}")));
     }
     request.chain_id = Some(chain_id);
+    // The transaction holds one of the two only. With `gas` given, no estimate would compare them.
+    request.input.unique_input().map_err(|error| RpcError::server(error.to_string()))?;
     blobs::complete(rpc, &mut request)?;
     let has_1559 = request.max_fee_per_gas.or(request.max_priority_fee_per_gas).is_some();
     if request.gas_price.is_some() && has_1559 {
