@@ -239,15 +239,14 @@ impl Rpc {
     fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
         let poll = self.filters.poll(id, || self.node.view());
         let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
-        let head = poll.view.head.number();
-        let (news, next) = match &poll.kind {
+        let news = match &poll.kind {
             FilterKind::Blocks => {
                 let mut hashes = Vec::new();
-                for number in poll.from..=head {
+                for number in poll.from..poll.end() {
                     let row = poll.view.db().canonical(number)?;
                     hashes.extend(row.map(|(hash, _)| json!(hash)));
                 }
-                (hashes, head + 1)
+                hashes
             }
             FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
             FilterKind::Pending { .. } => {
@@ -259,10 +258,10 @@ impl Rpc {
                 };
                 let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
                 let full = pending.full.iter().map(|tx| convert::pending(tx));
-                (hashes.chain(full).collect::<RpcResult<_>>()?, head + 1)
+                hashes.chain(full).collect::<RpcResult<_>>()?
             }
         };
-        self.filters.told(&poll, next, None);
+        self.filters.told(&poll, poll.end(), None);
         Ok(news)
     }
 
@@ -284,7 +283,7 @@ impl Rpc {
                     return Err(self.too_many_logs());
                 }
                 Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
-                None => head + 1,
+                None => poll.end(),
             };
             logs.extend(search.logs);
         }
@@ -308,10 +307,9 @@ impl Rpc {
             )
         })?;
         let first = filter.filter.get_from_block().unwrap_or(0).max(from);
-        let end = filter
-            .filter
-            .get_to_block()
-            .map_or(taken_back.end, |to| taken_back.end.min(to.saturating_add(1)));
+        // Blocks of the new chain that were reported before its event came are above the head of the former one.
+        let end = taken_back.end.min(former.head.saturating_add(1));
+        let end = filter.filter.get_to_block().map_or(end, |to| end.min(to.saturating_add(1)));
         let mut blocks = Vec::new();
         let (mut count, mut left) = (0, None);
         for number in (first..end).rev() {
