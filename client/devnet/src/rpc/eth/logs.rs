@@ -7,6 +7,7 @@ use crate::{
         Methods, Rpc, convert,
         error::{RpcError, RpcResult},
         filters::{FilterKind, Poll, TakenBack},
+        replay::OVERSIZED,
     },
 };
 use alloy_consensus::{Header, Sealed};
@@ -21,6 +22,11 @@ use std::sync::Arc;
 
 /// Error code of a request or an answer that exceeds a limit.
 pub(super) const LIMIT: i32 = -32005;
+
+/// Maximum number of bytes of a log in an answer, without its topics and data.
+const LOG: usize = 512;
+/// Maximum number of bytes of a hash in an answer, which may be a topic.
+const HASH: usize = 70;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_search("eth_getLogs", |rpc, args| {
@@ -114,6 +120,33 @@ pub(in crate::rpc) fn removed_logs(
     Ok(logs)
 }
 
+/// The logs of an answer so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    logs: usize,
+    /// Maximum number of bytes of the logs.
+    bytes: usize,
+}
+
+impl Taken {
+    /// Adds these logs.
+    fn and(self, logs: &[Log]) -> Self {
+        let size = |log: &Log| {
+            let (topics, data) = (log.inner.topics().len(), log.inner.data.data.len());
+            LOG + topics * HASH + data * 2
+        };
+        let bytes = self.bytes + logs.iter().map(size).sum::<usize>();
+        Self { logs: self.logs + logs.len(), bytes }
+    }
+}
+
+/// A limit of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Logs,
+    Bytes,
+}
+
 /// The result of a search for logs.
 #[derive(Debug, Default)]
 struct Search {
@@ -124,7 +157,7 @@ struct Search {
 /// The block at which a search stopped early, and the reason. The logs of this block are not in the result.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
-    TooMany(u64),
+    TooMuch(u64, Limit),
     TooLong(u64),
 }
 
@@ -176,10 +209,10 @@ impl Rpc {
                 ),
             ));
         }
-        let search = self.search(view, from, to, filter, 0)?;
+        let search = self.search(view, from, to, filter, Taken::default())?;
         match search.stopped {
             None => Ok(search.logs),
-            Some(Stop::TooMany(_)) => Err(self.too_many_logs()),
+            Some(Stop::TooMuch(_, limit)) => Err(self.too_much(limit)),
             Some(Stop::TooLong(number)) => Err(RpcError::new(
                 LIMIT,
                 format!(
@@ -189,22 +222,40 @@ impl Rpc {
         }
     }
 
-    fn too_many_logs(&self) -> RpcError {
-        let limit = self.limits.logs;
-        RpcError::new(
-            LIMIT,
-            format!("more than {limit} logs pass the filter; ask for fewer blocks or topics"),
-        )
+    /// Returns the limit that the logs of an answer exceed, if there is one.
+    fn exceeded(&self, taken: Taken) -> Option<Limit> {
+        if taken.logs > self.limits.logs {
+            return Some(Limit::Logs);
+        }
+        (taken.bytes > self.max_response).then_some(Limit::Bytes)
     }
 
-    /// Searches the blocks from `from` to `to`. `there` logs in the answer count towards the limit.
+    fn too_much(&self, limit: Limit) -> RpcError {
+        match limit {
+            Limit::Logs => {
+                let limit = self.limits.logs;
+                RpcError::new(
+                    LIMIT,
+                    format!(
+                        "more than {limit} logs pass the filter; ask for fewer blocks or topics"
+                    ),
+                )
+            }
+            Limit::Bytes => RpcError::new(
+                OVERSIZED,
+                "the logs are larger than an answer may be; ask for fewer blocks or topics, or start the node with a larger --rpc.max-response",
+            ),
+        }
+    }
+
+    /// Searches the blocks from `from` to `to`. The logs that the answer has already, `taken`, count towards its limits.
     fn search(
         &self,
         view: &View,
         from: u64,
         to: u64,
         filter: &LogFilter,
-        there: usize,
+        mut taken: Taken,
     ) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
@@ -215,8 +266,9 @@ impl Rpc {
             }
             let header = view.db().block_head(number)?.header;
             let found = logs_of_block(view.db(), &header, filter)?;
-            if there + search.logs.len() + found.len() > self.limits.logs {
-                search.stopped = Some(Stop::TooMany(number));
+            taken = taken.and(&found);
+            if let Some(limit) = self.exceeded(taken) {
+                search.stopped = Some(Stop::TooMuch(number, limit));
                 break;
             }
             search.logs.extend(found);
@@ -239,14 +291,17 @@ impl Rpc {
     fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
         let poll = self.filters.poll(id, || self.node.view());
         let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
-        let news = match &poll.kind {
+        let (news, next) = match &poll.kind {
             FilterKind::Blocks => {
+                // Blocks beyond the size of an answer come with the next one.
+                let most = (self.max_response / HASH).max(1) as u64;
+                let end = poll.end().min(poll.from.saturating_add(most));
                 let mut hashes = Vec::new();
-                for number in poll.from..poll.end() {
+                for number in poll.from..end {
                     let row = poll.view.db().canonical(number)?;
                     hashes.extend(row.map(|(hash, _)| json!(hash)));
                 }
-                hashes
+                (hashes, end)
             }
             FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
             FilterKind::Pending { .. } => {
@@ -258,10 +313,10 @@ impl Rpc {
                 };
                 let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
                 let full = pending.full.iter().map(|tx| convert::pending(tx));
-                hashes.chain(full).collect::<RpcResult<_>>()?
+                (hashes.chain(full).collect::<RpcResult<_>>()?, poll.end())
             }
         };
-        self.filters.told(&poll, poll.end(), None);
+        self.filters.told(&poll, next, None);
         Ok(news)
     }
 
@@ -277,12 +332,13 @@ impl Rpc {
         if left.is_none() {
             let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
             let to = filter.filter.get_to_block().unwrap_or(head).min(head);
-            let search = self.search(&poll.view, from, to, filter, logs.len())?;
+            let taken = Taken::default().and(&logs);
+            let search = self.search(&poll.view, from, to, filter, taken)?;
             next = match search.stopped {
-                Some(Stop::TooMany(_)) if search.logs.is_empty() && logs.is_empty() => {
-                    return Err(self.too_many_logs());
+                Some(Stop::TooMuch(_, limit)) if search.logs.is_empty() && logs.is_empty() => {
+                    return Err(self.too_much(limit));
                 }
-                Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
+                Some(Stop::TooMuch(next, _) | Stop::TooLong(next)) => next,
                 None => poll.end(),
             };
             logs.extend(search.logs);
@@ -311,23 +367,26 @@ impl Rpc {
         let end = taken_back.end.min(former.head.saturating_add(1));
         let end = filter.filter.get_to_block().map_or(end, |to| end.min(to.saturating_add(1)));
         let mut blocks = Vec::new();
-        let (mut count, mut left) = (0, None);
+        let (mut taken, mut left) = (Taken::default(), None);
         for number in (first..end).rev() {
             let logs = match self.in_time() {
                 Err(_) if number + 1 < end => None,
                 _ => Some(removed_logs(&former, number, filter)?),
             };
-            match logs {
-                Some(logs) if count + logs.len() <= self.limits.logs => {
-                    count += logs.len();
-                    blocks.push(logs);
-                }
-                Some(_) if count == 0 => return Err(self.too_many_logs()),
-                _ => {
-                    left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
-                    break;
+            if let Some(logs) = logs {
+                let all = taken.and(&logs);
+                match self.exceeded(all) {
+                    None => {
+                        taken = all;
+                        blocks.push(logs);
+                        continue;
+                    }
+                    Some(limit) if taken.logs == 0 => return Err(self.too_much(limit)),
+                    Some(_) => {}
                 }
             }
+            left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
+            break;
         }
         Ok((blocks.into_iter().rev().flatten().collect(), left))
     }
