@@ -131,7 +131,9 @@ fn add_sync(
 fn patience(params: &Params<'_>) -> RpcResult<Duration> {
     let mut args = Args::new(params)?;
     args.optional::<Value>()?;
-    let millis = args.optional::<Number>()?.map(|millis| millis.0.saturating_to());
+    let millis = args.optional::<Number>()?.map(|millis| millis.0.saturating_to::<u64>());
+    // A time of zero is none (EIP-7966), as in geth.
+    let millis = millis.filter(|millis| *millis > 0);
     Ok(millis.map_or(PATIENCE, Duration::from_millis).min(LONGEST))
 }
 
