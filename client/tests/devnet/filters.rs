@@ -158,6 +158,20 @@ fn transactions_are_told_once_with_their_fields_or_without() {
     assert_eq!(changes(&node, &hashes), Vec::<Value>::new());
 }
 
+/// Transactions that fit into no answer are gone, and the error says so.
+#[test]
+fn transactions_are_not_lost_without_a_word() {
+    let node = Devnet::start("mpt", args!["--no-mining", "--rpc.max-response", "4k"]);
+    let filter = node.call("eth_newPendingTransactionFilter", json!([true]));
+    for value in 1..=10 {
+        node.send(ALICE, BOB, value);
+    }
+    let (code, message) = node.error("eth_getFilterChanges", json!([filter]));
+    assert!(code == -32005 && message.contains("are lost"), "{message}");
+    let last = node.send(ALICE, BOB, 11);
+    assert_eq!(changes(&node, &filter)[0]["hash"], last);
+}
+
 /// The number of times that blocks are taken back beside the readers.
 const ROUNDS: u32 = 500;
 

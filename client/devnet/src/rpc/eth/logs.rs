@@ -17,7 +17,8 @@ use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::ChainDb;
 use polytrie_kv::Snapshot;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
 
 /// Error code of a request or an answer that exceeds a limit.
@@ -118,6 +119,13 @@ pub(in crate::rpc) fn removed_logs(
     let mut logs = logs_of_block(&former.db, &header, filter)?;
     logs.iter_mut().for_each(|log| log.removed = true);
     Ok(logs)
+}
+
+/// The news of a filter as text, because JSON values would take several times the memory.
+type News = Vec<Box<RawValue>>;
+
+fn text(value: &impl Serialize) -> RpcResult<Box<RawValue>> {
+    to_raw_value(value).map_err(|error| RpcError::internal(&error))
 }
 
 /// The logs of an answer so far.
@@ -288,7 +296,7 @@ impl Rpc {
         }
     }
 
-    fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
+    fn filter_changes(&self, id: U256) -> RpcResult<News> {
         let poll = self.filters.poll(id, || self.node.view());
         let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
         let (news, next) = match &poll.kind {
@@ -296,32 +304,42 @@ impl Rpc {
                 // Blocks beyond the size of an answer come with the next one.
                 let most = (self.max_response / HASH).max(1) as u64;
                 let end = poll.end().min(poll.from.saturating_add(most));
-                let mut hashes = Vec::new();
+                let mut hashes = News::new();
                 for number in poll.from..end {
-                    let row = poll.view.db().canonical(number)?;
-                    hashes.extend(row.map(|(hash, _)| json!(hash)));
+                    if let Some((hash, _)) = poll.view.db().canonical(number)? {
+                        hashes.push(text(&hash)?);
+                    }
                 }
                 (hashes, end)
             }
             FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
-            FilterKind::Pending { .. } => {
-                let Some(pending) = &poll.pending else {
-                    return Err(RpcError::new(
-                        LIMIT,
-                        "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
-                    ));
-                };
-                let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
-                let full = pending.full.iter().map(|tx| convert::pending(tx));
-                (hashes.chain(full).collect::<RpcResult<_>>()?, poll.end())
-            }
+            FilterKind::Pending { .. } => (self.pending_changes(&poll)?, poll.end()),
         };
         self.filters.told(&poll, next, None);
         Ok(news)
     }
 
+    /// Returns the new transactions, as hashes or in full.
+    fn pending_changes(&self, poll: &Poll) -> RpcResult<News> {
+        let lost = || {
+            RpcError::new(
+                LIMIT,
+                "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
+            )
+        };
+        let pending = poll.pending.as_ref().ok_or_else(lost)?;
+        let mut news = pending.hashes.iter().map(text).collect::<RpcResult<News>>()?;
+        let mut left = self.max_response;
+        for tx in &pending.full {
+            let tx = text(&convert::pending(tx)?)?;
+            left = left.checked_sub(tx.get().len()).ok_or_else(lost)?;
+            news.push(tx);
+        }
+        Ok(news)
+    }
+
     /// Returns the removed logs of reverted blocks, then new logs. Logs beyond the limits come with the next answer.
-    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
+    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<News> {
         let head = poll.view.head.number();
         let (removed, left) = match &poll.taken_back {
             None => (Vec::new(), None),
@@ -343,7 +361,7 @@ impl Rpc {
             };
             logs.extend(search.logs);
         }
-        let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
+        let news = logs.iter().map(text).collect::<RpcResult<_>>()?;
         self.filters.told(poll, next, left);
         Ok(news)
     }
