@@ -4,9 +4,12 @@ use super::LogFilter;
 use crate::{
     FormerChain, View,
     rpc::{
-        Methods, Rpc, convert,
+        Methods, Rpc, Turn,
+        args::Args,
+        convert,
         error::{RpcError, RpcResult},
         filters::{FilterKind, Poll, TakenBack},
+        on_thread,
         replay::OVERSIZED,
     },
 };
@@ -14,7 +17,7 @@ use alloy_consensus::{Header, Sealed};
 use alloy_eips::BlockNumberOrTag;
 use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
-use jsonrpsee::core::RegisterMethodError;
+use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
 use polytrie_chain::ChainDb;
 use polytrie_kv::Snapshot;
 use serde::Serialize;
@@ -44,10 +47,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let full = args.optional()?.unwrap_or(false);
         Ok(rpc.new_filter(FilterKind::Pending { full }))
     })?;
-    methods.add("eth_getFilterChanges", |rpc, args| {
-        let id: U256 = args.next()?;
-        rpc.filter_changes(id)
-    })?;
+    add_changes(methods)?;
     methods.add_search("eth_getFilterLogs", |rpc, args| {
         let id: U256 = args.next()?;
         rpc.filter_logs(id)
@@ -56,6 +56,25 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let id: U256 = args.next()?;
         Ok(rpc.filters.remove(id))
     })
+}
+
+/// Adds the method that returns the news of a filter. Logs are searched for in turn, as by `eth_getLogs`.
+fn add_changes(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.0.register_async_method("eth_getFilterChanges", |params, shared, _| async move {
+        let id: U256 = Args::new(&params)?.next()?;
+        let permit = match shared.filters.kind(id) {
+            Some(FilterKind::Logs(_)) => Some(shared.turns.take(Turn::Search).await?),
+            Some(FilterKind::Blocks | FilterKind::Pending { .. }) | None => None,
+        };
+        let answer = on_thread(move || {
+            let news = Rpc::new(shared).filter_changes(id)?;
+            let answer = text(&news);
+            drop(permit);
+            answer
+        });
+        answer.await.map_err(ErrorObjectOwned::from)
+    })?;
+    Ok(())
 }
 
 /// Returns the first and the last block of a filter; both may be beyond the head.
@@ -407,5 +426,43 @@ impl Rpc {
             break;
         }
         Ok((blocks.into_iter().rev().flatten().collect(), left))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        rpc::{Audience, RpcLimits, RpcState, SEARCHES, module},
+        tests::node,
+    };
+    use polytrie_layers::LayerNeeds;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::time;
+
+    #[tokio::test]
+    async fn the_news_of_a_filter_for_logs_take_their_turn() {
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        let shared = Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs));
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let call = async |method: &str, params: Value| {
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            let (answer, _) = methods.raw_json_request(&request.to_string(), 1).await.unwrap();
+            let mut answer: Value = serde_json::from_str(answer.get()).unwrap();
+            answer["result"].take()
+        };
+        let blocks = call("eth_newBlockFilter", json!([])).await;
+        let logs = call("eth_newFilter", json!([{}])).await;
+        // Other searches hold all permits.
+        let searches = Arc::clone(&shared.turns.searches);
+        let turns = searches.acquire_many_owned(SEARCHES as u32).await.unwrap();
+        assert_eq!(call("eth_getFilterChanges", json!([blocks])).await, json!([]));
+        let changes = call("eth_getFilterChanges", json!([logs]));
+        let early = time::timeout(Duration::from_millis(200), changes).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(turns);
+        assert_eq!(call("eth_getFilterChanges", json!([logs])).await, json!([]));
     }
 }
