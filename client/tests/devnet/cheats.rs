@@ -170,6 +170,22 @@ fn time_goes_as_it_is_told() {
 }
 
 #[test]
+fn an_interval_comes_before_each_block_or_between_them() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("evm_mine", json!([]));
+    node.call("hardhat_mine", json!(["0x2", "0x2710"]));
+    node.call("anvil_mine", json!(["0x2", "0x2710"]));
+    let time = |number: u64| {
+        let block = json!([format!("{number:#x}"), false]);
+        quantity(&node.call("eth_getBlockByNumber", block)["timestamp"])
+    };
+    let is_after = |number| time(number) >= time(number - 1) + U256::from(10_000);
+    assert_eq!([2, 3, 4, 5].map(is_after), [false, true, true, true]);
+    let (code, _) = node.error("anvil_mine", json!(["0x1", "0xffffffffffffffff"]));
+    assert_eq!((code, node.head()), (-32602, 5));
+}
+
+#[test]
 fn a_nonce_by_hand_lets_others_go_on() {
     let node = Devnet::start("mpt", args![]);
     let late = json!({ "from": ALICE, "to": BOB, "value": "0x1", "nonce": "0x5" });

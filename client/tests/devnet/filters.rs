@@ -88,6 +88,38 @@ fn logs_that_are_too_many_come_piece_by_piece() {
 }
 
 #[test]
+fn what_is_larger_than_an_answer_comes_piece_by_piece() {
+    let node = Devnet::start("mpt", args!["--rpc.max-response", "4k"]);
+    let contract = deploy(&node);
+    let point = node.call("evm_snapshot", json!([]));
+    let blocks = node.call("eth_newBlockFilter", json!([]));
+    let logs = node.call("eth_newFilter", json!([{ "address": contract }]));
+    let all_of = |filter: &Value| {
+        let mut all = Vec::new();
+        loop {
+            let news = changes(&node, filter);
+            if news.is_empty() {
+                return all;
+            }
+            all.extend(news);
+        }
+    };
+    (1..=10).for_each(|number| log(&node, &contract, number));
+    let search = json!([{ "address": contract, "fromBlock": "0x0" }]);
+    let (code, message) = node.error("eth_getLogs", search);
+    assert!(code == -32008 && message.contains("--rpc.max-response"), "{message}");
+    let there = all_of(&logs);
+    assert_eq!(words(&there), (1..=10).map(|number| json!(word(number))).collect::<Vec<_>>());
+    mine(&node, 90);
+    let expected: Vec<_> = (2..=101).map(|number| hash(&node, number)).collect();
+    assert_eq!(all_of(&blocks), expected);
+    node.call("evm_revert", json!([point]));
+    let gone = all_of(&logs);
+    assert_eq!(gone.len(), there.len());
+    assert!(gone.iter().all(|log| log["removed"] == true), "{gone:?}");
+}
+
+#[test]
 fn a_filter_may_begin_in_the_future_and_a_search_may_not() {
     let node = Devnet::start("mpt", args!["--rpc.max-log-blocks", "10"]);
     let contract = with_logs(&node, 1);
@@ -124,6 +156,20 @@ fn transactions_are_told_once_with_their_fields_or_without() {
     let told = changes(&node, &full);
     assert_eq!(told.iter().map(|tx| tx["hash"].clone()).collect::<Vec<_>>(), sent);
     assert_eq!(changes(&node, &hashes), Vec::<Value>::new());
+}
+
+/// Transactions that fit into no answer are gone, and the error says so.
+#[test]
+fn transactions_are_not_lost_without_a_word() {
+    let node = Devnet::start("mpt", args!["--no-mining", "--rpc.max-response", "4k"]);
+    let filter = node.call("eth_newPendingTransactionFilter", json!([true]));
+    for value in 1..=10 {
+        node.send(ALICE, BOB, value);
+    }
+    let (code, message) = node.error("eth_getFilterChanges", json!([filter]));
+    assert!(code == -32005 && message.contains("are lost"), "{message}");
+    let last = node.send(ALICE, BOB, 11);
+    assert_eq!(changes(&node, &filter)[0]["hash"], last);
 }
 
 /// The number of times that blocks are taken back beside the readers.

@@ -50,6 +50,17 @@ fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
     });
 }
 
+/// A request that gives no time to wait, or a time of zero, waits for the usual time.
+#[test]
+fn a_time_of_zero_is_none() {
+    let node = Devnet::start("mpt", args![]);
+    let transfer = json!({ "from": ALICE, "to": BOB, "value": "0x1" });
+    for (patience, block) in [(Value::Null, "0x1"), (json!(0), "0x2"), (json!("0x0"), "0x3")] {
+        let receipt = node.call("eth_sendTransactionSync", json!([transfer, patience]));
+        assert_eq!(receipt["blockNumber"], block);
+    }
+}
+
 /// The error of a request that waited in vain says why (EIP-7966).
 #[test]
 fn who_waits_in_vain_is_told_why() {

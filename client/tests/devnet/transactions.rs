@@ -441,6 +441,29 @@ fn other_ways_to_send() {
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])), Value::Null);
 }
 
+/// A request may name its data twice, but not in two ways, as in geth.
+#[test]
+fn a_transaction_has_one_input() {
+    let node = Devnet::start("mpt", args![]);
+    let requests = |input: &str| {
+        let estimated = json!({ "from": ALICE, "to": BOB, "data": "0x01", "input": input });
+        let mut given = estimated.clone();
+        given["gas"] = json!("0x186a0");
+        [json!([estimated]), json!([given])]
+    };
+    for request in requests("0x02") {
+        for method in ["eth_sendTransaction", "eth_fillTransaction", "eth_signTransaction"] {
+            let (code, message) = node.error(method, request.clone());
+            let words = "both \"data\" and \"input\" are set and not equal";
+            assert!(code == -32000 && message.contains(words), "{method}: {message}");
+        }
+    }
+    for request in requests("0x01") {
+        let hash = node.call("eth_sendTransaction", request);
+        assert_eq!(node.call("eth_getTransactionByHash", json!([hash]))["input"], "0x01");
+    }
+}
+
 /// Bytes after a transaction are refused by the block builder and by the methods that send.
 #[test]
 fn bytes_after_a_transaction_are_no_part_of_it() {

@@ -145,8 +145,8 @@ impl Node {
         let former = self.view();
         self.unwind(chain, target)?;
         self.publish(chain, Arc::default())?;
-        let promoted = self.refresh_pool()?;
         self.events.tell_reverted(chain.head().header.clone(), &former);
+        let promoted = self.refresh_pool()?;
         self.announce_pending(&promoted);
         Ok(())
     }
@@ -190,7 +190,11 @@ impl Node {
         self.cut_marks(chain.head().number());
         if let Err(error) = unwound {
             // Some of the blocks may have been reverted before the error.
+            let former = self.view();
             self.publish(chain, Arc::default())?;
+            if chain.head().hash() != former.hash() {
+                self.events.tell_reverted(chain.head().header.clone(), &former);
+            }
             return Err(error.into());
         }
         let mut durable = self.durable.lock();

@@ -175,13 +175,20 @@ impl Node {
         promoted
     }
 
-    /// Reads the nonces of all senders in the pool again. Returns the transactions that became executable.
+    /// Reads the nonces of all senders in the pool again. Returns the transactions that became executable. The caller
+    /// has locked the chain and published its view.
     pub(super) fn refresh_pool(&self) -> Result<Vec<Arc<PoolTransaction>>, NodeError> {
         let state = self.view().state();
+        // The pool is not locked while the state is read, because the threads of connections wait for it too. A
+        // transaction that comes meanwhile is checked against this state: no other can be published.
+        let senders = self.pool.lock().senders();
+        let nonces = senders
+            .into_iter()
+            .map(|sender| Ok((sender, state.account(&sender)?.unwrap_or_default().nonce)))
+            .collect::<Result<Vec<_>, NodeError>>()?;
         let mut pool = self.pool.lock();
         let mut promoted = Vec::new();
-        for sender in pool.senders() {
-            let nonce = state.account(&sender)?.unwrap_or_default().nonce;
+        for (sender, nonce) in nonces {
             promoted.extend(pool.set_nonce(&sender, nonce));
         }
         drop(pool);

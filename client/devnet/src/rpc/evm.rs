@@ -50,8 +50,9 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("evm_setNextBlockTimestamp", &["anvil_setNextBlockTimestamp"])?;
     methods.alias("evm_setTime", &["anvil_setTime"])?;
     methods.alias("evm_setBlockGasLimit", &["anvil_setBlockGasLimit"])?;
-    methods.add("anvil_mine", mine_many)?;
-    methods.alias("anvil_mine", &["hardhat_mine"])?;
+    // The interval depends on the name too: anvil waits before each block, hardhat between blocks.
+    methods.add("anvil_mine", mine_many_late)?;
+    methods.add("hardhat_mine", mine_many)?;
     methods
         .add("anvil_getAutomine", |rpc, _| Ok(rpc.node.miner().mode() == MiningMode::OnArrival))?;
     methods.alias("anvil_getAutomine", &["hardhat_getAutomine"])?;
@@ -115,11 +116,31 @@ fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<BlockRef>
     mine(rpc, blocks, timestamp.map_or(BlockTime::Clock, BlockTime::Set), BlockTime::Clock)
 }
 
-fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+/// Takes a number of blocks, and the seconds of an interval.
+fn blocks_and_interval(args: &mut Args) -> RpcResult<(u64, Option<u64>)> {
     let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
     let interval = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
     expect_at_most(blocks, MOST_BLOCKS)?;
+    Ok((blocks, interval))
+}
+
+fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let (blocks, interval) = blocks_and_interval(args)?;
     mine(rpc, blocks, BlockTime::Clock, interval.map_or(BlockTime::Clock, BlockTime::After))?;
+    Ok(Value::Null)
+}
+
+/// Mines blocks; the clock moves by the interval before each of them.
+fn mine_many_late(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let (blocks, interval) = blocks_and_interval(args)?;
+    let interval = interval.map(signed).transpose()?;
+    writable(rpc)?;
+    for _ in 0..blocks {
+        if let Some(seconds) = interval {
+            rpc.node.clock().shift(seconds);
+        }
+        mine(rpc, 1, BlockTime::Clock, BlockTime::Clock)?;
+    }
     Ok(Value::Null)
 }
 
@@ -143,10 +164,13 @@ fn mine(rpc: &Rpc, blocks: u64, first: BlockTime, others: BlockTime) -> RpcResul
 
 /// Moves the clock; as in anvil, the answer is the number of seconds by which the clock is then ahead.
 fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<i64> {
-    let seconds = args.next::<Number>()?.as_u64()?;
-    let seconds = i64::try_from(seconds)
-        .map_err(|_| RpcError::params(format!("{seconds} seconds are too many")))?;
+    let seconds = signed(args.next::<Number>()?.as_u64()?)?;
     Ok(rpc.node.clock().shift(seconds))
+}
+
+/// Returns seconds by which a clock can be moved.
+fn signed(seconds: u64) -> RpcResult<i64> {
+    i64::try_from(seconds).map_err(|_| RpcError::params(format!("{seconds} seconds are too many")))
 }
 
 fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {

@@ -136,12 +136,19 @@ pub(super) struct Poll {
     pub(super) kind: FilterKind,
     /// View whose head is the last block of this answer.
     pub(super) view: Arc<View>,
-    /// Number of the first new block.
+    /// Number of the first new block; there is none if it is above the head.
     pub(super) from: u64,
     /// Blocks from `from` on that were reported before and then reverted.
     pub(super) taken_back: Option<TakenBack>,
     /// The new transactions; `None` if some of them were dropped.
     pub(super) pending: Option<Pending>,
+}
+
+impl Poll {
+    /// Returns the number of the first block after those of a complete answer.
+    pub(super) fn end(&self) -> u64 {
+        self.from.max(self.view.head.number() + 1)
+    }
 }
 
 impl Filters {
@@ -180,7 +187,9 @@ impl Filters {
         // The view is read under the lock: reverts from now on are noted once the lock is free.
         let view = view();
         let (poll, kind) = (entry.polls, entry.kind.clone());
-        let from = entry.next.min(view.head.number() + 1);
+        // If the head lies below the blocks that were reported, the event of its revert is still to come, and lowers
+        // the number.
+        let from = entry.next;
         let lost = mem::take(&mut entry.lost);
         let pending = mem::take(&mut entry.pending);
         let bytes = mem::take(&mut entry.bytes);
@@ -317,7 +326,7 @@ impl All {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::impersonate;
+    use crate::{MineOptions, impersonate, tests::node};
     use alloy_consensus::{TxLegacy, TypedTransaction};
     use alloy_primitives::Address;
 
@@ -343,6 +352,30 @@ mod tests {
         assert_eq!(all.bytes, 30_000 * 32);
         assert!(all.remove(2));
         assert_eq!(all.bytes, 0);
+    }
+
+    /// A view changes before the event of its revert comes, and a client may ask in between.
+    #[test]
+    fn an_answer_before_the_event_of_a_revert_loses_no_removed_log() {
+        let node = node("raw");
+        let (filters, start) = (Filters::default(), node.view());
+        let id = filters.add(FilterKind::Logs(Arc::default()), || node.view());
+        let poll = |view: &Arc<View>| filters.poll(U256::from(id), || Arc::clone(view)).unwrap();
+        for _ in 0..3 {
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        }
+        let late = node.view();
+        for (view, expected) in [(&late, (1, 4)), (&start, (4, 4))] {
+            let poll = poll(view);
+            assert_eq!((poll.from, poll.end()), expected);
+            filters.told(&poll, poll.end(), None);
+        }
+        let former = FormerChain { head: late.head.number(), db: late.db().clone() };
+        let former = Arc::new(former);
+        let (head, chain) = (start.head.header.clone(), Arc::downgrade(&former));
+        filters.hear(&Event::Reverted(Reverted { head, former: chain }));
+        let poll = poll(&start);
+        assert_eq!((poll.from, poll.taken_back.unwrap().end), (1, 4));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! page, `/health` and `/metrics`. The body of a POST is read here with limits of time and size, so that its bytes
 //! count towards its connection, and a notification is answered without content.
 
-use super::{RpcState, connection::Connection, jwt::JwtSecret, origins::Origins};
+use super::{RpcState, connection::Connection, jwt::JwtSecret, on_thread, origins::Origins};
 use crate::NodeFailure;
 use alloy_primitives::bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -128,7 +128,7 @@ where
         let begun = connection.as_ref().map(|connection| connection.begin(0));
         if request.method() == Method::GET && !is_upgrade {
             let (shared, path) = (Arc::clone(&self.layer.shared), request.uri().path().to_owned());
-            return Box::pin(async move { Ok(counted(get(&shared, &path), connection)) });
+            return Box::pin(async move { Ok(counted(get(shared, &path).await, connection)) });
         }
         let is_json = content_type_is_json(&request);
         let mut request = request.map(HttpBody::new);
@@ -209,18 +209,21 @@ struct RequestHead {
     id: Option<IgnoredAny>,
 }
 
-fn get(shared: &RpcState, path: &str) -> HttpResponse {
+async fn get(shared: Arc<RpcState>, path: &str) -> HttpResponse {
     match path {
         "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
         "/health" => {
             let (status, text) = health(shared.node.view().head.number(), shared.node.failure());
             respond(status, "application/json", text)
         }
-        "/metrics" => respond(
-            StatusCode::OK,
-            "text/plain; version=0.0.4; charset=utf-8",
-            shared.metrics_text(),
-        ),
+        // Some figures wait for locks under which a block is committed, and others for files.
+        "/metrics" => match on_thread(move || Ok(shared.metrics_text())).await {
+            Ok(text) => respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text),
+            Err(error) => {
+                let text = format!("{}\n", error.message());
+                respond(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", text)
+            }
+        },
         _ => respond(StatusCode::NOT_FOUND, "text/plain", "there is nothing here\n".to_owned()),
     }
 }
@@ -259,6 +262,23 @@ fn is_allowed(host: &str, allowed: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{rpc::RpcLimits, tests::node};
+    use polytrie_layers::LayerNeeds;
+    use std::task::Waker;
+
+    #[tokio::test]
+    async fn metrics_wait_on_a_thread_that_may_block() {
+        let node = node("raw");
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        let shared = RpcState::new(Arc::clone(&node), None, limits, 1 << 20, needs);
+        let mut answer = Box::pin(get(Arc::new(shared), "/metrics"));
+        {
+            let _busy = node.pool();
+            let context = &mut Context::from_waker(Waker::noop());
+            assert!(answer.as_mut().poll(context).is_pending());
+        }
+        assert_eq!(answer.await.status(), StatusCode::OK);
+    }
 
     #[test]
     fn a_node_that_can_store_nothing_is_not_well() {

@@ -335,6 +335,7 @@ fn module(
     subscriptions::register(&mut methods)?;
     match audience {
         Audience::Owner => {
+            eth::register_for_owner(&mut methods)?;
             testing::register(&mut methods)?;
             evm::register(&mut methods)?;
             anvil::register(&mut methods)?;

@@ -4,23 +4,33 @@ use super::LogFilter;
 use crate::{
     FormerChain, View,
     rpc::{
-        Methods, Rpc, convert,
+        Methods, Rpc, Turn,
+        args::Args,
+        convert,
         error::{RpcError, RpcResult},
         filters::{FilterKind, Poll, TakenBack},
+        on_thread,
+        replay::OVERSIZED,
     },
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::BlockNumberOrTag;
 use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
-use jsonrpsee::core::RegisterMethodError;
+use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
 use polytrie_chain::ChainDb;
 use polytrie_kv::Snapshot;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
 
 /// Error code of a request or an answer that exceeds a limit.
 pub(super) const LIMIT: i32 = -32005;
+
+/// Maximum number of bytes of a log in an answer, without its topics and data.
+const LOG: usize = 512;
+/// Maximum number of bytes of a hash in an answer, which may be a topic.
+const HASH: usize = 70;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_search("eth_getLogs", |rpc, args| {
@@ -37,10 +47,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let full = args.optional()?.unwrap_or(false);
         Ok(rpc.new_filter(FilterKind::Pending { full }))
     })?;
-    methods.add("eth_getFilterChanges", |rpc, args| {
-        let id: U256 = args.next()?;
-        rpc.filter_changes(id)
-    })?;
+    add_changes(methods)?;
     methods.add_search("eth_getFilterLogs", |rpc, args| {
         let id: U256 = args.next()?;
         rpc.filter_logs(id)
@@ -49,6 +56,25 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let id: U256 = args.next()?;
         Ok(rpc.filters.remove(id))
     })
+}
+
+/// Adds the method that returns the news of a filter. Logs are searched for in turn, as by `eth_getLogs`.
+fn add_changes(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.0.register_async_method("eth_getFilterChanges", |params, shared, _| async move {
+        let id: U256 = Args::new(&params)?.next()?;
+        let permit = match shared.filters.kind(id) {
+            Some(FilterKind::Logs(_)) => Some(shared.turns.take(Turn::Search).await?),
+            Some(FilterKind::Blocks | FilterKind::Pending { .. }) | None => None,
+        };
+        let answer = on_thread(move || {
+            let news = Rpc::new(shared).filter_changes(id)?;
+            let answer = text(&news);
+            drop(permit);
+            answer
+        });
+        answer.await.map_err(ErrorObjectOwned::from)
+    })?;
+    Ok(())
 }
 
 /// Returns the first and the last block of a filter; both may be beyond the head.
@@ -114,6 +140,40 @@ pub(in crate::rpc) fn removed_logs(
     Ok(logs)
 }
 
+/// The news of a filter as text, because JSON values would take several times the memory.
+type News = Vec<Box<RawValue>>;
+
+fn text(value: &impl Serialize) -> RpcResult<Box<RawValue>> {
+    to_raw_value(value).map_err(|error| RpcError::internal(&error))
+}
+
+/// The logs of an answer so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    logs: usize,
+    /// Maximum number of bytes of the logs.
+    bytes: usize,
+}
+
+impl Taken {
+    /// Adds these logs.
+    fn and(self, logs: &[Log]) -> Self {
+        let size = |log: &Log| {
+            let (topics, data) = (log.inner.topics().len(), log.inner.data.data.len());
+            LOG + topics * HASH + data * 2
+        };
+        let bytes = self.bytes + logs.iter().map(size).sum::<usize>();
+        Self { logs: self.logs + logs.len(), bytes }
+    }
+}
+
+/// A limit of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Logs,
+    Bytes,
+}
+
 /// The result of a search for logs.
 #[derive(Debug, Default)]
 struct Search {
@@ -124,7 +184,7 @@ struct Search {
 /// The block at which a search stopped early, and the reason. The logs of this block are not in the result.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
-    TooMany(u64),
+    TooMuch(u64, Limit),
     TooLong(u64),
 }
 
@@ -176,10 +236,10 @@ impl Rpc {
                 ),
             ));
         }
-        let search = self.search(view, from, to, filter, 0)?;
+        let search = self.search(view, from, to, filter, Taken::default())?;
         match search.stopped {
             None => Ok(search.logs),
-            Some(Stop::TooMany(_)) => Err(self.too_many_logs()),
+            Some(Stop::TooMuch(_, limit)) => Err(self.too_much(limit)),
             Some(Stop::TooLong(number)) => Err(RpcError::new(
                 LIMIT,
                 format!(
@@ -189,22 +249,40 @@ impl Rpc {
         }
     }
 
-    fn too_many_logs(&self) -> RpcError {
-        let limit = self.limits.logs;
-        RpcError::new(
-            LIMIT,
-            format!("more than {limit} logs pass the filter; ask for fewer blocks or topics"),
-        )
+    /// Returns the limit that the logs of an answer exceed, if there is one.
+    fn exceeded(&self, taken: Taken) -> Option<Limit> {
+        if taken.logs > self.limits.logs {
+            return Some(Limit::Logs);
+        }
+        (taken.bytes > self.max_response).then_some(Limit::Bytes)
     }
 
-    /// Searches the blocks from `from` to `to`. `there` logs in the answer count towards the limit.
+    fn too_much(&self, limit: Limit) -> RpcError {
+        match limit {
+            Limit::Logs => {
+                let limit = self.limits.logs;
+                RpcError::new(
+                    LIMIT,
+                    format!(
+                        "more than {limit} logs pass the filter; ask for fewer blocks or topics"
+                    ),
+                )
+            }
+            Limit::Bytes => RpcError::new(
+                OVERSIZED,
+                "the logs are larger than an answer may be; ask for fewer blocks or topics, or start the node with a larger --rpc.max-response",
+            ),
+        }
+    }
+
+    /// Searches the blocks from `from` to `to`. The logs that the answer has already, `taken`, count towards its limits.
     fn search(
         &self,
         view: &View,
         from: u64,
         to: u64,
         filter: &LogFilter,
-        there: usize,
+        mut taken: Taken,
     ) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
@@ -215,8 +293,9 @@ impl Rpc {
             }
             let header = view.db().block_head(number)?.header;
             let found = logs_of_block(view.db(), &header, filter)?;
-            if there + search.logs.len() + found.len() > self.limits.logs {
-                search.stopped = Some(Stop::TooMany(number));
+            taken = taken.and(&found);
+            if let Some(limit) = self.exceeded(taken) {
+                search.stopped = Some(Stop::TooMuch(number, limit));
                 break;
             }
             search.logs.extend(found);
@@ -236,38 +315,50 @@ impl Rpc {
         }
     }
 
-    fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
+    fn filter_changes(&self, id: U256) -> RpcResult<News> {
         let poll = self.filters.poll(id, || self.node.view());
         let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
-        let head = poll.view.head.number();
         let (news, next) = match &poll.kind {
             FilterKind::Blocks => {
-                let mut hashes = Vec::new();
-                for number in poll.from..=head {
-                    let row = poll.view.db().canonical(number)?;
-                    hashes.extend(row.map(|(hash, _)| json!(hash)));
+                // Blocks beyond the size of an answer come with the next one.
+                let most = (self.max_response / HASH).max(1) as u64;
+                let end = poll.end().min(poll.from.saturating_add(most));
+                let mut hashes = News::new();
+                for number in poll.from..end {
+                    if let Some((hash, _)) = poll.view.db().canonical(number)? {
+                        hashes.push(text(&hash)?);
+                    }
                 }
-                (hashes, head + 1)
+                (hashes, end)
             }
             FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
-            FilterKind::Pending { .. } => {
-                let Some(pending) = &poll.pending else {
-                    return Err(RpcError::new(
-                        LIMIT,
-                        "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
-                    ));
-                };
-                let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
-                let full = pending.full.iter().map(|tx| convert::pending(tx));
-                (hashes.chain(full).collect::<RpcResult<_>>()?, head + 1)
-            }
+            FilterKind::Pending { .. } => (self.pending_changes(&poll)?, poll.end()),
         };
         self.filters.told(&poll, next, None);
         Ok(news)
     }
 
+    /// Returns the new transactions, as hashes or in full.
+    fn pending_changes(&self, poll: &Poll) -> RpcResult<News> {
+        let lost = || {
+            RpcError::new(
+                LIMIT,
+                "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
+            )
+        };
+        let pending = poll.pending.as_ref().ok_or_else(lost)?;
+        let mut news = pending.hashes.iter().map(text).collect::<RpcResult<News>>()?;
+        let mut left = self.max_response;
+        for tx in &pending.full {
+            let tx = text(&convert::pending(tx)?)?;
+            left = left.checked_sub(tx.get().len()).ok_or_else(lost)?;
+            news.push(tx);
+        }
+        Ok(news)
+    }
+
     /// Returns the removed logs of reverted blocks, then new logs. Logs beyond the limits come with the next answer.
-    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
+    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<News> {
         let head = poll.view.head.number();
         let (removed, left) = match &poll.taken_back {
             None => (Vec::new(), None),
@@ -278,17 +369,18 @@ impl Rpc {
         if left.is_none() {
             let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
             let to = filter.filter.get_to_block().unwrap_or(head).min(head);
-            let search = self.search(&poll.view, from, to, filter, logs.len())?;
+            let taken = Taken::default().and(&logs);
+            let search = self.search(&poll.view, from, to, filter, taken)?;
             next = match search.stopped {
-                Some(Stop::TooMany(_)) if search.logs.is_empty() && logs.is_empty() => {
-                    return Err(self.too_many_logs());
+                Some(Stop::TooMuch(_, limit)) if search.logs.is_empty() && logs.is_empty() => {
+                    return Err(self.too_much(limit));
                 }
-                Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
-                None => head + 1,
+                Some(Stop::TooMuch(next, _) | Stop::TooLong(next)) => next,
+                None => poll.end(),
             };
             logs.extend(search.logs);
         }
-        let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
+        let news = logs.iter().map(text).collect::<RpcResult<_>>()?;
         self.filters.told(poll, next, left);
         Ok(news)
     }
@@ -308,29 +400,69 @@ impl Rpc {
             )
         })?;
         let first = filter.filter.get_from_block().unwrap_or(0).max(from);
-        let end = filter
-            .filter
-            .get_to_block()
-            .map_or(taken_back.end, |to| taken_back.end.min(to.saturating_add(1)));
+        // Blocks of the new chain that were reported before its event came are above the head of the former one.
+        let end = taken_back.end.min(former.head.saturating_add(1));
+        let end = filter.filter.get_to_block().map_or(end, |to| end.min(to.saturating_add(1)));
         let mut blocks = Vec::new();
-        let (mut count, mut left) = (0, None);
+        let (mut taken, mut left) = (Taken::default(), None);
         for number in (first..end).rev() {
             let logs = match self.in_time() {
                 Err(_) if number + 1 < end => None,
                 _ => Some(removed_logs(&former, number, filter)?),
             };
-            match logs {
-                Some(logs) if count + logs.len() <= self.limits.logs => {
-                    count += logs.len();
-                    blocks.push(logs);
-                }
-                Some(_) if count == 0 => return Err(self.too_many_logs()),
-                _ => {
-                    left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
-                    break;
+            if let Some(logs) = logs {
+                let all = taken.and(&logs);
+                match self.exceeded(all) {
+                    None => {
+                        taken = all;
+                        blocks.push(logs);
+                        continue;
+                    }
+                    Some(limit) if taken.logs == 0 => return Err(self.too_much(limit)),
+                    Some(_) => {}
                 }
             }
+            left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
+            break;
         }
         Ok((blocks.into_iter().rev().flatten().collect(), left))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        rpc::{Audience, RpcLimits, RpcState, SEARCHES, module},
+        tests::node,
+    };
+    use polytrie_layers::LayerNeeds;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::time;
+
+    #[tokio::test]
+    async fn the_news_of_a_filter_for_logs_take_their_turn() {
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        let shared = Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs));
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let call = async |method: &str, params: Value| {
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            let (answer, _) = methods.raw_json_request(&request.to_string(), 1).await.unwrap();
+            let mut answer: Value = serde_json::from_str(answer.get()).unwrap();
+            answer["result"].take()
+        };
+        let blocks = call("eth_newBlockFilter", json!([])).await;
+        let logs = call("eth_newFilter", json!([{}])).await;
+        // Other searches hold all permits.
+        let searches = Arc::clone(&shared.turns.searches);
+        let turns = searches.acquire_many_owned(SEARCHES as u32).await.unwrap();
+        assert_eq!(call("eth_getFilterChanges", json!([blocks])).await, json!([]));
+        let changes = call("eth_getFilterChanges", json!([logs]));
+        let early = time::timeout(Duration::from_millis(200), changes).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(turns);
+        assert_eq!(call("eth_getFilterChanges", json!([logs])).await, json!([]));
     }
 }

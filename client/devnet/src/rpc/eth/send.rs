@@ -58,10 +58,6 @@ const REMOVED: i32 = -32000;
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
     add(methods, "eth_sendTransaction", send_signed)?;
-    // This method accepts any account as the sender.
-    add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
-        send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
-    })?;
     // The next two methods are those of EIP-7966.
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
     add_sync(methods, "eth_sendTransactionSync", send_signed)?;
@@ -77,6 +73,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("eth_signTypedData_v4", sign_typed)?;
     methods.alias("eth_signTypedData_v4", &["eth_signTypedData", "eth_signTypedData_v3"])
+}
+
+/// Registers the method that accepts any account as the sender, without its key.
+pub(in crate::rpc) fn register_for_owner(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
+        send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
+    })
 }
 
 /// A function that submits the transaction of a request.
@@ -128,7 +131,9 @@ fn add_sync(
 fn patience(params: &Params<'_>) -> RpcResult<Duration> {
     let mut args = Args::new(params)?;
     args.optional::<Value>()?;
-    let millis = args.optional::<Number>()?.map(|millis| millis.0.saturating_to());
+    let millis = args.optional::<Number>()?.map(|millis| millis.0.saturating_to::<u64>());
+    // A time of zero is none (EIP-7966), as in geth.
+    let millis = millis.filter(|millis| *millis > 0);
     Ok(millis.map_or(PATIENCE, Duration::from_millis).min(LONGEST))
 }
 
@@ -319,6 +324,8 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
         return Err(RpcError::params(format!("chain id is {found}, expected {chain_id}")));
     }
     request.chain_id = Some(chain_id);
+    // The transaction holds one of the two only. With `gas` given, no estimate would compare them.
+    request.input.unique_input().map_err(|error| RpcError::server(error.to_string()))?;
     blobs::complete(rpc, &mut request)?;
     let has_1559 = request.max_fee_per_gas.or(request.max_priority_fee_per_gas).is_some();
     if request.gas_price.is_some() && has_1559 {
