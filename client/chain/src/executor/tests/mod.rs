@@ -13,6 +13,7 @@ use alloy_consensus::{
 use alloy_eips::{
     eip4895::Withdrawal,
     eip7702::{Authorization, SignedAuthorization},
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
 use alloy_hardforks::{EthereumHardfork as Fork, ForkCondition};
@@ -65,13 +66,18 @@ impl World {
         Self { spec, layer, header, roots: false }
     }
 
-    /// Returns a chain with every fork up to this one, and with the contracts that a block of
-    /// Prague needs.
+    /// Returns a chain with every fork up to this one, and with the contracts that a block of this
+    /// fork needs.
     fn at(fork: Fork, mut accounts: Vec<GenesisAccount<'_>>) -> Self {
         let SystemContracts { withdrawals, consolidations, .. } = SystemContracts::default();
-        for address in [withdrawals, consolidations] {
+        for (since, address) in [
+            (Fork::Prague, withdrawals),
+            (Fork::Prague, consolidations),
+            (Fork::Amsterdam, BUILDER_DEPOSIT_CONTRACT_ADDRESS),
+            (Fork::Amsterdam, BUILDER_EXIT_CONTRACT_ADDRESS),
+        ] {
             let hash = keccak256(address);
-            if fork >= Fork::Prague && accounts.iter().all(|account| account.hash != hash) {
+            if fork >= since && accounts.iter().all(|account| account.hash != hash) {
                 accounts.push(contract(address, bytes!("00"), &[]));
             }
         }
