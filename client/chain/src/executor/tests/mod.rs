@@ -509,6 +509,28 @@ fn code_that_looks_like_a_delegation_is_one_from_prague_on() {
     }
 }
 
+/// A change of branch may lead to a block before Prague, and the executor keeps what it knows of codes.
+#[test]
+fn a_delegation_that_is_kept_is_plain_code_in_a_block_before_prague() {
+    // The contract to which the code delegates stores 1 at slot 0.
+    let delegation = Bytes::from([&[0xef_u8, 0x01, 0x00][..], CONTRACT.as_slice()].concat());
+    let mut executor = Executor::new(1 << 20);
+    for (fork, expected) in [(Fork::Prague, U256::ONE), (Fork::Cancun, U256::ZERO)] {
+        let delegating = contract(NOBODY, delegation.clone(), &[]);
+        let accounts = vec![rich(), delegating, contract(CONTRACT, bytes!("600160005500"), &[])];
+        let world = World::at(fork, accounts);
+        let mut session = world.session();
+        let transactions = [send(0, NOBODY, 0)];
+        let block = BlockToExecute {
+            transactions: &transactions,
+            senders: &[SENDER],
+            ..BlockToExecute::to_fill(&world.header, None)
+        };
+        executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();
+        assert_eq!(session.slot(&NOBODY, &U256::ZERO).unwrap(), expected, "{fork}");
+    }
+}
+
 #[test]
 fn a_block_can_be_built_around_a_transaction_that_does_not_fit() {
     let world = World::at(Fork::London, vec![rich()]);
