@@ -5,6 +5,10 @@ use alloy_eips::{
     eip4788::{BEACON_ROOTS_ADDRESS, BEACON_ROOTS_CODE},
     eip7002::{WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, WITHDRAWAL_REQUEST_PREDEPLOY_CODE},
     eip7251::{CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_PREDEPLOY_CODE},
+    eip8282::{
+        BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_DEPOSIT_CONTRACT_CODE,
+        BUILDER_EXIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_CODE,
+    },
 };
 use alloy_primitives::{Address, Bytes, U256};
 use std::fmt::{self, Debug};
@@ -50,6 +54,15 @@ pub fn system_contracts<'a>() -> [InitialAccount<'a>; 4] {
         (HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE),
         (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &WITHDRAWAL_REQUEST_PREDEPLOY_CODE),
         (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &CONSOLIDATION_REQUEST_PREDEPLOY_CODE),
+    ]
+    .map(|(address, code)| InitialAccount::contract(address, code.clone()))
+}
+
+/// Returns the contracts that every block calls too from Amsterdam on (EIP-8282).
+pub fn builder_contracts<'a>() -> [InitialAccount<'a>; 2] {
+    [
+        (BUILDER_DEPOSIT_CONTRACT_ADDRESS, &BUILDER_DEPOSIT_CONTRACT_CODE),
+        (BUILDER_EXIT_CONTRACT_ADDRESS, &BUILDER_EXIT_CONTRACT_CODE),
     ]
     .map(|(address, code)| InitialAccount::contract(address, code.clone()))
 }

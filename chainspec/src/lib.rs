@@ -24,6 +24,6 @@ pub use difference::Difference;
 pub use error::ChainSpecError;
 pub use forks::{DaoFork, Forks};
 pub use genesis::GenesisPlan;
-pub use initial::{InitialAccount, system_contracts};
+pub use initial::{InitialAccount, builder_contracts, system_contracts};
 pub use rules::Rules;
 pub use spec::ChainSpec;

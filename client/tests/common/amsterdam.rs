@@ -1,6 +1,10 @@
 //! A chain of Amsterdam, or of a fork before it.
 
 use super::sample::sample;
+use alloy_eips::eip8282::{
+    BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_DEPOSIT_CONTRACT_CODE, BUILDER_EXIT_CONTRACT_ADDRESS,
+    BUILDER_EXIT_CONTRACT_CODE,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -29,6 +33,14 @@ pub(crate) fn genesis_up_to(dir: &Path, last: &str, funded: &str) -> PathBuf {
     config.insert("chainId".into(), json!(1337));
     genesis["timestamp"] = json!("0x0");
     genesis["gasLimit"] = json!("0x3938700");
+    // The sample has the contracts of the forks before Amsterdam.
+    for (address, code) in [
+        (BUILDER_DEPOSIT_CONTRACT_ADDRESS, &BUILDER_DEPOSIT_CONTRACT_CODE),
+        (BUILDER_EXIT_CONTRACT_ADDRESS, &BUILDER_EXIT_CONTRACT_CODE),
+    ] {
+        let account = json!({ "balance": "0x0", "nonce": "0x1", "code": code });
+        genesis["alloc"][address.to_string()] = account;
+    }
     genesis["alloc"][funded] = json!({ "balance": "0x21e19e0c9bab2400000" });
     let file = dir.join(format!("{last}.json"));
     fs::write(&file, genesis.to_string()).unwrap();

@@ -15,6 +15,7 @@ use alloy_eips::{
     eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
     eip7928::{AccountChanges, SlotChanges, StorageChange},
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, address, bytes, keccak256};
 use polytrie_chainspec::ChainSpec;
@@ -62,6 +63,8 @@ pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
             (BEACON_ROOTS_ADDRESS.to_string()): contract(bytes!("425f55")),
             (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS.to_string()): contract(bytes!("5f5450")),
             (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS.to_string()): contract(bytes!("5f54505f5ff3")),
+            (BUILDER_DEPOSIT_CONTRACT_ADDRESS.to_string()): contract(bytes!("00")),
+            (BUILDER_EXIT_CONTRACT_ADDRESS.to_string()): contract(bytes!("00")),
         },
     });
     if is_amsterdam {

@@ -25,14 +25,16 @@ impl CodeCache {
         Self { young: B256HashMap::default(), old: B256HashMap::default(), young_bytes: 0, limit }
     }
 
-    /// Returns the code with this hash, if the cache has it.
-    pub fn get(&mut self, hash: &B256) -> Option<Bytecode> {
+    /// Returns the code with this hash, if the cache has it. `delegations` says whether code can be a delegation
+    /// (EIP-7702): one from a block of Prague is plain code in a block before, to which a change of branch may lead.
+    pub fn get(&mut self, hash: &B256, delegations: bool) -> Option<Bytecode> {
+        let usable = |code: &Bytecode| delegations || !code.is_eip7702();
         if let Some(code) = self.young.get(hash) {
-            return Some(code.clone());
+            return Some(code.clone()).filter(usable);
         }
         let code = self.old.remove(hash)?;
         self.insert(*hash, code.clone());
-        Some(code)
+        Some(code).filter(usable)
     }
 
     /// Adds the code with this hash.
@@ -105,10 +107,10 @@ mod tests {
         for index in 1..1000 {
             let (hash, code) = code(index);
             cache.insert(hash, code);
-            assert_eq!(cache.get(&hot), Some(hot_code.clone()));
+            assert_eq!(cache.get(&hot, true), Some(hot_code.clone()));
         }
         let (cold, _) = code(1);
-        assert_eq!(cache.get(&cold), None);
+        assert_eq!(cache.get(&cold, true), None);
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
         for index in 0..10 {
             let (hash, code) = code(index);
             cache.insert(hash, code);
-            assert_eq!(cache.get(&hash), None);
+            assert_eq!(cache.get(&hash, true), None);
         }
         assert_eq!(cache.bytes(), 0);
     }

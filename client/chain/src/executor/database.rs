@@ -106,7 +106,7 @@ impl Database for SessionDatabase<'_> {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, InternalError> {
-        if let Some(code) = self.codes.get(&code_hash) {
+        if let Some(code) = self.codes.get(&code_hash, self.delegations) {
             self.session.count_known_code(&code_hash, code.original_byte_slice().len());
             return Ok(code);
         }

@@ -75,11 +75,10 @@ pub enum BlockInvalid {
         /// Reason of the failure.
         reason: String,
     },
-    /// A missing contract that every block from Prague on must call.
+    /// A missing contract that every block from some fork on must call.
     #[error(
-        "there is no contract at {address}, which every block from Prague on must call for {purpose} (EIP-{eip}); put its \
-         code into `alloc` of the chain's genesis file, as `polytrie bench generate` does, or deploy it in the first block of \
-         Prague at the latest"
+        "there is no contract at {address}, which every block from {fork} on must call for {purpose} (EIP-{eip}); put its \
+         code into `alloc` of the chain's genesis file, or deploy it in the first block of {fork} at the latest"
     )]
     NoSystemContract {
         /// Address of the contract.
@@ -88,6 +87,8 @@ pub enum BlockInvalid {
         purpose: &'static str,
         /// Number of the EIP that requires the call.
         eip: u16,
+        /// Name of the fork from which on blocks make the call.
+        fork: &'static str,
     },
     /// A log of the deposit contract that is not a deposit (EIP-6110).
     #[error("the deposit contract logged something that is not a deposit: {reason}")]

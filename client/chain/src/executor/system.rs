@@ -3,6 +3,7 @@
 use alloy_eips::{
     eip2935::HISTORY_STORAGE_ADDRESS, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_evm::Database;
 use alloy_primitives::{Address, KECCAK256_EMPTY};
@@ -36,17 +37,26 @@ impl Default for SystemContracts {
 }
 
 impl SystemContracts {
-    /// Checks that the contracts of requests exist, without which a block of Prague is invalid. They must exist at the
-    /// end of the block, so the block may have deployed them itself. The EVM gives no error, because a call of an
-    /// address without code succeeds.
-    pub(super) fn check(&self, session: &mut Session) -> Result<(), ExecuteError> {
-        for (address, purpose, eip) in [
-            (self.withdrawals, "withdrawal requests", 7002),
-            (self.consolidations, "consolidation requests", 7251),
+    /// Checks that the contracts of requests exist, without which a block of Prague is invalid; `has_builders` says
+    /// whether those of builders must exist too (EIP-8282). They must exist at the end of the block, so the block may
+    /// have deployed them itself. The EVM gives no error, because a call of an address without code succeeds.
+    pub(super) fn check(
+        &self,
+        session: &mut Session,
+        has_builders: bool,
+    ) -> Result<(), ExecuteError> {
+        for (is_needed, fork, address, purpose, eip) in [
+            (true, "Prague", self.withdrawals, "withdrawal requests", 7002),
+            (true, "Prague", self.consolidations, "consolidation requests", 7251),
+            (has_builders, "Amsterdam", BUILDER_DEPOSIT_CONTRACT_ADDRESS, "builder deposits", 8282),
+            (has_builders, "Amsterdam", BUILDER_EXIT_CONTRACT_ADDRESS, "builder exits", 8282),
         ] {
+            if !is_needed {
+                continue;
+            }
             let account = session.account(&address).map_err(InternalError::from)?;
             if account.is_none_or(|account| account.code_hash == KECCAK256_EMPTY) {
-                return Err(BlockInvalid::NoSystemContract { address, purpose, eip }.into());
+                return Err(BlockInvalid::NoSystemContract { address, purpose, eip, fork }.into());
             }
         }
         Ok(())

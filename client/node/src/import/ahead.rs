@@ -7,6 +7,10 @@ use polytrie_chain::{Candidate, Chain, ChainError, ListUse};
 use polytrie_chainspec::ChainSpec;
 use std::sync::Arc;
 
+/// Number of blocks from which on no later one is looked at. Blocks without transactions are not run ahead and leave all
+/// the room there is, so without the limit a chain of them would be looked at to its end before each block.
+const FARTHEST: usize = 256;
+
 /// Blocks in the order of their execution.
 pub trait Upcoming {
     /// Returns the block after the next `ahead` ones, if it is prepared.
@@ -70,7 +74,8 @@ impl<B: Upcoming> Ahead<B> {
         }
         let Some(prefetcher) = &mut self.prefetcher else { return Ok(()) };
         let mut place = prefetcher.blocks_ahead();
-        while prefetcher.has_room()
+        while place < FARTHEST
+            && prefetcher.has_room()
             && let Some(next) = self.blocks.peek(place)
         {
             let (hash, reader) = (next.header.hash(), || chain.layer().reader());

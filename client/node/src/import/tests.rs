@@ -1,6 +1,8 @@
 //! A shadow under a layer that returns wrong values finds them at the first block. With a slow store, blocks run ahead.
 
-use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
+use super::{
+    Ahead, ImportOptions, Key, Shadow, ShadowError, Upcoming, What, import, shadow::Difference,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
 use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, NextBlock, TABLES};
@@ -349,6 +351,31 @@ fn blocks_run_ahead_where_the_store_is_slow() {
     assert!(on > 0 && on <= all, "{on} of {all}");
     let (auto, all) = prefetched(slow(), Prefetch::Auto);
     assert!(auto > 0 && auto < all, "{auto} of {all}");
+}
+
+/// Blocks without transactions, ten thousand of them.
+struct Empty {
+    block: Candidate,
+    /// Greatest number of blocks ahead that was asked for.
+    farthest: usize,
+}
+
+impl Upcoming for Empty {
+    fn peek(&mut self, ahead: usize) -> Option<&Candidate> {
+        self.farthest = self.farthest.max(ahead);
+        (ahead < 10_000).then_some(&self.block)
+    }
+}
+
+#[test]
+fn a_chain_of_blocks_without_transactions_is_not_looked_at_to_its_end() {
+    let main = chain(None);
+    let mut empty = candidates(&main, 1).remove(0);
+    empty.block.body.transactions.clear();
+    let blocks = Empty { block: empty.clone(), farthest: 0 };
+    let mut ahead = Ahead::new(Prefetch::On, main.spec(), blocks);
+    ahead.begin(&mut empty, &main).unwrap();
+    assert!(ahead.blocks.farthest < 1000, "{}", ahead.blocks.farthest);
 }
 
 /// Imports the sample chain up to a block. Returns it with its ere file.

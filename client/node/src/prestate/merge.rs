@@ -9,7 +9,7 @@ use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chain::executor::block_rewards;
-use polytrie_chainspec::{Rules, system_contracts};
+use polytrie_chainspec::{Rules, builder_contracts, system_contracts};
 use polytrie_state::{Account, hash_address, hash_slot};
 use std::collections::{BTreeMap, HashMap};
 
@@ -142,7 +142,8 @@ impl Merged {
         if !rules.is(EthereumHardfork::Cancun) {
             return;
         }
-        for contract in system_contracts() {
+        let of_amsterdam = rules.is(EthereumHardfork::Amsterdam).then(builder_contracts);
+        for contract in system_contracts().into_iter().chain(of_amsterdam.into_iter().flatten()) {
             let hash = hash_address(&contract.address);
             let code_hash = keccak256(&contract.code);
             let is_called =
@@ -179,4 +180,27 @@ fn root(file: &PrestateFile) -> Result<B256, PrestateError> {
 
 fn form(file: &PrestateFile, what: String) -> PrestateError {
     PrestateError::Form { file: file.path.clone(), what }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::Header;
+    use polytrie_chainspec::{ChainSpec, Forks};
+
+    #[test]
+    fn the_contracts_that_blocks_call_are_there_from_their_fork_on() {
+        for (fork, expected) in [
+            (EthereumHardfork::Shanghai, 0),
+            (EthereumHardfork::Cancun, 1),
+            (EthereumHardfork::Osaka, 4),
+            (EthereumHardfork::Amsterdam, 6),
+        ] {
+            let spec = ChainSpec::with_forks("test", 1, Forks::up_to(fork), Header::default(), []);
+            let mut merged = Merged::new(HashMap::new(), &[]).unwrap();
+            merged.call_contracts(spec.rules(1, 1, true));
+            assert_eq!(merged.accounts.len(), expected, "{fork}");
+        }
+    }
 }

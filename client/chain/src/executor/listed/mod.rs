@@ -114,7 +114,7 @@ impl ListedBlock {
             if let Some(account) = before.filter(Account::has_code) {
                 let hash = account.code_hash;
                 if let Entry::Vacant(entry) = needed.entry(hash) {
-                    let cached = codes.get(&hash).map(Ok);
+                    let cached = codes.get(&hash, delegations).map(Ok);
                     let code = cached.unwrap_or_else(|| {
                         let code = known.read_code(session, hash)?;
                         let code = ready_to_run(code, delegations);

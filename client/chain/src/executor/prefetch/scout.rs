@@ -79,7 +79,7 @@ impl Database for ScoutDatabase<'_> {
             return Ok(Bytecode::new());
         }
         let Scout { base, codes, .. } = self.scout;
-        if let Some(code) = codes.lock().get(&hash) {
+        if let Some(code) = codes.lock().get(&hash, self.delegations) {
             return Ok(code);
         }
         let code = base

@@ -248,14 +248,23 @@ impl BlockRun<'_> {
     pub fn finish(mut self) -> Result<Executed, ExecuteError> {
         self.go_on();
         let Self {
-            mut inner, rules, system_contracts, failure, receipts_comparable, times, ..
+            mut inner,
+            rules,
+            system_contracts,
+            amsterdam,
+            failure,
+            receipts_comparable,
+            times,
+            ..
         } = self;
         let prague = rules.is(EthereumHardfork::Prague);
         if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
             deposits::check(&inner.receipts, contract)?;
         }
         if prague {
-            system_contracts.check(inner.evm.db_mut().session)?;
+            let has_builders =
+                rules.is(EthereumHardfork::Amsterdam) && amsterdam.has_builder_requests();
+            system_contracts.check(inner.evm.db_mut().session, has_builders)?;
         }
         let (mut evm, result) =
             inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;

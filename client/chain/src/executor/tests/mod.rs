@@ -13,6 +13,7 @@ use alloy_consensus::{
 use alloy_eips::{
     eip4895::Withdrawal,
     eip7702::{Authorization, SignedAuthorization},
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
 use alloy_hardforks::{EthereumHardfork as Fork, ForkCondition};
@@ -65,13 +66,18 @@ impl World {
         Self { spec, layer, header, roots: false }
     }
 
-    /// Returns a chain with every fork up to this one, and with the contracts that a block of
-    /// Prague needs.
+    /// Returns a chain with every fork up to this one, and with the contracts that a block of this
+    /// fork needs.
     fn at(fork: Fork, mut accounts: Vec<GenesisAccount<'_>>) -> Self {
         let SystemContracts { withdrawals, consolidations, .. } = SystemContracts::default();
-        for address in [withdrawals, consolidations] {
+        for (since, address) in [
+            (Fork::Prague, withdrawals),
+            (Fork::Prague, consolidations),
+            (Fork::Amsterdam, BUILDER_DEPOSIT_CONTRACT_ADDRESS),
+            (Fork::Amsterdam, BUILDER_EXIT_CONTRACT_ADDRESS),
+        ] {
             let hash = keccak256(address);
-            if fork >= Fork::Prague && accounts.iter().all(|account| account.hash != hash) {
+            if fork >= since && accounts.iter().all(|account| account.hash != hash) {
                 accounts.push(contract(address, bytes!("00"), &[]));
             }
         }
@@ -500,6 +506,28 @@ fn code_that_looks_like_a_delegation_is_one_from_prague_on() {
         let (executed, state) = World::at(fork, accounts).run(&[send(0, NOBODY, 0)]).unwrap();
         assert_eq!(executed.receipts[0].status(), expected == 1, "{fork}");
         assert_eq!(state.slot(&NOBODY, &U256::ZERO), U256::from(expected), "{fork}");
+    }
+}
+
+/// A change of branch may lead to a block before Prague, and the executor keeps what it knows of codes.
+#[test]
+fn a_delegation_that_is_kept_is_plain_code_in_a_block_before_prague() {
+    // The contract to which the code delegates stores 1 at slot 0.
+    let delegation = Bytes::from([&[0xef_u8, 0x01, 0x00][..], CONTRACT.as_slice()].concat());
+    let mut executor = Executor::new(1 << 20);
+    for (fork, expected) in [(Fork::Prague, U256::ONE), (Fork::Cancun, U256::ZERO)] {
+        let delegating = contract(NOBODY, delegation.clone(), &[]);
+        let accounts = vec![rich(), delegating, contract(CONTRACT, bytes!("600160005500"), &[])];
+        let world = World::at(fork, accounts);
+        let mut session = world.session();
+        let transactions = [send(0, NOBODY, 0)];
+        let block = BlockToExecute {
+            transactions: &transactions,
+            senders: &[SENDER],
+            ..BlockToExecute::to_fill(&world.header, None)
+        };
+        executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();
+        assert_eq!(session.slot(&NOBODY, &U256::ZERO).unwrap(), expected, "{fork}");
     }
 }
 

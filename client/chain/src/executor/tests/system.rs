@@ -55,6 +55,27 @@ fn a_block_of_prague_without_the_contracts_of_requests_is_invalid() {
 }
 
 #[test]
+fn a_block_of_amsterdam_without_the_contracts_of_builders_is_invalid() {
+    World::at(Fork::Amsterdam, vec![]).run(&[]).unwrap();
+    for (missing, words) in [
+        (BUILDER_DEPOSIT_CONTRACT_ADDRESS, "from Amsterdam on must call for builder deposits"),
+        (BUILDER_EXIT_CONTRACT_ADDRESS, "from Amsterdam on must call for builder exits"),
+    ] {
+        // An account with ether has no code.
+        let without = |fork| World::at(fork, vec![account(missing, 1)]);
+        let world = without(Fork::Amsterdam);
+        let text = world.invalid(&[]).to_string();
+        assert!(text.contains(&missing.to_string()) && text.contains(words), "{text}");
+        without(Fork::Osaka).run(&[]).unwrap();
+        // The earlier draft has no such contracts.
+        let mut session = world.session();
+        let mut executor = Executor::new(0).with_amsterdam(Amsterdam::Bal57);
+        let block = BlockToExecute::to_fill(&world.header, None);
+        executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();
+    }
+}
+
+#[test]
 fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
     let mut moved = SystemContracts { withdrawals: CONTRACT, ..SystemContracts::default() };
     moved.consolidations = SENDER.create(0);
