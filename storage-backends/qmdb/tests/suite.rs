@@ -241,6 +241,61 @@ fn files_that_do_not_belong_are_refused() {
     assert_clean(&driver, "filled again");
 }
 
+/// Files that are ahead of the chain's store, which was repaired or replaced by an older copy, are cut to its end: for
+/// a command that only reads in a copy, and for one that goes on.
+#[test]
+fn files_that_are_ahead_are_cut() {
+    let history = History::random(22, 9);
+    let digests = digests::<Qmdb>(&history);
+    let [(ahead, _), (_behind, engine)] = [9, 6].map(|number| {
+        let (dir, engine) = (directory(), memory());
+        let factory = Qmdb::in_dir(dir.path()).with_room(0);
+        let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+        go_to(&mut driver, number, &history, &digests, "at first").expect("blocks");
+        (dir, engine)
+    });
+    let factory = Qmdb::in_dir(ahead.path()).with_room(0);
+    let before = content(factory.files());
+    let reading = factory.read_only();
+    let driver = opened(&reading, &engine);
+    assert_clean(&driver, "only read");
+    drop(driver);
+    assert!(content(factory.files()) == before, "what is only read changes nothing");
+    let mut driver = opened(&factory, &engine);
+    assert_eq!(driver.layer().commitment().digest(), digests[6]);
+    assert_clean(&driver, "cut");
+    go_to(&mut driver, 9, &history, &digests, "again").expect("blocks");
+    assert_clean(&driver, "again");
+}
+
+/// Wherever a crash comes while the log is cut back over several blocks, what it leaves is on the trail: files of the
+/// log go one by one, the newest first.
+#[test]
+fn a_log_that_is_half_cut_is_on_the_trail() {
+    let history = History::random(23, 12);
+    let digests = digests::<Qmdb>(&history);
+    let (dir, engine) = (directory(), memory());
+    let factory = Qmdb::in_dir(dir.path()).with_room(0);
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    go_to(&mut driver, 9, &history, &digests, "at first").expect("blocks");
+    drop(driver);
+    let half = content(factory.files());
+    let mut driver = opened(&factory, &engine);
+    go_to(&mut driver, 12, &history, &digests, "forward").expect("blocks");
+    go_to(&mut driver, 5, &history, &digests, "back").expect("blocks are taken back");
+    drop(driver);
+    fs::remove_dir_all(factory.files()).expect("the files are there");
+    for (path, bytes) in &half {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, bytes).expect("a file");
+    }
+    let mut driver = opened(&factory, &engine);
+    assert_eq!(driver.layer().commitment().digest(), digests[5]);
+    assert_clean(&driver, "cut");
+    go_to(&mut driver, 12, &history, &digests, "again").expect("blocks");
+    assert_clean(&driver, "again");
+}
+
 /// Filling a layer again leaves no old files.
 #[test]
 fn old_files_go() {

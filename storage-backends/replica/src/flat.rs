@@ -9,13 +9,18 @@
 //! ```
 //!
 //! The flat store is made durable only after the main one, so it is never ahead. On opening it is brought up to date
-//! from the journal. A journal row is removed once the flat store has its change durably.
+//! from the journal. A journal row is removed once the flat store has its change durably. If one of the two stores was
+//! repaired or replaced by an older copy, the journal does not lead from one to the other, and the flat store is filled
+//! from the trie.
 
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
-use polytrie_kv::{Batch, Read, Store};
+use polytrie_kv::{Batch, KvError, Read, Store};
 use polytrie_state::StateError;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    io::ErrorKind,
+};
 
 const SEQ: &[u8] = b"seq";
 const ID: &[u8] = b"id";
@@ -55,14 +60,25 @@ impl Own {
 }
 
 impl Flat {
-    /// Opens the flat state of a main store; a second store is brought up to date.
-    pub(crate) fn open(main: Store, own: Option<FlatStore>) -> Result<Self, StateError> {
+    /// Opens the flat state of a main store; a second store is brought up to date. If the journal does not lead there,
+    /// the second store is emptied, and `fill` writes the flat rows of the trie to it.
+    pub(crate) fn open(
+        main: Store,
+        own: Option<FlatStore>,
+        fill: impl FnOnce(&Store) -> Result<(), StateError>,
+    ) -> Result<Self, StateError> {
         let own = match own {
             None => None,
             Some(FlatStore(store)) => {
-                let durable = catch_up(&main, &store)?;
                 let written = sequence(&main)?;
                 // The main store's content at opening is durable.
+                let durable = match catch_up(&main, &store)? {
+                    Some(durable) => durable,
+                    None => {
+                        fill_anew(&store, written, fill)?;
+                        written
+                    }
+                };
                 let progress = Progress { written, durable, prepared: 0, batch: 0 };
                 Some(Own { store, progress: Mutex::new(progress) })
             }
@@ -191,12 +207,13 @@ pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), S
     Ok(())
 }
 
-/// Brings the flat store up to the main one; returns the number of the last change that it has durably.
-fn catch_up(main: &Store, flat: &Store) -> Result<u64, StateError> {
+/// Brings the flat store up to the main one; returns the number of the last change that it has durably, or `None` if
+/// the journal does not lead there.
+fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>, StateError> {
     let expected = main.get(META, ID)?;
     if expected.is_none() {
         // The store was never filled, or filling was interrupted: it will be filled again.
-        return Ok(0);
+        return Ok(Some(0));
     }
     if flat.get(META, ID)? != expected {
         return Err(StateError::Corrupt(
@@ -205,22 +222,51 @@ fn catch_up(main: &Store, flat: &Store) -> Result<u64, StateError> {
     }
     let (durable, last) = (sequence(flat)?, sequence(main)?);
     if durable > last {
-        return Err(StateError::Corrupt(format!(
-            "the flat state in --replica.path has {durable} changes, the data directory only {last}"
-        )));
+        return Ok(None);
     }
     for seq in durable + 1..=last {
-        let row = main.get(JOURNAL, &seq.to_be_bytes())?.ok_or_else(|| {
-            StateError::Corrupt(format!(
-                "the flat state in --replica.path has {durable} changes, the data directory {last}, and change {seq} is not in the journal"
-            ))
-        })?;
+        let Some(row) = main.get(JOURNAL, &seq.to_be_bytes())? else { return Ok(None) };
         let mut batch = journal::decode(&row)
             .ok_or_else(|| StateError::Corrupt(format!("journal row {seq} does not decode")))?;
         batch.put(META, SEQ, &seq.to_be_bytes());
         flat.write(batch)?;
     }
-    Ok(durable)
+    Ok(Some(durable))
+}
+
+/// Fills the flat store from the trie, which has the changes up to `last`. All of them are durable.
+fn fill_anew(
+    flat: &Store,
+    last: u64,
+    fill: impl FnOnce(&Store) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    tracing::warn!(
+        "the flat state in --replica.path has not the changes that the data directory has, as after `db repair`: it is made anew from the trie"
+    );
+    let mut batch = Batch::new();
+    for table in [ACCOUNTS, SLOTS] {
+        batch.delete_range(table, &[], None);
+    }
+    // No trie has so many changes: after a crash the store is filled anew again.
+    batch.put(META, SEQ, &u64::MAX.to_be_bytes());
+    flat.engine_write(&batch).map_err(refused)?;
+    fill(flat)?;
+    let mut batch = Batch::new();
+    batch.put(META, SEQ, &last.to_be_bytes());
+    Ok(flat.engine_write(&batch)?)
+}
+
+/// Converts the error of a flat store that cannot be emptied.
+fn refused(error: KvError) -> StateError {
+    let is_read_only = matches!(
+        &error,
+        KvError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied
+    );
+    if !is_read_only {
+        return StateError::Store(error);
+    }
+    let reason = "has to make the flat state in --replica.path anew, which a command that only reads does not; run one that writes, such as `import`, or ask again if one is running";
+    StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason.to_owned() }
 }
 
 fn sequence(store: &dyn Read) -> Result<u64, StateError> {

@@ -112,11 +112,12 @@ impl StateLayer for ReplicaLayer {
         let core = &self.core;
         core.lifecycle.ready()?;
         core.lifecycle.settled()?;
-        let store = core.store.fork()?;
+        // A change that another thread accepts in between is in the journal of the main store.
         let flat = match core.flat.is_apart() {
             true => Some(FlatStore(core.flat.store().fork()?)),
             false => None,
         };
+        let store = core.store.fork()?;
         let options = ReplicaOptions { flat, ..core.options.clone() };
         Ok(Fork { layer: Self::open(store.clone(), options)?, store })
     }

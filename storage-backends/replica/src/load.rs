@@ -1,11 +1,14 @@
-//! The filling of an empty store from sorted accounts, in one pass.
+//! The filling of an empty store from sorted accounts, in one pass; and of a second store from the tries.
 
 use crate::{FLAT, TRIE, flat::Flat};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{Account, GenesisAccount, StateError};
-use polytrie_trie::LoadSink;
+use polytrie_state::{Account, CheckReport, GenesisAccount, StateError};
+use polytrie_trie::{LeafCheck, LoadSink};
 use std::mem;
+
+/// Bytes of flat rows that are written in one portion when a second store is filled from the tries.
+const PORTION: usize = 4 << 20;
 
 /// Loads the accounts; returns the state root.
 pub(crate) fn load(
@@ -52,5 +55,59 @@ impl LoadSink for Both<'_> {
             rows.append(&flat_rows);
         }
         Ok(self.store.engine_write(&rows)?)
+    }
+}
+
+/// Fills a second store, which is empty, with the flat rows of the state that the tries hold.
+///
+/// # Errors
+///
+/// [`StateError::Corrupt`] if the tries are damaged; or if a store fails.
+pub(crate) fn refill(store: &Store, root: B256, flat: &Store) -> Result<(), StateError> {
+    let mut leaves = Refill { flat, rows: Batch::new(), value: Vec::new() };
+    let report = TRIE.check(store, root, &mut leaves, &mut |_| {})?;
+    flat.engine_write(&leaves.rows)?;
+    let problem = report.problems.into_iter().next();
+    problem.map_or(Ok(()), |problem| Err(StateError::Corrupt(problem)))
+}
+
+/// The writing of a flat row for each leaf of the tries.
+struct Refill<'a> {
+    flat: &'a Store,
+    /// The rows that are not written yet.
+    rows: Batch,
+    /// The buffer for the bytes of a row.
+    value: Vec<u8>,
+}
+
+impl Refill<'_> {
+    fn write_portion(&mut self) -> Result<(), StateError> {
+        if self.rows.byte_len() >= PORTION {
+            self.flat.engine_write(&mem::take(&mut self.rows))?;
+        }
+        Ok(())
+    }
+}
+
+impl LeafCheck for Refill<'_> {
+    fn account(
+        &mut self,
+        hash: &B256,
+        account: &Account,
+        _: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        FLAT.put_account(&mut self.rows, hash, account, &mut self.value);
+        self.write_portion()
+    }
+
+    fn slot(
+        &mut self,
+        account: &B256,
+        slot: &B256,
+        value: &U256,
+        _: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        FLAT.put_slot(&mut self.rows, (account, slot), value, &mut self.value);
+        self.write_portion()
     }
 }

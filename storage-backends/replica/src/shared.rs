@@ -5,6 +5,7 @@ use crate::{
     error::gone,
     flat::Flat,
     hints::HintCounters,
+    load,
     overlay::Overlay,
     side::{Sealed, Sealing, TrieSide, Work},
 };
@@ -38,7 +39,8 @@ impl Core {
     /// Opens the state of a store; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
-        let flat = Flat::open(store.clone(), options.flat.clone())?;
+        let fill = |flat: &Store| load::refill(&store, root, flat);
+        let flat = Flat::open(store.clone(), options.flat.clone(), fill)?;
         let side = TrieSide::new(&store, root, &options);
         Ok(Self {
             lifecycle: Lifecycle::with_depth(store.clone(), options.depth),

@@ -10,6 +10,7 @@ use polytrie_kv::{
 use polytrie_state::StateError;
 use std::{
     fmt::Display,
+    fs::File,
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -68,6 +69,11 @@ impl Files {
     /// Grows the hash table to `buckets` buckets; the database must be closed.
     pub(super) fn grow(&self, buckets: u32) -> Result<(), StateError> {
         let dir = self.dir()?;
+        // The crate empties its log without a sync. A log that is back after a loss of power is applied to the table by
+        // the places of pages, and those in the new table are others.
+        let log = dir.join("wal");
+        let synced = File::open(&log).and_then(|file| file.sync_all());
+        synced.map_err(|error| KvError::io("sync", &log, error))?;
         let mut options = self.options_in(&dir);
         options.hashtable_buckets(buckets);
         patiently(&dir, "grow the hash table in", || nomt::grow_hashtable(&options))

@@ -32,12 +32,26 @@ pub(super) struct Files {
     temporary: OnceLock<Temporary>,
 }
 
-/// A directory that is removed with the layer.
+/// A directory that is removed when it is dropped.
 #[derive(Debug)]
-struct Temporary {
+pub(super) struct Temporary {
     dir: TempDir,
     /// The lock that distinguishes it from a directory that a crash has left.
     _lock: DirLock,
+}
+
+impl Temporary {
+    fn create(within: &Path) -> Result<Self, StateError> {
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
+        let dir = made.map_err(|error| failed("create", within, error))?;
+        let lock = DirLock::acquire(dir.path())?;
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// Returns the path of the directory.
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
 }
 
 impl Files {
@@ -105,6 +119,13 @@ impl Files {
         Ok((to, lock))
     }
 
+    /// Copies files that must not change meanwhile to a directory that is removed when it is dropped.
+    pub(super) fn copied(&self, from: &Path) -> Result<Temporary, StateError> {
+        let made = Temporary::create(self.within())?;
+        copy(from, made.path())?;
+        Ok(made)
+    }
+
     /// Returns the directory for directories that are removed with the layer: beside the files, if these are kept, as
     /// that disk has room for copies, and may share their blocks with the originals.
     pub(super) fn within(&self) -> &Path {
@@ -121,15 +142,12 @@ impl Files {
     /// Returns a directory that is removed with the layer.
     fn temporary(&self) -> Result<PathBuf, StateError> {
         if self.temporary.get().is_none() {
-            let within = self.within();
-            let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
-            let dir = made.map_err(|error| failed("create", within, error))?;
-            let lock = DirLock::acquire(dir.path())?;
+            let made = Temporary::create(self.within())?;
             // Another thread may have been faster; then this directory is removed.
-            let _ = self.temporary.set(Temporary { dir, _lock: lock });
+            let _ = self.temporary.set(made);
         }
         let made = self.temporary.get();
-        Ok(made.map_or_else(|| PathBuf::from(NAME), |made| made.dir.path().to_owned()))
+        Ok(made.map_or_else(|| PathBuf::from(NAME), |made| made.path().to_owned()))
     }
 }
 

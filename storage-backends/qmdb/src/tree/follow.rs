@@ -72,6 +72,13 @@ impl Tree {
             )));
         }
         state.open_files(&self.files, files, None)?;
+        if self.is_ahead(state, trail, store)? {
+            tracing::warn!(
+                "the files of qmdb in {} have blocks that the chain's store does not have any more: they are cut to its last block",
+                path.display()
+            );
+            state.at = state.database()?.go_back(trail.mark().log.operations)?;
+        }
         let Some(lacking) = trail.since(store, &Mark { files, log: state.at })? else {
             let Log { operations, root } = state.at;
             return Err(StateError::Corrupt(format!(
@@ -93,6 +100,27 @@ impl Tree {
         state.first = state.database()?.sync(None)?;
         (state.base, state.done) = (state.at, trail.last());
         expect(state.at, trail.mark().log)
+    }
+
+    /// Whether the files continue the log at the end of the trail, and are not on the trail: the chain's store was
+    /// repaired, or an older copy of it put back. A cut is for good, so a copy is cut first.
+    fn is_ahead(
+        &self,
+        state: &State,
+        trail: &Trail<Mark>,
+        store: &Store,
+    ) -> Result<bool, StateError> {
+        let Mark { files, log } = trail.mark();
+        let at = Mark { files, log: state.at };
+        if at.log.operations <= log.operations || trail.since::<Step>(store, &at)?.is_some() {
+            return Ok(false);
+        }
+        let origin = &state.database()?.path;
+        let copy = self.files.copied(origin)?;
+        let (path, options) = (copy.path().to_owned(), &self.files.options);
+        let cut = Database::open(path, origin.clone(), options, Some(log.operations));
+        // If the log cannot be cut that far, these files are of no use to this store.
+        Ok(cut.is_ok_and(|(_, found)| found == log))
     }
 
     /// Copies the files of the database that a fork comes from, cut to the present position of the fork, and computes

@@ -61,25 +61,8 @@ impl PaperLayer {
     ) -> Result<Self, StateError> {
         flat::expect_here(&store, own.as_ref())?;
         let lifecycle = Lifecycle::new(store.clone());
-        let flat = Arc::new(Flat::open(store, own)?);
+        let flat = Arc::new(Flat::open(store, own, |flat| fill_flat(&*trie, flat))?);
         Ok(Self { trie, flat, fetchers: Arc::new(fetchers), lifecycle })
-    }
-
-    /// Writes the flat slots of the state that the trie holds.
-    fn fill_flat(&self) -> Result<(), StateError> {
-        let (mut rows, mut buffer) = (Batch::new(), Vec::new());
-        let flat = self.flat.store();
-        self.trie.accounts(B256::ZERO, &mut |account, _| {
-            self.trie.slots(account, B256::ZERO, &mut |slot, value| {
-                FLAT.put_slot(&mut rows, (&account, &slot), &value, &mut buffer);
-                if rows.byte_len() >= PORTION {
-                    flat.engine_write(&std::mem::take(&mut rows))?;
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(flat.engine_write(&rows)?)
     }
 
     /// Compares each slot of the trie with its flat row, and checks that there are no other rows.
@@ -116,7 +99,7 @@ impl StateLayer for PaperLayer {
         self.lifecycle.ready()?;
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;
-        self.fill_flat()?;
+        fill_flat(&*self.trie, self.flat.store())?;
         self.flat.loaded()?;
         Ok(commitment)
     }
@@ -138,11 +121,13 @@ impl StateLayer for PaperLayer {
 
     fn fork(&self) -> Result<Fork, StateError> {
         self.lifecycle.ready()?;
-        let Fork { layer, store } = self.trie.fork()?;
+        // A change that another thread accepts in between is in the journal of the trie's store.
         let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
+        let own = own.transpose()?;
+        let Fork { layer, store } = self.trie.fork()?;
         // A fork is short-lived, so nothing is fetched for it.
         let fetchers = Fetchers::start(0, 0);
-        let layer = Arc::new(Self::over(layer, store.clone(), own.transpose()?, fetchers)?);
+        let layer = Arc::new(Self::over(layer, store.clone(), own, fetchers)?);
         Ok(Fork { layer, store })
     }
 
@@ -199,6 +184,22 @@ impl Prove for PaperLayer {
         let proof = self.trie.proofs().ok_or_else(missing)?.prove(address, slots)?;
         Ok(Proof { layer: ReplicaLayer::NAME.to_owned(), ..proof })
     }
+}
+
+/// Writes the flat slots of the state that the trie holds to the engine of a store.
+fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<(), StateError> {
+    let (mut rows, mut buffer) = (Batch::new(), Vec::new());
+    trie.accounts(B256::ZERO, &mut |account, _| {
+        trie.slots(account, B256::ZERO, &mut |slot, value| {
+            FLAT.put_slot(&mut rows, (&account, &slot), &value, &mut buffer);
+            if rows.byte_len() >= PORTION {
+                flat.engine_write(&std::mem::take(&mut rows))?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(flat.engine_write(&rows)?)
 }
 
 /// Adds the changes of the flat slots to an outcome of the trie.

@@ -1,15 +1,15 @@
 //! Tests of the flat state in a second store.
 
 use super::suites::{Printed, Replica};
-use crate::{FlatStore, JOURNAL, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{Batch, Durability, Engine, MemoryEngine, Store, StoreOptions};
+use crate::{FlatStore, JOURNAL, META, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
+use polytrie_kv::{Batch, Durability, Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
     suite::{Driver, LayerFactory, STORE_IN_STEP, assert_state},
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Opens a store like the client does: it never flushes automatically.
 fn flat_store(engine: Arc<dyn Engine>, flush_every: u64) -> Store {
@@ -140,6 +140,55 @@ fn a_flat_store_that_fails_poisons_and_heals() {
             let driver = Driver::open_on(&sound, main.clone(), &STORE_IN_STEP).expect("opens");
             let at = driver.number() as usize;
             assert_state(&driver, &history.states[at], &format!("healed at block {at}"));
+        }
+    }
+}
+
+/// Returns an engine with the rows that this one has of a flat store.
+fn copy_of(engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+    let (from, mut rows) = (flat_store(engine, 1), Batch::new());
+    for table in ReplicaLayer::FLAT_TABLES {
+        from.scan(*table, KeyRange::ALL, &mut |key, value| {
+            rows.put(*table, key, value);
+            Ok(ControlFlow::Continue(()))
+        })
+        .expect("a scan");
+    }
+    let copy: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    flat_store(copy.clone(), 1).engine_write(&rows).expect("a write");
+    copy
+}
+
+/// If one of the two stores was repaired or replaced by an older copy, the journal does not lead from one to the
+/// other: the flat state is made anew from the trie.
+#[test]
+fn a_flat_store_that_is_not_on_the_journal_is_made_anew() {
+    let history = History::random(55, 20);
+    for is_printed in [false, true] {
+        let [main, flat] = [(); 2].map(|()| Arc::new(MemoryEngine::new()) as Arc<dyn Engine>);
+        let on =
+            |engine: Arc<dyn Engine>| Apart { flush_every: 4, is_printed, ..Apart::on(engine) };
+        let factory = on(flat.clone());
+        let mut driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
+        driver.load(history.genesis()).expect("a genesis loads");
+        let behind = copy_of(flat.clone());
+        for block in &history.blocks {
+            driver.run(block).expect("a block");
+        }
+        drop(driver);
+        let ahead = copy_of(flat);
+        let mut batch = Batch::new();
+        batch.put(META, b"seq", &1_000_u64.to_be_bytes());
+        flat_store(ahead.clone(), 1).engine_write(&batch).expect("a write");
+        for (flat, head) in [(behind, history.head()), (ahead, history.head() - 1)] {
+            let factory = on(flat);
+            let mut driver =
+                Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
+            assert_state(&driver, &history.states[head], &"made anew");
+            let report = driver.layer().check(&mut |_| {}).expect("a check");
+            assert_eq!(report.problems, Vec::<String>::new());
+            driver.undo().expect("a step back");
+            assert_state(&driver, &history.states[head - 1], &"a step back");
         }
     }
 }
