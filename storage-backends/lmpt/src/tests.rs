@@ -299,7 +299,9 @@ fn commitments_are_those_of_the_blocks_alone() {
 /// Blocks wait for late slices, and both late and early slices are counted. The commitments are the same.
 #[test]
 fn late_merges_are_waited_for_and_counted() {
-    let late = LmptOptions { merge_pause: Duration::from_millis(20), ..every(4) };
+    // The first slice of each merge comes after the pause. The later ones need not, because a block that is written
+    // ends the pause. So the pause is far longer than this thread waits for the processor between two blocks.
+    let late = LmptOptions { merge_pause: Duration::from_millis(500), ..every(4) };
     let (mut slow, mut fast) = (Chain::new(late), Chain::new(every(4)));
     for n in 0..24 {
         let block = || vec![write(n % 5, numbered(n..n + 3, n + 1))];
