@@ -610,6 +610,6 @@ fn flushes_of_several_threads_end_in_any_order() {
         });
     }
     for _ in 0..8 {
-        ended.recv_timeout(Duration::from_secs(60)).expect("a checkpoint waits for ever");
+        ended.recv_timeout(Duration::from_secs(600)).expect("a checkpoint waits for ever");
     }
 }

@@ -326,7 +326,7 @@ fn in_time(
     let layer = layer.clone();
     thread::spawn(move || sender.send(call(&*layer)));
     receiver
-        .recv_timeout(Duration::from_secs(60))
+        .recv_timeout(Duration::from_secs(600))
         .unwrap_or_else(|e| panic!("{what}: the call panicked or does not return ({e})"))
 }
 
