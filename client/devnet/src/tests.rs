@@ -471,7 +471,7 @@ fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
     let node = node_on(chain, dir);
     let threads = mining(&node);
     node.submit(transfer(&node, 0, 0, 5)).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     while !threads.are_finished() {
         assert!(Instant::now() < until, "{:?}", node.db().store().poisoned());
         std::thread::sleep(Duration::from_millis(20));
@@ -628,7 +628,7 @@ fn a_panic_of_the_miner_is_seen() {
     let threads = mining(&node);
     assert!(node.failure().is_none());
     node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     while node.failure().is_none() && Instant::now() < until {
         std::thread::yield_now();
     }
