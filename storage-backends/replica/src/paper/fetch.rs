@@ -103,9 +103,9 @@ impl Fetching {
         shared.asked.fetch_add(1, Relaxed);
         if let Err(TrySendError::Full(path)) = queue.try_send(path) {
             let began = Instant::now();
+            shared.waits.fetch_add(1, Relaxed);
             // Sending fails only if there are no threads, and then nothing is fetched.
             let _ = queue.send(path);
-            shared.waits.fetch_add(1, Relaxed);
             let waited = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             shared.wait_ns.fetch_add(waited, Relaxed);
         }
@@ -183,7 +183,7 @@ mod tests {
             let asking =
                 scope.spawn(|| (0..6).for_each(|_| block.ask(Address::ZERO, U256::from(7))));
             // One path is with the thread, which waits, and two are in the queue: there is no room for the fourth.
-            while figure(&fetchers, "paths_asked") < 4 {
+            while figure(&fetchers, "queue_waits") == 0 && !asking.is_finished() {
                 thread::yield_now();
             }
             (0..6).for_each(|_| allow.send(()).unwrap());
