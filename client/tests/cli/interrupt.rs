@@ -108,7 +108,7 @@ fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStd
 fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
     let (mut import, pipe) = begin(data, command, &["--verify", verify]);
     let mut head = 0;
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
         let stats = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"];
         head = if stats.code == Some(0) {
@@ -175,7 +175,7 @@ fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
             let extra = ["--verify", verify, "--to", &to];
             let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
             let mut ended = None;
-            for _ in 0..600 {
+            for _ in 0..3_000 {
                 ended = import.try_wait().unwrap();
                 if ended.is_some() {
                     break;
