@@ -56,6 +56,9 @@ fn a_changed_genesis_is_read_and_remembered() {
     assert_eq!((chain.spec().chain_id(), chain.spec().has_accounts()), (666, false));
     drop(chain);
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("\"7\"", "\"8\"")).unwrap();
+    // Both files are of the same size, and may have been written within one tick of the system's clock.
+    let changed = fs::File::options().write(true).open(&file).unwrap();
+    changed.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let error = open(dir.path(), Some(&file)).unwrap_err();
     assert!(matches!(error, OpenError::Stamp(StampError::Mismatch { .. })), "{error}");
 }
