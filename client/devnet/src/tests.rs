@@ -489,6 +489,9 @@ fn a_preview_changes_nothing() {
     for layer in LAYERS {
         let node = node(layer.name);
         node.submit(transfer(&node, 0, 0, 5)).unwrap();
+        // A block writes its time into the state, so both blocks are given the same one.
+        let time = node.clock().now() + 1000;
+        node.clock().set_next(time);
         let built = node.preview(node.plan(), None).unwrap();
         assert_eq!(built.block.body.transactions.len(), 1);
         assert_eq!(node.view().head.number(), 0);
