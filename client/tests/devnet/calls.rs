@@ -38,7 +38,8 @@ fn an_access_list_leaves_the_reason_of_a_revert_to_eth_call() {
 
 #[test]
 fn a_trace_ends_when_its_caller_wants_it_to() {
-    let node = Devnet::start("mpt", args![]);
+    // Without this option the node ends a trace after five seconds, whatever its caller wants.
+    let node = Devnet::start("mpt", args!["--rpc.evmtimeout", "120"]);
     // The code is an endless loop.
     let endless = json!({ "from": ALICE, "to": BOB, "gas": "0x2faf080" });
     let state = json!({ BOB.to_string(): { "code": "0x5b5f56" } });
