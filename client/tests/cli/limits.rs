@@ -51,8 +51,10 @@ impl Nobody {
             skipped("only root can run a program as somebody else");
             return None;
         }
-        // Each layer has its own user id, because the tests of two layers may run at the same time.
-        let id = 54_321 + layer.bytes().map(u32::from).sum::<u32>();
+        // Each layer has its own user id, because the tests of two layers may run at the same time. So may two runs of
+        // all tests, whose ids differ by the number of the process. No sum is above 999, and no id above 65,534.
+        let run = std::process::id() % 40;
+        let id = 20_000 + 1_000 * run + layer.bytes().map(u32::from).sum::<u32>();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
         let ran = Command::new(binary()).arg("--version").uid(id).gid(id).output();
         if !ran.is_ok_and(|output| output.status.success()) {
