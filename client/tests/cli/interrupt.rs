@@ -5,6 +5,7 @@ use crate::{
     support::{CONDENSE, Data, for_each_layer, sample, stream},
 };
 use polytrie::blocks::BlockReader;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsStr,
     fs,
@@ -64,9 +65,15 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     data.check();
 }
 
+/// Sends a signal to a child process. The command `kill` would have to start first, and the child might end meanwhile.
 fn kill(child: &Child, signal: &str) {
-    let kill = Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap();
-    assert!(kill.success());
+    let signal = match signal {
+        "-INT" => Signal::INT,
+        "-TERM" => Signal::TERM,
+        "-HUP" => Signal::HUP,
+        other => panic!("{other} is no signal of these tests"),
+    };
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// Whether a child process receives the signal. `nohup` and some services start the tests with SIGHUP ignored, and a
