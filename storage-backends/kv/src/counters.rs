@@ -240,9 +240,13 @@ impl Counters {
         add_time(&self.writes.journal_ns, time);
     }
 
-    /// Counts a write that waited this long for a flush.
-    pub(crate) fn stall(&self, time: Duration) {
+    /// Counts a write that has to wait for a flush.
+    pub(crate) fn stall(&self) {
         add(&self.writes.stalls, 1);
+    }
+
+    /// Counts the time that a write waited for a flush.
+    pub(crate) fn stalled(&self, time: Duration) {
         add_time(&self.writes.stall_ns, time);
     }
 }

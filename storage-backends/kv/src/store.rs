@@ -546,9 +546,10 @@ impl Handle {
         }
         let flushed = || shared.head.read().layers.frozen.is_none();
         if !flushed() {
+            shared.count(Counters::stall);
             let started = Instant::now();
             self.wait(|_| flushed())?;
-            shared.count(|counters| counters.stall(started.elapsed()));
+            shared.count(|counters| counters.stalled(started.elapsed()));
         }
         self.start_flush(writing)
     }

@@ -372,7 +372,11 @@ fn a_full_journal_waits_for_the_flush_before() {
         || files(dir.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>();
     std::thread::scope(|scope| {
         let writer = scope.spawn(write);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(20));
+        while store.counters().stalls == 0 && !writer.is_finished() {
+            pause();
+        }
+        pause();
         assert!(!writer.is_finished());
         assert!((100_000..110_000).contains(&size()), "{}", size());
         closed.store(false, Relaxed);

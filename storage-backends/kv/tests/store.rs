@@ -192,14 +192,10 @@ fn a_full_overlay_waits_for_the_flush_before() {
         store.write(batch(&[i], b"")).unwrap();
     }
     assert_eq!(store.pending().batches, 4);
-    let begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            begun.store(true, Ordering::SeqCst);
-            store.write(batch(&[4], b""))
-        });
-        while !begun.load(Ordering::SeqCst) {
-            std::thread::yield_now();
+        let writer = scope.spawn(|| store.write(batch(&[4], b"")));
+        while store.counters().stalls == 0 && !writer.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(20));
         assert!(!writer.is_finished());
