@@ -12,7 +12,7 @@ use crate::{
     flight::Flight,
     head::cql,
 };
-use polytrie_kv::{Batch, Changes, KvError, Table};
+use polytrie_kv::{Batch, Changes, KvError, Op, Table};
 use scylla::response::{PagingState, PagingStateResponse};
 use std::{ops::ControlFlow, sync::Arc};
 
