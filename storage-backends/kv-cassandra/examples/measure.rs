@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 
 use polytrie_kv::{Batch, Engine as _, KvError, Table};
-use polytrie_kv_cassandra::{CassandraEngine, CassandraOptions, Cluster};
+use polytrie_kv_cassandra::{Access, CassandraEngine, CassandraOptions, Cluster};
 use std::{
     env, iter,
     time::{Duration, Instant},
@@ -18,7 +18,8 @@ fn main() -> Result<(), KvError> {
     let nodes = args.next().unwrap_or_else(|| "127.0.0.1:9042".to_owned());
     let rows: usize = args.next().and_then(|rows| rows.parse().ok()).unwrap_or(20_000);
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
-    let cluster = Cluster::connect(&nodes, "polytrie_measure", Duration::from_secs(60), true)?;
+    let (access, patience) = (Access::default(), Duration::from_secs(60));
+    let cluster = Cluster::connect(&nodes, "polytrie_measure", &access, patience, true)?;
     let options = CassandraOptions::new(env::temp_dir(), &[TABLE]);
     let engine =
         CassandraEngine::open_on(cluster, &format!("{:x}", rand::random::<u64>()), options)?;

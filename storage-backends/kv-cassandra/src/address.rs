@@ -1,6 +1,9 @@
 //! The file that says which store of which cluster a directory belongs to.
 
-use crate::error::{NAME, failed};
+use crate::{
+    access::Access,
+    error::{NAME, failed},
+};
 use polytrie_kv::{KvError, create_dir, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
@@ -22,6 +25,9 @@ pub(crate) struct Address {
     pub(crate) keyspace: String,
     /// The prefix of all keys of the store.
     pub(crate) store: String,
+    /// Credentials and TLS, as paths of files; none in files of earlier builds.
+    #[serde(default, skip_serializing_if = "Access::is_open")]
+    pub(crate) access: Access,
 }
 
 impl Address {
@@ -30,12 +36,14 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// If the directory belongs to another store than the arguments name, or if neither names a node of the cluster.
+    /// If the directory belongs to another store than the arguments name, if neither names a node of the cluster, or if a
+    /// path has no absolute form.
     pub(crate) fn find(
         dir: &Path,
         nodes: &[String],
         keyspace: Option<&str>,
         store: Option<&str>,
+        access: &Access,
     ) -> Result<Self, KvError> {
         let action = "finding the store";
         let Some(mut known) = Self::read(dir)? else {
@@ -47,12 +55,15 @@ impl Address {
                 return Err(failed(action, reason));
             }
             let new = || format!("{:016x}", rand::random::<u64>());
-            return Ok(Self {
+            let mut made = Self {
                 format: FORMAT,
                 nodes: nodes.to_vec(),
                 keyspace: keyspace.unwrap_or(DEFAULT_KEYSPACE).to_owned(),
                 store: store.map_or_else(new, str::to_owned),
-            });
+                access: Access::default(),
+            };
+            made.access.replace(access)?;
+            return Ok(made);
         };
         for (what, found, asked) in
             [("keyspace", &known.keyspace, keyspace), ("store", &known.store, store)]
@@ -69,6 +80,7 @@ impl Address {
         if !nodes.is_empty() {
             known.nodes = nodes.to_vec();
         }
+        known.access.replace(access)?;
         Ok(known)
     }
 
@@ -100,5 +112,49 @@ impl Address {
         let path = dir.join(ADDRESS_FILE);
         let text = serde_json::to_vec_pretty(self).map_err(|e| failed("writing", e))?;
         write_whole(&path, &text).map_err(|e| KvError::io("write", &path, e))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::access::Login;
+    use tempfile::TempDir;
+
+    fn find(dir: &Path, nodes: &[String], access: &Access) -> Address {
+        Address::find(dir, nodes, None, None, access).unwrap()
+    }
+
+    /// The file has the paths, and not what the files hold.
+    #[test]
+    fn a_directory_remembers_where_the_password_is() {
+        let dir = TempDir::new().unwrap();
+        let (password, authority) = (dir.path().join("password"), dir.path().join("authority"));
+        fs::write(&password, "sesame").unwrap();
+        let login = |user: &str| Login { user: user.to_owned(), password_file: password.clone() };
+        let access = Access { login: Some(login("importer")), tls_ca: Some(authority) };
+        let made = find(dir.path(), &["host:9042".to_owned()], &access);
+        assert_eq!(made.access, access);
+        made.keep(dir.path()).unwrap();
+        let text = fs::read_to_string(dir.path().join(ADDRESS_FILE)).unwrap();
+        assert!(text.contains("importer") && !text.contains("sesame"), "{text}");
+        assert_eq!(find(dir.path(), &[], &Access::default()), made);
+        let other = Access { login: Some(login("reader")), tls_ca: None };
+        let expected = Access { login: Some(login("reader")), ..access };
+        assert_eq!(find(dir.path(), &[], &other).access, expected);
+    }
+
+    #[test]
+    fn a_file_without_credentials_is_as_it_was() {
+        let dir = TempDir::new().unwrap();
+        let made = find(dir.path(), &["host:9042".to_owned()], &Access::default());
+        made.keep(dir.path()).unwrap();
+        let path = dir.path().join(ADDRESS_FILE);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("access"), "{text}");
+        let earlier = r#"{"format": 1, "nodes": ["host:9042"], "keyspace": "k", "store": "s"}"#;
+        fs::write(&path, earlier).unwrap();
+        assert!(find(dir.path(), &[], &Access::default()).access.is_open());
     }
 }

@@ -1,7 +1,9 @@
 //! The connection to a cluster, and the repetition of requests.
 
 use crate::{
+    access::{Access, Keys},
     error::{failed, is_final},
+    refusal::{hint, refusal},
     schema::{self, Statements},
 };
 use polytrie_kv::KvError;
@@ -64,11 +66,13 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// If no node answers within the patience, if Cassandra does not allow the keyspace's name, or if tables are
-    /// missing and `create` is not set.
+    /// If a file of `access` cannot be used, if no node answers within the patience, if the nodes refuse the credentials
+    /// or their certificates are not accepted, if Cassandra does not allow the keyspace's name, or if tables are missing
+    /// and `create` is not set.
     pub fn connect(
         nodes: &[String],
         keyspace: &str,
+        access: &Access,
         patience: Duration,
         create: bool,
     ) -> Result<Arc<Self>, KvError> {
@@ -79,15 +83,17 @@ impl Cluster {
                 format!("`{keyspace}` is no name for one, expected up to 48 of a-z, 0-9 and _"),
             ));
         }
+        let keys = access.load()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("cassandra")
             .enable_all()
             .build()
             .map_err(KvError::thread)?;
-        let (nodes, keyspace) = (nodes.to_vec(), keyspace.to_owned());
-        let connected =
-            wait(&runtime, async move { Link::open(&nodes, &keyspace, patience, create).await })?;
+        let (nodes, keyspace, access) = (nodes.to_vec(), keyspace.to_owned(), access.clone());
+        let connected = wait(&runtime, async move {
+            Link::open(&nodes, &keyspace, (&access, &keys), patience, create).await
+        })?;
         Ok(Arc::new(Self { runtime: Some(runtime), link: Arc::new(connected?) }))
     }
 
@@ -155,6 +161,7 @@ impl Link {
     async fn open(
         nodes: &[String],
         keyspace: &str,
+        (access, keys): (&Access, &Keys),
         patience: Duration,
         create: bool,
     ) -> Result<Self, KvError> {
@@ -170,15 +177,24 @@ impl Link {
             .build();
         let mut trying = Patience::new(patience, &names);
         let session = loop {
-            let builder = SessionBuilder::new()
+            let mut builder = SessionBuilder::new()
                 .known_nodes(nodes)
                 .keepalive_interval(ALIVE_EVERY)
                 .keepalive_timeout(REQUEST_TIMEOUT)
-                .default_execution_profile_handle(profile.clone().into_handle());
-            match builder.build().await {
-                Ok(session) => break session,
-                Err(error) => trying.after("connecting", &error, false).await?,
+                .default_execution_profile_handle(profile.clone().into_handle())
+                .tls_context(keys.tls.clone());
+            if let Some((user, password)) = &keys.login {
+                builder = builder.user(user, password);
             }
+            let error = match builder.build().await {
+                Ok(session) => break session,
+                Err(error) => error,
+            };
+            if let Some(reason) = refusal(&error, access) {
+                return Err(failed("connecting", reason));
+            }
+            let error = format!("{error}{}", hint(&error, access));
+            trying.after("connecting", &error, false).await?;
         };
         while let Err(error) = schema::expect(&session, keyspace, create).await {
             trying.after("looking for the tables", &error, is_final(&error)).await?;

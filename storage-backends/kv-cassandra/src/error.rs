@@ -17,6 +17,13 @@ pub(crate) fn corrupt(reason: impl Display) -> KvError {
     KvError::Corrupt(format!("{NAME}: {reason}"))
 }
 
+/// Whether a refusal may pass: Cassandra keeps passwords and rights in tables, and too few nodes answered to look there.
+pub(crate) fn is_not_looked_up(said: &str) -> bool {
+    ["Unable to perform authentication", "Unable to perform authorization"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
 /// Whether the same request would fail in the same way whenever it is repeated. Other errors may pass: nodes that do
 /// not answer, too few replicas, broken connections.
 pub(crate) fn is_final(error: &ExecutionError) -> bool {
@@ -26,16 +33,29 @@ pub(crate) fn is_final(error: &ExecutionError) -> bool {
             RequestAttemptError::SerializationError(_)
             | RequestAttemptError::CqlRequestSerialization(_)
             | RequestAttemptError::CqlResultParseError(_) => true,
-            RequestAttemptError::DbError(error, _) => matches!(
-                error,
-                DbError::SyntaxError
-                    | DbError::Invalid
-                    | DbError::Unauthorized
-                    | DbError::AuthenticationError
-                    | DbError::ConfigError
-            ),
+            RequestAttemptError::DbError(error, said) => match error {
+                DbError::SyntaxError | DbError::Invalid | DbError::ConfigError => true,
+                DbError::Unauthorized | DbError::AuthenticationError => !is_not_looked_up(said),
+                _ => false,
+            },
             _ => false,
         },
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_that_is_not_looked_up_may_be_there() {
+        let error = |said: &str| {
+            let error = RequestAttemptError::DbError(DbError::Unauthorized, said.to_owned());
+            ExecutionError::LastAttemptError(error)
+        };
+        assert!(is_final(&error("User reader has no MODIFY permission on <table a.b>")));
+        let said = "Unable to perform authorization of permissions: Operation timed out";
+        assert!(!is_final(&error(said)));
     }
 }

@@ -6,6 +6,7 @@
 //! opening applies a batch that was committed and not applied. `README.md` has the protocol with each failure and its
 //! outcome.
 
+mod access;
 mod address;
 mod buckets;
 mod cluster;
@@ -17,12 +18,14 @@ mod flight;
 mod head;
 mod log;
 mod open;
+mod refusal;
 mod rows;
 mod scan;
 mod schema;
 mod view;
 mod write;
 
+pub use access::{Access, Login};
 pub use address::{ADDRESS_FILE, DEFAULT_KEYSPACE};
 pub use cluster::Cluster;
 pub use engine::CassandraEngine;

@@ -1,7 +1,7 @@
 //! Opening a store: taking it over, and applying a batch that was committed and not applied.
 
 use crate::{
-    CassandraEngine, Cluster,
+    Access, CassandraEngine, Cluster,
     address::Address,
     buckets::Buckets,
     deleted::{Deleted, OfVersion},
@@ -38,6 +38,8 @@ pub struct CassandraOptions {
     pub keyspace: Option<String>,
     /// The name of the store; `None` for the one that the directory remembers, or a new one.
     pub store: Option<String>,
+    /// Credentials and TLS; what is not named here is as the directory remembers it.
+    pub access: Access,
     /// Time for which a request is repeated before it fails.
     pub patience: Duration,
     /// Bytes of the cache of rows that were read lately.
@@ -55,6 +57,7 @@ impl CassandraOptions {
             nodes: Vec::new(),
             keyspace: None,
             store: None,
+            access: Access::default(),
             patience: Duration::from_secs(60),
             cache_bytes: 64 << 20,
         }
@@ -74,9 +77,11 @@ impl CassandraEngine {
     /// [`KvError::Corrupt`].
     pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
         Table::expect_distinct(&options.tables)?;
-        let CassandraOptions { dir, nodes, keyspace, store, patience, read_only, .. } = &options;
-        let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref())?;
-        let cluster = Cluster::connect(&address.nodes, &address.keyspace, *patience, !read_only)?;
+        let CassandraOptions { dir, nodes, keyspace, store, access, .. } = &options;
+        let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref(), access)?;
+        let Address { nodes, keyspace, access, .. } = &address;
+        let read_only = options.read_only;
+        let cluster = Cluster::connect(nodes, keyspace, access, options.patience, !read_only)?;
         if !read_only {
             // The name is stored before the first row: a store whose name is lost cannot be removed.
             address.keep(dir)?;

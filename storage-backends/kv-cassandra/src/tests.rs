@@ -5,7 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::{CassandraEngine, CassandraOptions, Cluster};
+mod login;
+
+use crate::{Access, CassandraEngine, CassandraOptions, Cluster, Login};
 use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError};
 use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{
@@ -20,6 +22,9 @@ use std::{
 
 /// The variable that names the nodes.
 const NODES: &str = "POLYTRIE_CASSANDRA";
+/// The variables that name the role, the file of its password and that of the authority, where nodes ask for them.
+const ACCESS: [&str; 3] =
+    ["POLYTRIE_CASSANDRA_USER", "POLYTRIE_CASSANDRA_PASSWORD_FILE", "POLYTRIE_CASSANDRA_TLS_CA"];
 const KEYSPACE: &str = "polytrie_test";
 
 /// The connection to the cluster, which a test may cut after some requests.
@@ -56,6 +61,16 @@ fn cut() -> KvError {
     crate::error::failed("sending", "the test has cut the line")
 }
 
+/// Returns the credentials and the TLS of the cluster that the tests may use.
+fn access() -> Access {
+    let [user, password_file, tls_ca] = ACCESS.map(std::env::var_os);
+    let login = user.zip(password_file).map(|(user, file)| Login {
+        user: user.into_string().unwrap(),
+        password_file: file.into(),
+    });
+    Access { login, tls_ca: tls_ca.map(Into::into) }
+}
+
 /// Returns a connection to the cluster that the tests may use, if there is one.
 fn cluster() -> Option<Arc<Cluster>> {
     let Ok(nodes) = std::env::var(NODES) else {
@@ -66,7 +81,7 @@ fn cluster() -> Option<Arc<Cluster>> {
     // One test at a time creates the tables: Cassandra fails when two create the same ones.
     static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _making = MAKING.lock();
-    Some(Cluster::connect(&nodes, KEYSPACE, Duration::from_secs(60), true).unwrap())
+    Some(Cluster::connect(&nodes, KEYSPACE, &access(), Duration::from_secs(60), true).unwrap())
 }
 
 #[expect(clippy::print_stderr, reason = "shown by the test harness")]
@@ -320,6 +335,7 @@ fn a_directory_remembers_its_store() {
     assert!(error.contains("--kv.nodes"), "{error}");
     let mut new = options(dir.path());
     (new.nodes, new.keyspace) = (nodes, Some(KEYSPACE.to_owned()));
+    new.access = access();
     let engine = CassandraEngine::open(new).unwrap();
     let mut batch = Batch::new();
     batch.put(TABLES[0], b"key", b"value");

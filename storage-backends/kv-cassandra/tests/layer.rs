@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{Engine, MemoryEngine, Store, Table};
-use polytrie_kv_cassandra::{CassandraEngine, CassandraOptions, Cluster};
+use polytrie_kv_cassandra::{Access, CassandraEngine, CassandraOptions, Cluster};
 use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
@@ -21,7 +21,8 @@ use tempfile::TempDir;
 static CLUSTER: LazyLock<Option<Arc<Cluster>>> = LazyLock::new(|| {
     let nodes = std::env::var("POLYTRIE_CASSANDRA").ok()?;
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
-    Some(Cluster::connect(&nodes, "polytrie_layer", Duration::from_secs(60), true).unwrap())
+    let (access, patience) = (Access::default(), Duration::from_secs(60));
+    Some(Cluster::connect(&nodes, "polytrie_layer", &access, patience, true).unwrap())
 });
 
 /// An engine with a directory for itself: opening a store removes the scratch data that others have left in it.
