@@ -3,7 +3,10 @@
 use super::UnknownKind;
 use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, StoreOptions, Table};
 use serde::{Deserialize, Serialize};
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use thiserror::Error;
 
 type OpenEngine = fn(&Path, &[Table], EngineOptions) -> Result<Arc<dyn Engine>, KvError>;
@@ -38,7 +41,7 @@ pub const ENGINES: &[EngineKind] = &[
         open: None,
     },
     EngineKind {
-        name: "cassandra",
+        name: CLUSTER,
         about: "a replicated cluster of other machines",
         #[cfg(feature = "cassandra")]
         open: Some(cassandra),
@@ -52,9 +55,12 @@ pub const ENGINES: &[EngineKind] = &[
     },
 ];
 
+/// Name of the engine on other machines.
+const CLUSTER: &str = "cassandra";
+
 /// Returns whether the rows of this engine are on other machines.
 pub fn is_elsewhere(name: &str) -> bool {
-    name == "cassandra"
+    name == CLUSTER
 }
 
 /// Name of the engine that a new data directory gets by default.
@@ -117,9 +123,33 @@ pub struct EngineOptions {
     pub keyspace: Option<String>,
     /// `--kv.patience`: seconds for which a request to the cluster is repeated; `None` for the engine's default.
     pub patience: Option<u64>,
+    /// `--kv.user` and `--kv.password-file`: the role that logs in to the cluster, and the file of its password. As the
+    /// next one it is no part of a report, since benchmarks use no cluster.
+    #[serde(skip)]
+    pub login: Option<(String, PathBuf)>,
+    /// `--kv.tls-ca`: the file of the authority that signed the certificates of the nodes; `None` for connections without
+    /// TLS, unless the directory remembers one.
+    #[serde(skip)]
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl EngineOptions {
+    /// Checks that the options that protect connections are given to an engine that connects. Others are ignored by
+    /// engines that do not have them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`UnknownKind`], which names the option.
+    pub fn expect_for(&self, engine: &str) -> Result<(), UnknownKind> {
+        let option = match (&self.login, &self.tls_ca) {
+            _ if is_elsewhere(engine) => return Ok(()),
+            (Some(_), _) => "--kv.user",
+            (None, Some(_)) => "--kv.tls-ca",
+            (None, None) => return Ok(()),
+        };
+        Err(UnknownKind::OtherEngine { option, of: CLUSTER, engine: engine.to_owned() })
+    }
+
     /// Returns the options of the store on top of the engine.
     pub fn store(&self) -> StoreOptions {
         let default = StoreOptions::default();
@@ -131,14 +161,16 @@ impl EngineOptions {
 ///
 /// # Errors
 ///
-/// Fails if the name is unknown, or the engine cannot be opened.
+/// Fails if the name is unknown, if the options are for another engine, or if the engine cannot be opened.
 pub fn open_engine(
     name: &str,
     dir: &Path,
     tables: &[Table],
     options: EngineOptions,
 ) -> Result<Arc<dyn Engine>, EngineError> {
-    Ok(opener(name)?(dir, tables, options)?)
+    let open = opener(name)?;
+    options.expect_for(name)?;
+    Ok(open(dir, tables, options)?)
 }
 
 fn mdbx(dir: &Path, tables: &[Table], options: EngineOptions) -> Result<Arc<dyn Engine>, KvError> {
@@ -172,11 +204,13 @@ fn cassandra(
     tables: &[Table],
     options: EngineOptions,
 ) -> Result<Arc<dyn Engine>, KvError> {
-    use polytrie_kv_cassandra::{CassandraEngine, CassandraOptions};
+    use polytrie_kv_cassandra::{Access, CassandraEngine, CassandraOptions, Login};
     let mut cassandra = CassandraOptions::new(dir, tables);
     cassandra.read_only = options.read_only;
     cassandra.nodes = options.nodes;
     cassandra.keyspace = options.keyspace;
+    let login = options.login.map(|(user, password_file)| Login { user, password_file });
+    cassandra.access = Access { login, tls_ca: options.tls_ca };
     if let Some(seconds) = options.patience {
         cassandra.patience = std::time::Duration::from_secs(seconds);
     }
@@ -195,4 +229,30 @@ pub enum EngineError {
     /// An error of the engine itself.
     #[error(transparent)]
     Store(#[from] KvError),
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_protect_connections_are_for_the_cluster() {
+        let login = Some(("importer".to_owned(), "password".into()));
+        let both = EngineOptions { login, tls_ca: Some("ca".into()), ..EngineOptions::default() };
+        let tls = EngineOptions { login: None, ..both.clone() };
+        for engine in ENGINES.iter().map(|engine| engine.name) {
+            EngineOptions::default().expect_for(engine).unwrap();
+            for (options, name) in [(&both, "--kv.user"), (&tls, "--kv.tls-ca")] {
+                match options.expect_for(engine) {
+                    Ok(()) => assert!(is_elsewhere(engine)),
+                    Err(error) => {
+                        let error = error.to_string();
+                        assert!(error.contains(name) && error.contains("cassandra"), "{error}");
+                        assert!(error.contains(engine) && !is_elsewhere(engine), "{error}");
+                    }
+                }
+            }
+        }
+    }
 }

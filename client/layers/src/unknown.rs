@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Error of a layer or an engine that this build does not have.
+/// Error of a layer or an engine that this build does not have, or that does not have an option.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnknownKind {
     /// A name that no layer of any build has.
@@ -30,5 +30,17 @@ pub enum UnknownKind {
         what: &'static str,
         /// Name of the layer or engine.
         name: String,
+    },
+    /// An option of another engine.
+    #[error(
+        "{option} goes with --kv {of}, and the engine here is `{engine}`; leave it out, or choose that engine for a new directory"
+    )]
+    OtherEngine {
+        /// The option.
+        option: &'static str,
+        /// Name of the engine that has it.
+        of: &'static str,
+        /// Name of the engine that is opened.
+        engine: String,
     },
 }

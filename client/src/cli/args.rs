@@ -142,6 +142,16 @@ pub(super) struct EngineArgs {
     /// fails [default: 60]
     #[arg(long = "kv.patience", value_name = "SECONDS")]
     kv_patience: Option<u64>,
+    /// The role that logs in to Cassandra, if its nodes ask for one. A directory remembers it.
+    #[arg(long = "kv.user", value_name = "NAME", requires = "kv_password_file")]
+    kv_user: Option<String>,
+    /// File with the password of that role, alone on one line. A directory remembers where the file is, and never the password.
+    #[arg(long = "kv.password-file", value_name = "FILE", requires = "kv_user")]
+    kv_password_file: Option<PathBuf>,
+    /// Connect to Cassandra with TLS: file (PEM) with the certificate of the authority that signed those of the nodes, which name
+    /// their IP addresses. A directory remembers where the file is.
+    #[arg(long = "kv.tls-ca", value_name = "FILE")]
+    kv_tls_ca: Option<PathBuf>,
 }
 
 impl EngineArgs {
@@ -154,6 +164,8 @@ impl EngineArgs {
             nodes: self.kv_nodes.clone(),
             keyspace: self.kv_keyspace.clone(),
             patience: self.kv_patience,
+            login: self.kv_user.clone().zip(self.kv_password_file.clone()),
+            tls_ca: self.kv_tls_ca.clone(),
             ..EngineOptions::default()
         }
     }

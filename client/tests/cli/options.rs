@@ -43,6 +43,54 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
 }
 
+/// Options that protect the connections to a cluster are refused with another engine, which would ignore them.
+#[test]
+fn credentials_are_for_a_cluster() {
+    let data = Data::new();
+    let (file, genesis) = (data.write("file", "sesame\n"), sample("genesis.json"));
+    let alone = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--kv.user", "me"];
+    assert_eq!(alone.code, Some(2), "{}", alone.stderr);
+    assert!(alone.stderr.contains("--kv.password-file"), "{}", alone.stderr);
+    let new = polytrie![
+        "init",
+        "--datadir",
+        data.path(),
+        "--chain",
+        genesis,
+        "--kv.user",
+        "me",
+        "--kv.password-file",
+        file
+    ];
+    assert_fails(&new, 2, &["--kv.user goes with --kv cassandra", "`mdbx`"]);
+    assert!(!data.path().exists());
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    let blocks = sample("chain.rlp.gz");
+    let stored = polytrie!["import", blocks, "--datadir", data.path(), "--kv.tls-ca", file];
+    assert_fails(&stored, 2, &["--kv.tls-ca goes with --kv cassandra", "`mdbx`"]);
+    let memory = polytrie!["devnet", "--kv.tls-ca", file];
+    assert_fails(&memory, 2, &["--kv.tls-ca goes with --kv cassandra", "`memory`"]);
+
+    // The file is read before any node is asked.
+    #[cfg(feature = "cassandra")]
+    {
+        let cluster = polytrie![
+            "init",
+            "--datadir",
+            data.file("other"),
+            "--chain",
+            genesis,
+            "--kv",
+            "cassandra",
+            "--kv.nodes",
+            "127.0.0.1:1",
+            "--kv.tls-ca",
+            file
+        ];
+        assert_fails(&cluster, 3, &["has no certificate", "--kv.tls-ca"]);
+    }
+}
+
 /// A result file that cannot be written is reported before the work starts.
 #[test]
 fn where_a_result_goes_is_looked_at_first() {

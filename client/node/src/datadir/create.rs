@@ -119,10 +119,12 @@ impl DataDir {
         }
     }
 
-    /// Returns the engine of a new directory. Fails if this build does not have it, before the directory is made.
+    /// Returns the engine of a new directory. Fails if this build does not have it, or if options are for another one,
+    /// before the directory is made.
     pub(super) fn engine_of(options: &OpenOptions) -> Result<&str, OpenError> {
         let name = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         layers::expect_engine(name)?;
+        options.engine.expect_for(name)?;
         Ok(name)
     }
 

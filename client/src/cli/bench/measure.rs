@@ -161,7 +161,7 @@ impl MeasureArgs {
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
         let all: Vec<String> = LAYERS.iter().map(|kind| kind.name.to_owned()).collect();
         let states = if self.states.is_empty() { &all } else { &self.states };
-        let mut subjects = Vec::new();
+        let (mut subjects, engine) = (Vec::new(), self.engine.options());
         for kv in &self.kv {
             for state in states {
                 let subject = Subject::new(&**state, &**kv);
@@ -171,6 +171,7 @@ impl MeasureArgs {
                         "{subject} cannot be measured here: a cluster is not copied for each run; import a chain that `bench generate` makes, with `polytrie import --kv cassandra --json FILE`"
                     )));
                 }
+                engine.expect_for(kv)?;
                 if self.cold && subject.is_in_memory() {
                     return Err(Failure::Usage(format!(
                         "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"

@@ -51,6 +51,7 @@ fn what_cannot_be_measured() {
         ("store --states mpt,mpt", 2, "named twice"),
         ("store --states mpt --kv floppy", 2, "there is no engine `floppy`"),
         ("store --states mpt --kv memory --cold --keys 9 --ops 9", 2, "--cold"),
+        ("store --states mpt --kv.tls-ca ca.pem", 2, "--kv.tls-ca goes with --kv cassandra"),
         (
             "chain --states mpt --workload transfer --accounts 9 --txs 9 --warmup 9 --runs 1",
             2,
