@@ -5,14 +5,6 @@
 //! is nothing, all, the beginning, or any of their sectors of 512 bytes. Of the names that were created, changed or
 //! removed since the last sync of their directory, any subset survives. Files that were created in another way stay
 //! as they are.
-//!
-//! ```no_run
-//! # use polytrie_kv_testing::{Failure, ForgetfulDisk};
-//! let disk = ForgetfulDisk::new(1);
-//! disk.fail_at(17, Failure::Power);
-//! // … work in disk.dir(), until it fails …
-//! disk.restart();
-//! ```
 
 mod content;
 mod names;
@@ -46,6 +38,14 @@ pub enum Failure {
 }
 
 /// A directory on a disk that forgets unsynced writes.
+///
+/// ```no_run
+/// # use polytrie_kv_testing::{Failure, ForgetfulDisk};
+/// let disk = ForgetfulDisk::new(1);
+/// disk.fail_at(17, Failure::Power);
+/// // … work in disk.dir(), until it fails …
+/// disk.restart();
+/// ```
 #[derive(Debug)]
 pub struct ForgetfulDisk {
     temp: tempfile::TempDir,
