@@ -130,25 +130,11 @@ impl Prefetchers {
         layer: Arc<dyn StateLayer>,
         durable: u64,
     ) -> Result<Self, PrefetchError> {
-        let hello = Hello {
-            version: VERSION,
-            genesis,
-            layer: layer.name().to_owned(),
-            levels: layers::bags(&*layer)?.levels_kept(),
-        };
+        let shared = Arc::new(Shared::new(genesis, layer)?);
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let failed = |source| PrefetchError::Listen { address: unknown, source };
         let address = listener.local_addr().map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let shared = Arc::new(Shared {
-            hello,
-            layer,
-            open: Mutex::default(),
-            turn: Mutex::default(),
-            ended: OnceLock::new(),
-            connected: AtomicU64::new(0),
-            announced: AtomicU64::new(0),
-        });
         let acceptor = {
             let shared = Arc::clone(&shared);
             Worker::start("prefetchers", move || accept(&shared, &listener))?
@@ -217,6 +203,24 @@ impl Drop for Prefetchers {
 }
 
 impl Shared {
+    fn new(genesis: B256, layer: Arc<dyn StateLayer>) -> Result<Self, PrefetchError> {
+        let hello = Hello {
+            version: VERSION,
+            genesis,
+            layer: layer.name().to_owned(),
+            levels: layers::bags(&*layer)?.levels_kept(),
+        };
+        Ok(Self {
+            hello,
+            layer,
+            open: Mutex::default(),
+            turn: Mutex::default(),
+            ended: OnceLock::new(),
+            connected: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
+        })
+    }
+
     /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time. A block that is too large for
     /// a frame is left out.
     fn announce(&self, block: &Candidate) -> bool {
@@ -417,16 +421,7 @@ mod tests {
         let kind = layers::layer("rain").unwrap();
         let store = Store::memory(kind.tables).unwrap();
         let layer = (kind.open)(store.into(), &LayerOptions::default()).unwrap();
-        let name = kind.name.to_owned();
-        Shared {
-            hello: Hello { version: VERSION, genesis: B256::ZERO, layer: name, levels: 0 },
-            layer,
-            open: Mutex::default(),
-            turn: Mutex::default(),
-            ended: OnceLock::new(),
-            connected: AtomicU64::new(0),
-            announced: AtomicU64::new(0),
-        }
+        Shared::new(B256::ZERO, layer).unwrap()
     }
 
     /// Adds a prefetcher. Returns the frames that its thread would send.
