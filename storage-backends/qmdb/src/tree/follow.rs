@@ -118,9 +118,13 @@ impl Tree {
         let origin = &state.database()?.path;
         let copy = self.files.copied(origin)?;
         let (path, options) = (copy.path().to_owned(), &self.files.options);
-        let cut = Database::open(path, origin.clone(), options, Some(log.operations));
-        // If the log cannot be cut that far, these files are of no use to this store.
-        Ok(cut.is_ok_and(|(_, found)| found == log))
+        match Database::open(path, origin.clone(), options, Some(log.operations)) {
+            Ok((_, found)) => Ok(found == log),
+            // The log cannot be cut that far: these files are of no use to this store.
+            Err(StateError::Corrupt(_)) => Ok(false),
+            // A full disk, say, does not mean that the files are of no use.
+            Err(error) => Err(error),
+        }
     }
 
     /// Copies the files of the database that a fork comes from, cut to the present position of the fork, and computes
