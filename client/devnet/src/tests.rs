@@ -129,6 +129,33 @@ fn a_transfer_is_mined_on_every_layer() {
     }
 }
 
+/// The store flushes by itself, too. What was reported as durable after that stays so when more blocks follow.
+#[test]
+fn the_last_durable_block_goes_back_with_reverted_blocks_only() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let mine = |nonces: std::ops::Range<u64>| {
+            for nonce in nonces {
+                node.submit(transfer(&node, 0, nonce, 1)).unwrap();
+                node.mine(MineOptions::default()).unwrap().unwrap();
+            }
+        };
+        mine(0..3);
+        node.db().store().checkpoint().unwrap();
+        assert_eq!(node.durable(), 3, "{}", layer.name);
+        mine(3..5);
+        let durable = node.durable();
+        assert!((3..=5).contains(&durable), "{}: {durable}", layer.name);
+        node.flush().unwrap();
+        assert_eq!(node.durable(), 5, "{}", layer.name);
+        node.rollback(4).unwrap();
+        mine(1..6);
+        assert!(node.durable() <= 6, "{}", layer.name);
+        node.flush().unwrap();
+        assert_eq!((node.durable(), node.marks().finalized), (6, Some(6)), "{}", layer.name);
+    }
+}
+
 #[test]
 fn the_state_of_earlier_blocks_on_every_layer() {
     for layer in LAYERS {

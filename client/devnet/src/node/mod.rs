@@ -283,13 +283,21 @@ impl Node {
         }
         let view = self.view();
         self.db.store().flush()?;
+        self.note_durable(&view)?;
+        Ok(())
+    }
+
+    /// Raises the number of the last durable block to that of a view whose writes are all durable, and returns it.
+    fn note_durable(&self, view: &View) -> Result<u64, ChainError> {
         let mut durable = self.durable.lock();
         // The head may have been reverted meanwhile, and replaced by another block of the same number.
         let number = view.head.number();
-        if self.db.canonical(number)?.is_some_and(|(hash, _)| hash == view.hash()) {
-            *durable = number.max(*durable);
+        if number > *durable
+            && self.db.canonical(number)?.is_some_and(|(hash, _)| hash == view.hash())
+        {
+            *durable = number;
         }
-        Ok(())
+        Ok(*durable)
     }
 
     /// Returns the failure after which the node does not work any more, if there was one. The last blocks may be gone
@@ -308,13 +316,17 @@ impl Node {
         }
     }
 
-    /// Returns the number of the last block that survives a failure of the machine.
+    /// Returns the number of the last block that is known to survive a failure of the machine. It goes back only if
+    /// blocks are reverted.
     pub fn durable(&self) -> u64 {
-        let head = self.view().head.number();
-        match self.db.store().pending().batches {
-            0 => head,
-            _ => head.min(*self.durable.lock()),
-        }
+        let view = self.view();
+        // A background flush may have written all blocks since the last call of `flush`.
+        let noted = match self.db.store().pending().batches {
+            0 => self.note_durable(&view).ok(),
+            _ => None,
+        };
+        // If the store cannot be read, the number known before is still true.
+        view.head.number().min(noted.unwrap_or_else(|| *self.durable.lock()))
     }
 
     /// Locks the chain for a change. The caller must publish the result.

@@ -187,7 +187,12 @@ impl Node {
             }
             unwound => unwound.map(drop),
         };
-        self.cut_marks(chain.head().number());
+        let reached = chain.head().number();
+        self.cut_marks(reached);
+        {
+            let mut durable = self.durable.lock();
+            *durable = reached.min(*durable);
+        }
         if let Err(error) = unwound {
             // Some of the blocks may have been reverted before the error.
             let former = self.view();
@@ -197,8 +202,6 @@ impl Node {
             }
             return Err(error.into());
         }
-        let mut durable = self.durable.lock();
-        *durable = number.min(*durable);
         Ok(())
     }
 
