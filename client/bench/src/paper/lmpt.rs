@@ -76,8 +76,9 @@ const PAYMENTS: Experiment = Experiment {
     }],
 };
 
-const TOKEN_SAID: &str = "1.25 at 1M accounts, 4 at 10M (8 in the summary)";
-const TOKEN_AT: At = &[(1e6, (1.25, 1.25)), (1e7, (4.0, 4.0))];
+/// The paper states two ratios at 10 million accounts: what its figure shows, and what its summary says.
+const TOKEN_SAID: &str = "1.25 at 1M accounts; at 10M 4 in the figure, 8 in the summary";
+const TOKEN_AT: At = &[(1e6, (1.25, 1.25)), (1e7, (4.0, 8.0))];
 
 const TOKEN: Experiment = Experiment {
     id: "lmpt-11",
@@ -104,9 +105,9 @@ const TOKEN: Experiment = Experiment {
             ),
         ],
         claims: &[
-            headline("throughput", (MEASURED.name, BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
-            claim("throughput", (SWITCHED.name, BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
-            claim("throughput", ("lmpt", BASELINE), TOKEN_SAID, (4.0, 4.0)).at(TOKEN_AT),
+            headline("throughput", (MEASURED.name, BASELINE), TOKEN_SAID, (4.0, 8.0)).at(TOKEN_AT),
+            claim("throughput", (SWITCHED.name, BASELINE), TOKEN_SAID, (4.0, 8.0)).at(TOKEN_AT),
+            claim("throughput", ("lmpt", BASELINE), TOKEN_SAID, (4.0, 8.0)).at(TOKEN_AT),
         ],
     }],
 };
