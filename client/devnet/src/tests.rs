@@ -449,7 +449,7 @@ fn blocks_are_told_in_their_order_whoever_makes_them() {
 
 fn mining(node: &Arc<Node>) -> MinerThreads {
     let threads = Miner::start(node).unwrap();
-    node.miner().set_mode(MiningMode::OnArrival);
+    node.set_mining(MiningMode::OnArrival);
     threads
 }
 
@@ -603,7 +603,7 @@ fn blobs_wait_until_their_fee_has_fallen() {
     }
     assert!(empty > 1);
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
-    node.miner().set_mode(MiningMode::OnArrival);
+    node.set_mining(MiningMode::OnArrival);
     let refused = node.submit(blobs(1, 1)).unwrap_err();
     let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
     assert!(is_fee, "{refused}");

@@ -210,6 +210,12 @@ impl Node {
         &self.miner
     }
 
+    /// Sets the trigger of new blocks. The miner thread begins no block of the earlier mode once this has returned.
+    pub fn set_mining(&self, mode: MiningMode) {
+        let _chain = self.chain();
+        self.miner.set_mode(mode);
+    }
+
     /// Returns the current view of the chain.
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read())
