@@ -455,7 +455,7 @@ fn mining(node: &Arc<Node>) -> MinerThreads {
 
 fn wait(node: &Node, hash: &B256) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(node.wait_for(hash, Duration::from_secs(60)));
+    runtime.block_on(node.wait_for(hash, Duration::from_secs(600)));
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn what_could_not_be_mined_is_tried_again() {
     // No block can have this time, since none could follow.
     node.clock().set_next(u64::MAX);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(600);
     while node.miner().failures() == 0 {
         assert!(Instant::now() < until, "it is never tried");
         std::thread::sleep(Duration::from_millis(1));
@@ -539,7 +539,7 @@ fn what_would_be_made_is_there_while_the_chain_is_busy() {
     std::thread::scope(|scope| {
         let _busy = node.chain();
         scope.spawn(|| tell.send(Arc::ptr_eq(&known, &node.pending().unwrap().unwrap())));
-        assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
+        assert!(told.recv_timeout(Duration::from_secs(600)).unwrap());
     });
     // The pending block includes the transactions of the pool.
     node.submit(transfer(&node, 0, 0, 5)).unwrap();
