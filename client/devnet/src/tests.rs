@@ -257,6 +257,34 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
     }
 }
 
+/// Blocks of a layer without a commitment have the same hash if they only differ in their changes by hand.
+#[test]
+fn the_state_before_a_block_in_the_place_of_another_one() {
+    let addresses = [1, 2].map(Address::repeat_byte);
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        for changed in addresses {
+            let point = node.snapshot().unwrap();
+            node.cheat(|cheats, state| {
+                let mut account = state.account(&changed)?.unwrap_or_default();
+                account.balance = U256::from(7);
+                cheats.set_account(changed, account);
+                Ok(())
+            })
+            .unwrap();
+            node.clock().set_next(time);
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            assert_eq!(node.balance(&changed).unwrap(), U256::from(7), "{}", layer.name);
+            let genesis = node.view().state_at(0).unwrap().unwrap();
+            for address in addresses {
+                assert_eq!(genesis.account(&address).unwrap(), None, "{} {address}", layer.name);
+            }
+            assert!(node.revert(point).unwrap());
+        }
+    }
+}
+
 #[test]
 fn slots_of_earlier_blocks_are_told_from_those_of_today() {
     let [changing, late, early, gone] = [1, 2, 3, 4].map(Address::repeat_byte);
