@@ -285,6 +285,31 @@ fn the_state_before_a_block_in_the_place_of_another_one() {
     }
 }
 
+/// A block without changes by hand may have the hash of one that was taken back and had some.
+#[test]
+fn a_block_has_no_changes_by_hand_but_its_own() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        let point = node.snapshot().unwrap();
+        node.cheat(|cheats, state| {
+            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+            account.balance = U256::from(7);
+            cheats.set_account(SOMEBODY, account);
+            Ok(())
+        })
+        .unwrap();
+        let mine = || {
+            node.clock().set_next(time);
+            let header = node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            node.db().by_hand(&header.hash()).unwrap().accounts.len()
+        };
+        assert_eq!(mine(), 1, "{}", layer.name);
+        assert!(node.revert(point).unwrap());
+        assert_eq!(mine(), 0, "{}", layer.name);
+    }
+}
+
 #[test]
 fn slots_of_earlier_blocks_are_told_from_those_of_today() {
     let [changing, late, early, gone] = [1, 2, 3, 4].map(Address::repeat_byte);
