@@ -124,8 +124,8 @@ impl Node {
         self.mine_if(options, || true)
     }
 
-    /// Does the same as [`Self::mine`], but makes no block if `is_wanted` returns `false`. It is called once the chain is
-    /// locked.
+    /// Does the same as [`Self::mine`], but makes no block if `is_wanted` returns `false`. That is called once the chain
+    /// is locked.
     ///
     /// # Errors
     ///
