@@ -4,8 +4,8 @@
 use super::{ChainDb, error::ChainError, tables::BY_HAND};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256HashSet};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_kv::{Batch, KeyRange, Read};
-use polytrie_state::{Account, AccountChange, TxWrites};
+use polytrie_kv::{KeyRange, Read};
+use polytrie_state::{Account, AccountChange, CommitmentKind, Outcome, TxWrites};
 use std::ops::ControlFlow;
 
 #[derive(Debug, RlpEncodable, RlpDecodable)]
@@ -82,13 +82,15 @@ impl<R: Read> ChainDb<R> {
     }
 }
 
-/// Adds the row of changes by hand before a block, if there are any.
-pub(super) fn put_by_hand(batch: &mut Batch, hash: &B256, writes: &TxWrites) {
-    if writes.accounts.is_empty() {
-        return;
+/// Adds the row of changes by hand before a block, if there are any, to the batch of the block.
+pub(super) fn put_by_hand(outcome: &mut Outcome, hash: &B256, writes: &TxWrites) {
+    if !writes.accounts.is_empty() {
+        let row = Row { accounts: writes.accounts.iter().map(AccountRow::new).collect() };
+        outcome.batch.put(BY_HAND, hash.as_slice(), &alloy_rlp::encode(row));
+    } else if outcome.commitment.kind() == CommitmentKind::None {
+        // Without a commitment, a block that was taken back and had changes may have had this hash.
+        outcome.batch.delete(BY_HAND, hash.as_slice());
     }
-    let row = Row { accounts: writes.accounts.iter().map(AccountRow::new).collect() };
-    batch.put(BY_HAND, hash.as_slice(), &alloy_rlp::encode(row));
 }
 
 impl AccountRow {

@@ -44,6 +44,8 @@ struct State {
     mode: MiningMode,
     /// Time at which the mode was set.
     since: Instant,
+    /// Number of times that the mode was set.
+    changes: u64,
     /// Whether a transaction has arrived since the miner thread last checked.
     arrived: bool,
     stopped: bool,
@@ -120,6 +122,7 @@ impl Miner {
         let state = State {
             mode,
             since: Instant::now(),
+            changes: 0,
             arrived: false,
             stopped: false,
             totals: BlockStats::default(),
@@ -134,11 +137,13 @@ impl Miner {
         self.state.lock().mode
     }
 
-    /// Sets the mode, and wakes the miner thread.
-    pub fn set_mode(&self, mode: MiningMode) {
+    /// Sets the mode, and wakes the miner thread. The caller has locked the chain: the miner thread begins no block of
+    /// the earlier mode afterwards.
+    pub(super) fn set_mode(&self, mode: MiningMode) {
         let mut state = self.state.lock();
         state.mode = mode;
         state.since = Instant::now();
+        state.changes += 1;
         state.arrived = true;
         self.changed.notify_all();
     }
@@ -202,12 +207,12 @@ impl Miner {
         Ok(threads)
     }
 
-    /// Waits until there is an action, and returns it.
-    fn turn(&self, last: Instant) -> Turn {
+    /// Waits until there is an action, and returns it with the number of changes of the mode so far.
+    fn turn(&self, last: Instant) -> (Turn, u64) {
         let mut state = self.state.lock();
         loop {
             match state.when(last, Instant::now()) {
-                When::Now(turn) => return turn,
+                When::Now(turn) => return (turn, state.changes),
                 When::At(due) => {
                     self.changed.wait_until(&mut state, due);
                 }
@@ -231,9 +236,10 @@ fn mine(node: &Node) {
     let miner = node.miner();
     let mut last = Instant::now();
     let mut said = String::new();
-    while let Turn::Mine(options) = miner.turn(last) {
+    while let (Turn::Mine(options), changes) = miner.turn(last) {
         last = Instant::now();
-        match node.mine(options) {
+        // The mode may change until the chain is locked, and then no block is wanted any more.
+        match node.mine_if(options, || miner.state.lock().changes == changes) {
             Ok(made) => {
                 said.clear();
                 // The pool may hold more transactions than fit into one block.
@@ -279,8 +285,10 @@ fn keep_durable(node: &Node) {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::tests::{node, transfer};
 
     fn state(mode: MiningMode) -> State {
         let Miner { state, .. } = Miner::new(mode);
@@ -327,5 +335,24 @@ mod tests {
         assert_eq!(state.when(last, now), When::At(now + period));
         let mine = When::Now(Turn::Mine(MineOptions::EVEN_EMPTY));
         assert_eq!(state.when(last, now + period), mine);
+    }
+
+    /// The miner thread waits for the chain with a block of the first mode when the second one is set.
+    #[test]
+    fn a_block_of_an_earlier_mode_is_not_made() {
+        let node = node("raw");
+        let threads = Miner::start(&node).unwrap();
+        let busy = node.chain();
+        node.submit(transfer(&node, 0, 0, 5)).unwrap();
+        node.miner().set_mode(MiningMode::OnArrival);
+        let until = Instant::now() + Duration::from_secs(120);
+        while node.miner().state.lock().arrived {
+            assert!(Instant::now() < until, "the miner thread does not wake up");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        node.miner().set_mode(MiningMode::Manual);
+        drop(busy);
+        drop(threads);
+        assert_eq!((node.view().head.number(), node.pool().len()), (0, 1));
     }
 }

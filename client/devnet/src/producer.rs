@@ -121,8 +121,27 @@ impl Node {
     ///
     /// If the node is read only or has failed, or fails now.
     pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>, NodeError> {
+        self.mine_if(options, || true)
+    }
+
+    /// Does the same as [`Self::mine`], but makes no block if `is_wanted` returns `false`. That is called once the chain
+    /// is locked.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::mine`].
+    pub(super) fn mine_if(
+        &self,
+        options: MineOptions,
+        is_wanted: impl FnOnce() -> bool,
+    ) -> Result<Option<Sealed<Header>>, NodeError> {
         self.writable()?;
-        let mined = self.mine_on(&mut self.chain(), options);
+        let mut chain = self.chain();
+        if !is_wanted() {
+            return Ok(None);
+        }
+        let mined = self.mine_on(&mut chain, options);
+        drop(chain);
         self.notify();
         mined
     }

@@ -257,6 +257,59 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
     }
 }
 
+/// Blocks of a layer without a commitment have the same hash if they only differ in their changes by hand.
+#[test]
+fn the_state_before_a_block_in_the_place_of_another_one() {
+    let addresses = [1, 2].map(Address::repeat_byte);
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        for changed in addresses {
+            let point = node.snapshot().unwrap();
+            node.cheat(|cheats, state| {
+                let mut account = state.account(&changed)?.unwrap_or_default();
+                account.balance = U256::from(7);
+                cheats.set_account(changed, account);
+                Ok(())
+            })
+            .unwrap();
+            node.clock().set_next(time);
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            assert_eq!(node.balance(&changed).unwrap(), U256::from(7), "{}", layer.name);
+            let genesis = node.view().state_at(0).unwrap().unwrap();
+            for address in addresses {
+                assert_eq!(genesis.account(&address).unwrap(), None, "{} {address}", layer.name);
+            }
+            assert!(node.revert(point).unwrap());
+        }
+    }
+}
+
+/// A block without changes by hand may have the hash of one that was taken back and had some.
+#[test]
+fn a_block_has_no_changes_by_hand_but_its_own() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        let point = node.snapshot().unwrap();
+        node.cheat(|cheats, state| {
+            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+            account.balance = U256::from(7);
+            cheats.set_account(SOMEBODY, account);
+            Ok(())
+        })
+        .unwrap();
+        let mine = || {
+            node.clock().set_next(time);
+            let header = node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            node.db().by_hand(&header.hash()).unwrap().accounts.len()
+        };
+        assert_eq!(mine(), 1, "{}", layer.name);
+        assert!(node.revert(point).unwrap());
+        assert_eq!(mine(), 0, "{}", layer.name);
+    }
+}
+
 #[test]
 fn slots_of_earlier_blocks_are_told_from_those_of_today() {
     let [changing, late, early, gone] = [1, 2, 3, 4].map(Address::repeat_byte);
@@ -449,13 +502,13 @@ fn blocks_are_told_in_their_order_whoever_makes_them() {
 
 fn mining(node: &Arc<Node>) -> MinerThreads {
     let threads = Miner::start(node).unwrap();
-    node.miner().set_mode(MiningMode::OnArrival);
+    node.set_mining(MiningMode::OnArrival);
     threads
 }
 
 fn wait(node: &Node, hash: &B256) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(node.wait_for(hash, Duration::from_secs(60)));
+    runtime.block_on(node.wait_for(hash, Duration::from_secs(600)));
 }
 
 #[test]
@@ -476,7 +529,7 @@ fn what_could_not_be_mined_is_tried_again() {
     // No block can have this time, since none could follow.
     node.clock().set_next(u64::MAX);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(600);
     while node.miner().failures() == 0 {
         assert!(Instant::now() < until, "it is never tried");
         std::thread::sleep(Duration::from_millis(1));
@@ -539,7 +592,7 @@ fn what_would_be_made_is_there_while_the_chain_is_busy() {
     std::thread::scope(|scope| {
         let _busy = node.chain();
         scope.spawn(|| tell.send(Arc::ptr_eq(&known, &node.pending().unwrap().unwrap())));
-        assert!(told.recv_timeout(Duration::from_secs(60)).unwrap());
+        assert!(told.recv_timeout(Duration::from_secs(600)).unwrap());
     });
     // The pending block includes the transactions of the pool.
     node.submit(transfer(&node, 0, 0, 5)).unwrap();
@@ -603,7 +656,7 @@ fn blobs_wait_until_their_fee_has_fallen() {
     }
     assert!(empty > 1);
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
-    node.miner().set_mode(MiningMode::OnArrival);
+    node.set_mining(MiningMode::OnArrival);
     let refused = node.submit(blobs(1, 1)).unwrap_err();
     let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
     assert!(is_fee, "{refused}");

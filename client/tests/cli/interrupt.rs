@@ -21,23 +21,31 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let data = Data::new();
     let csv = data.file("blocks.csv");
-    for (signal, verify) in [("-INT", "full"), ("-TERM", "every=50")] {
+    let blocks = chain.blocks();
+    // The import gets a part of the blocks through a pipe that stays open, so that it cannot end before it is
+    // interrupted.
+    for (signal, verify, part) in [("-INT", "full", 500), ("-TERM", "every=50", 1200)] {
         let mut import = Command::new(binary())
             .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
-            .args(["import", "--state", layer, "--verify", verify, "--datadir"])
+            .args(["import", "-", "--state", layer, "--verify", verify, "--datadir"])
             .arg(data.path())
             .arg("--chain")
             .arg(&chain.chain)
             .arg("--csv")
             .arg(&csv)
-            .arg(&chain.file)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The heading is written at once, and the figures of a few hundred blocks later. When they appear, the import
-        // is still running.
+        let mut pipe = import.stdin.take().unwrap();
+        let bytes = stream(&blocks[..part]);
+        let writer = thread::spawn(move || {
+            // The import may end before it has read all of them.
+            let _ = pipe.write_all(&bytes);
+            pipe
+        });
+        // The heading is written at once, and the figures of a few hundred blocks later.
         while !fs::metadata(&csv).is_ok_and(|meta| meta.len() > 100) {
             assert!(import.try_wait().unwrap().is_none(), "it has ended before it was interrupted");
             thread::sleep(Duration::from_millis(1));
@@ -46,6 +54,7 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
         let mut stderr = String::new();
         import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let status = import.wait().unwrap();
+        drop(writer.join().unwrap());
         let (reached, _) = data.head();
         data.check();
         assert_eq!(status.code(), Some(130), "{stderr}");

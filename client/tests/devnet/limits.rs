@@ -120,10 +120,8 @@ fn endless_calls_end() {
 
 #[test]
 fn a_trace_is_bounded_while_it_grows() {
-    let node = Devnet::start(
-        "mpt",
-        args!["--rpc.max-response", "1M", "--rpc.gascap", "1000000000", "--rpc.evmtimeout", "60"],
-    );
+    let node =
+        Devnet::start("mpt", args!["--rpc.max-response", "1M", "--rpc.gascap", "1000000000"]);
     // The code is JUMPDEST PUSH1 0 JUMP, until all gas is used.
     let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
     let hash = node.call("eth_sendTransaction", json!([call]));

@@ -154,7 +154,7 @@ fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
     assert_eq!(node.get("/health").0, 200);
     let large = format!("0x{}", "11".repeat(100_000));
     let large = json!([{ "from": ALICE, "to": BOB, "data": large, "gas": "0x7a1200" }]);
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_secs(600);
     node.answer("evm_mine", json!([]));
     // Wait for a durable block before the disk is full.
     wait_until("block 1 is not durable", || {

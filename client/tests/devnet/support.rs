@@ -17,6 +17,14 @@ use std::{
 pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub(crate) const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
 
+/// The longest time to wait for an answer, and for the end of a call. No request of the tests takes that long, even if
+/// a thread of the node stands still for a while on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The time after which a request that sends a transaction may have ended without a block: the node waits for the
+/// block for five seconds.
+const WAIT_FOR_A_BLOCK: Duration = Duration::from_secs(4);
+
 /// A running node. It is killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Devnet {
@@ -67,7 +75,7 @@ impl Devnet {
     }
 
     fn run_in(
-        args: Vec<OsString>,
+        mut args: Vec<OsString>,
         log: Stdio,
         setup: Option<PathBuf>,
         cache: Option<&Path>,
@@ -79,6 +87,10 @@ impl Devnet {
         };
         if let Some(cache) = cache {
             command.env("XDG_CACHE_HOME", cache);
+        }
+        if !args.iter().any(|arg| arg == "--rpc.evmtimeout") {
+            // The usual limit is five seconds.
+            args.extend(args!["--rpc.evmtimeout", PATIENCE.as_secs().to_string()]);
         }
         let mut child = command
             .arg("devnet")
@@ -132,7 +144,7 @@ impl Devnet {
     /// Sends the bytes of an HTTP request and returns the connection.
     pub(crate) fn request(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         stream
     }
@@ -158,12 +170,26 @@ impl Devnet {
         ))
     }
 
-    /// Returns the whole answer to a request.
+    /// Returns the whole answer to a request. If the node makes a block for each transaction that arrives, the block of
+    /// a transaction that was sent is there when this returns.
     pub(crate) fn answer(&self, method: &str, params: Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let started = Instant::now();
         let (status, body) = self.post(&request.to_string());
         assert_eq!(status, 200, "{method}: {body}");
+        if method.starts_with("eth_send") && started.elapsed() >= WAIT_FOR_A_BLOCK {
+            self.wait_for_blocks();
+        }
         serde_json::from_str(&body).unwrap_or_else(|e| panic!("{method}: {e}: {body}"))
+    }
+
+    /// Waits until no transaction waits for a block, if the node makes one for each.
+    fn wait_for_blocks(&self) {
+        if self.call("anvil_getAutomine", json!([])) == true {
+            wait_until("a transaction waits for its block", || {
+                self.call("txpool_status", json!([]))["pending"] == "0x0"
+            });
+        }
     }
 
     /// Returns the result of a request, which must succeed.

@@ -425,7 +425,7 @@ fn accounts_in_the_forms_of_others() {
 fn other_ways_to_send() {
     let node = Devnet::start("mpt", args![]);
     let transfer = json!({ "from": ALICE, "to": SOMEBODY, "value": "0xde0b6b3a7640000" });
-    let receipt = node.call("eth_sendTransactionSync", json!([transfer]));
+    let receipt = node.call("eth_sendTransactionSync", json!([transfer, 60_000]));
     assert_eq!((&receipt["status"], &receipt["blockNumber"]), (&json!("0x1"), &json!("0x1")));
     let back = json!({ "from": SOMEBODY, "to": ALICE, "value": "0x1" });
     let hash = node.call("eth_sendUnsignedTransaction", json!([back]));

@@ -71,7 +71,8 @@ pub struct Node {
     kind: &'static LayerKind,
     layer: Arc<dyn StateLayer>,
     db: ChainDb,
-    history: Arc<StateHistory>,
+    /// The reader of earlier states that the next views get.
+    history: Mutex<Arc<StateHistory>>,
     read_only: bool,
     /// The chain. Each caller that changes the chain, the view, or the pool by a block must hold this lock.
     chain: Mutex<Chain>,
@@ -141,7 +142,7 @@ impl Node {
             kind: dir.kind,
             layer,
             db: chain.db().clone(),
-            history,
+            history: Mutex::new(history),
             read_only: options.read_only,
             chain: Mutex::new(chain),
             view: RwLock::new(Arc::new(view)),
@@ -208,6 +209,12 @@ impl Node {
     /// Returns the miner.
     pub const fn miner(&self) -> &Miner {
         &self.miner
+    }
+
+    /// Sets the trigger of new blocks. The miner thread begins no block of the earlier mode once this has returned.
+    pub fn set_mining(&self, mode: MiningMode) {
+        let _chain = self.chain();
+        self.miner.set_mode(mode);
     }
 
     /// Returns the current view of the chain.
@@ -345,7 +352,8 @@ impl Node {
 
     /// Publishes a view of the chain as it is now.
     pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
-        let view = View::of(chain, &self.history, cheats)?;
+        let history = Arc::clone(&self.history.lock());
+        let view = View::of(chain, &history, cheats)?;
         // The pending block is dropped first: a reader of the new view must not find a pending block on the old one.
         *self.pending.lock() = None;
         *self.view.write() = Arc::new(view);

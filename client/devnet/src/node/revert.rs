@@ -3,9 +3,9 @@
 use super::Node;
 use crate::{Cheats, Clock, MineOptions, NodeError, Settings, snapshots::Point};
 use alloy_primitives::B256;
-use polytrie_chain::{Chain, ChainError};
+use polytrie_chain::{Chain, ChainError, StateHistory};
 use polytrie_kv::MemoryEngine;
-use polytrie_state::{BlockRef, StateReader};
+use polytrie_state::{BlockRef, CommitmentKind, StateReader};
 use std::sync::Arc;
 
 impl Node {
@@ -187,6 +187,11 @@ impl Node {
             }
             unwound => unwound.map(drop),
         };
+        // The history knows blocks by their hashes. Without a commitment, blocks that only differ in their changes by
+        // hand have the same one.
+        if self.layer.commitment().kind() == CommitmentKind::None {
+            *self.history.lock() = StateHistory::new(Arc::clone(&self.layer));
+        }
         let reached = chain.head().number();
         self.cut_marks(reached);
         {

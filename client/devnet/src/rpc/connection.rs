@@ -171,12 +171,16 @@ impl Connection {
         let mut state = self.state.lock();
         let before = state.held();
         let result = change(&mut state);
-        // The bytes of a closed connection were subtracted at its close, and do not count any more.
+        let after = state.held();
+        // The bytes of a closed connection were subtracted at its close, and do not count any more. The sum changes in
+        // one step, so that no other connection ever finds these bytes counted twice.
         if !self.closed.is_cancelled() {
-            self.all.held.fetch_add(state.held(), Ordering::Relaxed);
-            self.all.held.fetch_sub(before, Ordering::Relaxed);
+            match after.checked_sub(before) {
+                Some(more) => self.all.held.fetch_add(more, Ordering::Relaxed),
+                None => self.all.held.fetch_sub(before - after, Ordering::Relaxed),
+            };
         }
-        let is_more = state.held() > before;
+        let is_more = after > before;
         drop(state);
         if is_more {
             self.all.make_room();
@@ -487,6 +491,25 @@ mod tests {
         let closed: Vec<_> = connections.iter().map(|one| one.closed.is_cancelled()).collect();
         assert_eq!(closed, [true, false, false, false, false, false, false, false]);
         assert!(all.held() <= MOST_HELD);
+    }
+
+    #[test]
+    fn what_one_holds_is_never_counted_twice() {
+        let all = Connections::new(1 << 20, MOST_HELD);
+        let (large, small) = (all.open(), all.open());
+        large.answered(MOST_HELD / 3 * 2);
+        std::thread::scope(|scope| {
+            for connection in [&large, &small] {
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        connection.answered(1);
+                        connection.dropped(1);
+                    }
+                });
+            }
+        });
+        assert!([&large, &small].iter().all(|one| !one.closed.is_cancelled()));
+        assert_eq!(all.held(), MOST_HELD / 3 * 2);
     }
 
     #[test]

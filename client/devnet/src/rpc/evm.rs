@@ -195,10 +195,9 @@ fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
 fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<()> {
     let enabled: bool = args.next()?;
     writable(rpc)?;
-    let miner = rpc.node.miner();
-    match (enabled, miner.mode()) {
-        (true, _) => miner.set_mode(MiningMode::OnArrival),
-        (false, MiningMode::OnArrival) => miner.set_mode(MiningMode::Manual),
+    match (enabled, rpc.node.miner().mode()) {
+        (true, _) => rpc.node.set_mining(MiningMode::OnArrival),
+        (false, MiningMode::OnArrival) => rpc.node.set_mining(MiningMode::Manual),
         // Mining at intervals continues.
         (false, MiningMode::Every(_) | MiningMode::Manual) => {}
     }
@@ -208,7 +207,7 @@ fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<()> {
 /// Sets the interval of blocks; with an interval of zero, blocks are made on request only.
 fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<()> {
     writable(rpc)?;
-    rpc.node.miner().set_mode(match interval.is_zero() {
+    rpc.node.set_mining(match interval.is_zero() {
         true => MiningMode::Manual,
         false => MiningMode::Every(interval),
     });

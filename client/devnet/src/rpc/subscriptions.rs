@@ -88,7 +88,8 @@ async fn subscribe(
         Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
     };
     // Later blocks come as events.
-    let mut told = Told { last: rpc.node.view().head.number(), gone: HashSet::new() };
+    let start = rpc.node.view().head.number();
+    let mut told = Told { start, last: start, gone: HashSet::new() };
     let sink = pending.accept().await?;
     let to = Receiver { topic, sink, connection };
     if matches!(to.topic, Topic::Syncing) {
@@ -105,7 +106,7 @@ async fn subscribe(
             Ok(Event::Reverted(reverted)) => told.reverted(&rpc, &to, &reverted).await?,
             Ok(Event::Pending(tx)) => to.tell(|topic| pending_news(topic, &tx)).await?,
             // A slow client misses transactions, as on any other node; missed blocks are read from the chain later.
-            Err(RecvError::Lagged(_)) => told.gone.clear(),
+            Err(RecvError::Lagged(_)) => told.missed(),
             Err(RecvError::Closed) => return Ok(()),
         }
     }
@@ -114,6 +115,9 @@ async fn subscribe(
 /// The progress of a subscription.
 #[derive(Debug)]
 struct Told {
+    /// Number of the head when the subscription began, or of a later one to which the chain went back. The events of
+    /// blocks up to it may come late, since a block is shown before it is announced, and are no news.
+    start: u64,
     /// Number of the last reported block.
     last: u64,
     /// Hashes of blocks that were reverted before they could be reported. Their logs were not sent, so a revert need
@@ -122,6 +126,12 @@ struct Told {
 }
 
 impl Told {
+    /// Notes that events were missed. Blocks may have been reverted, so that any number is one of a new block.
+    fn missed(&mut self) {
+        self.start = 0;
+        self.gone.clear();
+    }
+
     /// Reports a new head, after any blocks that were missed before it.
     async fn block(
         &mut self,
@@ -129,6 +139,9 @@ impl Told {
         to: &Receiver,
         header: Sealed<Header>,
     ) -> Result<(), SubscriptionError> {
+        if header.number <= self.start {
+            return Ok(());
+        }
         self.catch_up(rpc, to, header.number).await?;
         self.last = header.number;
         self.tell(rpc, to, header).await
@@ -142,6 +155,7 @@ impl Told {
         reverted: &Reverted,
     ) -> Result<(), SubscriptionError> {
         let head = reverted.head.number;
+        self.start = self.start.min(head);
         self.catch_up(rpc, to, head.saturating_add(1)).await?;
         let last = mem::replace(&mut self.last, head);
         let Topic::Logs(filter) = &to.topic else { return Ok(()) };
@@ -345,6 +359,7 @@ fn raw(news: &[impl Serialize]) -> RpcResult<Vec<Box<RawValue>>> {
 mod tests {
     use super::*;
     use crate::{
+        MineOptions,
         rpc::{Audience, NEWS, RpcLimits, module},
         tests::node,
     };
@@ -391,6 +406,27 @@ mod tests {
         drop(turns);
         let news = logs.recv().await.unwrap();
         assert!(news.get().contains(r#""blockNumber":"0x1""#), "{news}");
+    }
+
+    /// A block is shown before it is announced, and a client may subscribe in between.
+    #[tokio::test]
+    async fn a_block_from_before_a_subscription_is_no_news() {
+        let shared = shared();
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let mine = || shared.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        let first = mine();
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+        let (_, mut heads) = methods.raw_json_request(&request.to_string(), 8).await.unwrap();
+        shared.node.announce(first);
+        mine();
+        let news = heads.recv().await.unwrap();
+        assert!(news.get().contains(r#""number":"0x2""#), "{news}");
+        // A block in the place of one from before is news.
+        shared.node.rollback(2).unwrap();
+        mine();
+        let news = heads.recv().await.unwrap();
+        assert!(news.get().contains(r#""number":"0x1""#), "{news}");
     }
 
     #[tokio::test]
