@@ -134,20 +134,26 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Checks that the options that protect connections are given to an engine that connects. Others are ignored by
-    /// engines that do not have them.
+    /// Checks that the options of the cluster are given to the engine that connects to one. Another engine would ignore them,
+    /// and the rows would be on this machine, or go there without the protection that was asked for.
     ///
     /// # Errors
     ///
-    /// Fails with [`UnknownKind`], which names the option.
+    /// Fails with [`UnknownKind`], which names the first such option.
     pub fn expect_for(&self, engine: &str) -> Result<(), UnknownKind> {
-        let option = match (&self.login, &self.tls_ca) {
-            _ if is_elsewhere(engine) => return Ok(()),
-            (Some(_), _) => "--kv.user",
-            (None, Some(_)) => "--kv.tls-ca",
-            (None, None) => return Ok(()),
-        };
-        Err(UnknownKind::OtherEngine { option, of: CLUSTER, engine: engine.to_owned() })
+        let of_cluster = [
+            ("--kv.nodes", !self.nodes.is_empty()),
+            ("--kv.keyspace", self.keyspace.is_some()),
+            ("--kv.patience", self.patience.is_some()),
+            ("--kv.user", self.login.is_some()),
+            ("--kv.tls-ca", self.tls_ca.is_some()),
+        ];
+        match of_cluster.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) if !is_elsewhere(engine) => {
+                Err(UnknownKind::OtherEngine { option, of: CLUSTER, engine: engine.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the options of the store on top of the engine.
@@ -237,13 +243,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_that_protect_connections_are_for_the_cluster() {
+    fn options_of_the_cluster_are_for_the_cluster() {
+        let none = EngineOptions::default;
         let login = Some(("importer".to_owned(), "password".into()));
-        let both = EngineOptions { login, tls_ca: Some("ca".into()), ..EngineOptions::default() };
-        let tls = EngineOptions { login: None, ..both.clone() };
+        let each = [
+            ("--kv.nodes", EngineOptions { nodes: vec!["10.0.0.1:9042".to_owned()], ..none() }),
+            ("--kv.keyspace", EngineOptions { keyspace: Some("chains".to_owned()), ..none() }),
+            ("--kv.patience", EngineOptions { patience: Some(5), ..none() }),
+            ("--kv.user", EngineOptions { login, ..none() }),
+            ("--kv.tls-ca", EngineOptions { tls_ca: Some("ca".into()), ..none() }),
+        ];
         for engine in ENGINES.iter().map(|engine| engine.name) {
-            EngineOptions::default().expect_for(engine).unwrap();
-            for (options, name) in [(&both, "--kv.user"), (&tls, "--kv.tls-ca")] {
+            none().expect_for(engine).unwrap();
+            for (name, options) in &each {
                 match options.expect_for(engine) {
                     Ok(()) => assert!(is_elsewhere(engine)),
                     Err(error) => {

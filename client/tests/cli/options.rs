@@ -43,9 +43,9 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
 }
 
-/// Options that protect the connections to a cluster are refused with another engine, which would ignore them.
+/// Options of the connections to a cluster are refused with another engine, which would ignore them.
 #[test]
-fn credentials_are_for_a_cluster() {
+fn the_options_of_a_cluster_are_for_a_cluster() {
     let data = Data::new();
     let (file, genesis) = (data.write("file", "sesame\n"), sample("genesis.json"));
     let alone = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--kv.user", "me"];
@@ -70,6 +70,21 @@ fn credentials_are_for_a_cluster() {
     assert_fails(&stored, 2, &["--kv.tls-ca goes with --kv cassandra", "`mdbx`"]);
     let memory = polytrie!["devnet", "--kv.tls-ca", file];
     assert_fails(&memory, 2, &["--kv.tls-ca goes with --kv cassandra", "`memory`"]);
+    for [option, value] in
+        [["--kv.nodes", "127.0.0.1:1"], ["--kv.keyspace", "chains"], ["--kv.patience", "5"]]
+    {
+        let refused = format!("{option} goes with --kv cassandra");
+        let other = data.file("other");
+        let new = polytrie!["init", "--datadir", other, "--chain", genesis, option, value];
+        assert_fails(&new, 2, &[refused.as_str(), "`mdbx`"]);
+        assert!(!data.file("other").exists());
+        let stored = polytrie!["import", blocks, "--datadir", data.path(), option, value];
+        assert_fails(&stored, 2, &[refused.as_str(), "`mdbx`"]);
+        let memory = polytrie!["devnet", option, value];
+        assert_fails(&memory, 2, &[refused.as_str(), "`memory`"]);
+        let bench = polytrie!["bench", "store", "--states", "raw", option, value];
+        assert_fails(&bench, 2, &[refused.as_str(), "`mdbx`"]);
+    }
 
     // The file is read before any node is asked.
     #[cfg(feature = "cassandra")]
