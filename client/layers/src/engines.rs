@@ -33,7 +33,7 @@ impl EngineKind {
 pub const ENGINES: &[EngineKind] = &[
     EngineKind { name: "mdbx", about: "a B+ tree in one mapped file", open: Some(mdbx) },
     EngineKind {
-        name: "rocksdb",
+        name: ROCKSDB,
         about: "a log-structured merge tree",
         #[cfg(feature = "rocksdb")]
         open: Some(rocksdb),
@@ -54,6 +54,9 @@ pub const ENGINES: &[EngineKind] = &[
         open: Some(|_, _, _| Ok(Arc::new(MemoryEngine::new()))),
     },
 ];
+
+/// Name of the engine with caches of its own.
+const ROCKSDB: &str = "rocksdb";
 
 /// Name of the engine on other machines.
 const CLUSTER: &str = "cassandra";
@@ -156,6 +159,25 @@ impl EngineOptions {
         }
     }
 
+    /// Checks that the engine has every option that a user gave. A benchmark gives some to engines that have none of them, so
+    /// the opening of an engine does not check this.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`UnknownKind`], which names the first option that has no effect.
+    pub fn expect_used(&self, engine: &str) -> Result<(), UnknownKind> {
+        self.expect_for(engine)?;
+        let (option, of) = match engine {
+            ROCKSDB => return Ok(()),
+            _ if self.direct_io => ("--kv.direct-io", ROCKSDB),
+            _ if self.cache.is_some() && !is_elsewhere(engine) => {
+                ("--kv.cache", "rocksdb or cassandra")
+            }
+            _ => return Ok(()),
+        };
+        Err(UnknownKind::OtherEngine { option, of, engine: engine.to_owned() })
+    }
+
     /// Returns the options of the store on top of the engine.
     pub fn store(&self) -> StoreOptions {
         let default = StoreOptions::default();
@@ -241,6 +263,32 @@ pub enum EngineError {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_without_effect_are_refused() {
+        let none = EngineOptions::default;
+        let direct = EngineOptions { direct_io: true, ..none() };
+        let cache = EngineOptions { cache: Some(1 << 20), ..none() };
+        let nodes = EngineOptions { nodes: vec!["10.0.0.1:9042".to_owned()], ..none() };
+        let buffer = EngineOptions { buffer: Some(1 << 20), ..none() };
+        for engine in ENGINES.iter().map(|engine| engine.name) {
+            let refused = |options: &EngineOptions| match options.expect_used(engine) {
+                Ok(()) => String::new(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(refused(&none()), "");
+            assert_eq!(refused(&buffer), "");
+            assert_eq!(refused(&direct).is_empty(), engine == ROCKSDB, "{engine}");
+            assert_eq!(
+                refused(&cache).is_empty(),
+                [ROCKSDB, CLUSTER].contains(&engine),
+                "{engine}"
+            );
+            assert_eq!(refused(&nodes).is_empty(), engine == CLUSTER, "{engine}");
+        }
+        let error = cache.expect_used("mdbx").unwrap_err().to_string();
+        assert!(error.contains("--kv.cache goes with --kv rocksdb or cassandra"), "{error}");
+    }
 
     #[test]
     fn options_of_the_cluster_are_for_the_cluster() {

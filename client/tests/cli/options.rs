@@ -106,6 +106,25 @@ fn the_options_of_a_cluster_are_for_a_cluster() {
     }
 }
 
+/// Options of some engines are refused with others, which would ignore them.
+#[test]
+fn caches_are_for_engines_that_have_them() {
+    let data = Data::new();
+    let genesis = sample("genesis.json");
+    let new = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--kv.cache", "1M"];
+    assert_fails(&new, 2, &["--kv.cache goes with --kv rocksdb or cassandra", "`mdbx`"]);
+    assert!(!data.path().exists());
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    let blocks = sample("chain.rlp.gz");
+    let stored = polytrie!["import", blocks, "--datadir", data.path(), "--kv.direct-io"];
+    assert_fails(&stored, 2, &["--kv.direct-io goes with --kv rocksdb", "`mdbx`"]);
+    let memory = polytrie!["devnet", "--kv.cache", "1M"];
+    assert_fails(&memory, 2, &["--kv.cache goes with", "`memory`"]);
+    let bench =
+        polytrie!["bench", "store", "--states", "raw", "--kv", "mdbx,memory", "--kv.direct-io"];
+    assert_fails(&bench, 2, &["--kv.direct-io goes with --kv rocksdb", "`mdbx`"]);
+}
+
 /// A result file that cannot be written is reported before the work starts.
 #[test]
 fn where_a_result_goes_is_looked_at_first() {
