@@ -11,7 +11,9 @@ use polytrie_kv::{
     DirLock, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, is_confirmed,
     write_whole,
 };
-use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind};
+use polytrie_layers::{
+    self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind, UnknownKind,
+};
 use polytrie_state::{STAMP_FILE, Stamp};
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
@@ -231,6 +233,11 @@ impl DataDir {
     ) -> Result<Self, OpenError> {
         Self::expect_unused(options)?;
         options.engine.expect_used(MemoryEngine::NAME)?;
+        if options.layer.replica_path.is_some() {
+            let (option, of) = ("--replica.path", "mdbx, rocksdb or cassandra");
+            let engine = MemoryEngine::NAME.to_owned();
+            return Err(UnknownKind::OtherEngine { option, of, engine }.into());
+        }
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let spec = load()?;
         let mut options = options.clone();
