@@ -236,7 +236,8 @@ fn run_partial(
     logging: &LogArgs,
 ) -> Result<(), Failure> {
     if options.datadir.is_none() {
-        options.kv = Some("memory".to_owned());
+        // Another engine needs a directory, and is refused without one.
+        options.kv.get_or_insert_with(|| "memory".to_owned());
     }
     // The directory that is made below is removed, however the command ends.
     let interrupt = on_interrupt();
