@@ -24,7 +24,7 @@ use alloy_primitives::{
     Address, U256,
     utils::{format_ether, parse_units},
 };
-use clap::Args;
+use clap::{Arg, Args};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Durability;
 use polytrie_state::Stamp;
@@ -45,6 +45,12 @@ const DEFAULT_CHAIN_ID: u64 = 1337;
 /// mnemonic with plenty of ether) unless --chain names another or the directory holds one. Ctrl-C (or SIGTERM) ends it:
 /// what is under way is finished and made durable, and the exit code is 0.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("auth_addr", with_authrpc),
+    mut_arg("auth_port", with_authrpc),
+    mut_arg("secret", with_authrpc),
+    mut_arg("payloads", with_authrpc)
+)]
 pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
@@ -53,7 +59,7 @@ pub(super) struct DevnetArgs {
     #[arg(long)]
     read_only: bool,
     /// Seconds between blocks, empty or not; 0 makes one as soon as there is a transaction.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, conflicts_with = "read_only")]
     block_time: f64,
     /// Make blocks only when asked to (`evm_mine`).
     #[arg(long, conflicts_with = "block_time")]
@@ -100,6 +106,11 @@ pub(super) struct DevnetArgs {
     slow_block: SlowBlockArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
+}
+
+/// Refuses an option of the Engine API where that is not served.
+fn with_authrpc(option: Arg) -> Arg {
+    option.requires("authrpc")
 }
 
 /// Files of the whole state.
