@@ -37,6 +37,8 @@ use std::{
 
 /// Chain id of a new `dev` chain by default.
 const DEFAULT_CHAIN_ID: u64 = 1337;
+/// Ether of each account in a new `dev` chain by default.
+const DEFAULT_BALANCE: &str = "10000";
 
 /// Run a private chain that wallets and tools talk to over JSON-RPC.
 ///
@@ -67,9 +69,9 @@ pub(super) struct DevnetArgs {
     /// Accounts with ether that the node signs for.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
     accounts: u32,
-    /// Ether of each of them, in a new `dev` chain.
-    #[arg(long, value_name = "ETHER", default_value = "10000")]
-    balance: String,
+    /// Ether of each of them, in a new `dev` chain [default: 10000]
+    #[arg(long, value_name = "ETHER")]
+    balance: Option<String>,
     /// The words the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = DEFAULT_MNEMONIC)]
     mnemonic: String,
@@ -273,8 +275,16 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     let is_new = !args.read_only && options.is_new();
     if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
         let chain_id = args.chain_id.unwrap_or(DEFAULT_CHAIN_ID);
-        let genesis = dev_genesis(chain_id, accounts.addresses(), balance(&args.balance)?);
+        let balance = balance(args.balance.as_deref().unwrap_or(DEFAULT_BALANCE))?;
+        let genesis = dev_genesis(chain_id, accounts.addresses(), balance);
         return Ok(DataDir::create_with(&options, &genesis)?);
+    }
+    if let (Some(ether), Some(chain)) = (&args.balance, &options.chain)
+        && chain != "dev"
+    {
+        return Err(Failure::Usage(format!(
+            "--balance {ether} is for the accounts of a new `dev` chain, and in {chain} accounts have what its genesis says; leave the option out"
+        )));
     }
     if let Some(asked) = args.chain_id {
         expect_chain_id(asked, &options)?;

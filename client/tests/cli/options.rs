@@ -170,14 +170,16 @@ fn shells_complete_what_there_is() {
     assert!(run.stderr.contains("bash"), "{}", run.stderr);
 }
 
-/// The id of a chain is fixed. Asking for another one is an error, because otherwise only the
-/// signatures would fail.
+/// The id of a chain and its genesis are fixed. Asking for another id is an error, because otherwise only the signatures
+/// would fail; so is asking for a balance.
 #[test]
-fn a_chain_keeps_its_id() {
+fn a_chain_keeps_its_id_and_its_genesis() {
     let data = Data::new();
     let genesis = sample("genesis.json");
     let new = polytrie!["devnet", "--chain", genesis, "--chain-id", "5", "--datadir", data.path()];
     assert_fails(&new, 2, &["--chain-id asks for 5", "has the id"]);
+    let rich = polytrie!["devnet", "--chain", genesis, "--balance", "5", "--datadir", data.path()];
+    assert_fails(&rich, 2, &["--balance 5 is for the accounts of a new `dev` chain"]);
     assert!(!data.path().exists());
     polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
     let stored = polytrie!["devnet", "--chain-id", "5", "--datadir", data.path()];
