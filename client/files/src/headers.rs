@@ -2,6 +2,7 @@
 
 use crate::{
     BlockFileError, BlockReader, RawBlock,
+    answer::{Answer, read_answers},
     chunk::ChunkReader,
     detect::MARK,
     error::{BlockFileErrorKind, Place},
@@ -129,19 +130,20 @@ fn of_json(
         }
     }
     let text = text.data().strip_prefix(MARK).unwrap_or(text.data());
-    let json: Value = serde_json::from_slice(text)
-        .map_err(|error| wrong(format!("the JSON does not read: {error}")))?;
-    let answers = match json {
-        Value::Array(answers) => answers,
-        answer => vec![answer],
-    };
-    let mut headers = Vec::new();
-    for mut answer in answers {
-        // The JSON is a whole answer of JSON-RPC, or its result.
-        if let Some(result) = answer.get_mut("result") {
-            answer = result.take();
+    let (mut headers, mut refused) = (Vec::new(), None);
+    let read = read_answers(text, &mut |answer| match of_answer(answer) {
+        Ok(header) => {
+            headers.push(header);
+            true
         }
-        headers.push(of_answer(answer).map_err(wrong)?);
+        Err(what) => {
+            refused = Some(what);
+            false
+        }
+    });
+    read.map_err(|error| wrong(format!("the JSON does not read: {error}")))?;
+    if let Some(what) = refused {
+        return Err(wrong(what));
     }
     if headers.is_empty() {
         return Err(wrong("the JSON holds no header".to_owned()));
@@ -149,10 +151,10 @@ fn of_json(
     Ok(headers)
 }
 
-fn of_answer(answer: Value) -> Result<KnownHeader, String> {
-    let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+fn of_answer(Answer(fields): Answer) -> Result<KnownHeader, String> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
     let (hash, total) = (text("hash"), text("totalDifficulty"));
-    let header: Header = serde_json::from_value(answer)
+    let header: Header = serde_json::from_value(Value::Object(fields))
         .map_err(|error| format!("the JSON is no header: {error}"))?;
     let header = Sealed::new(header);
     if let Some(expected) = hash.filter(|hash| hash.parse().ok() != Some(header.hash())) {

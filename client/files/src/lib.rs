@@ -23,6 +23,7 @@
 //!
 //! [`RlpWriter`], [`Era1Writer`] and [`EreWriter`] write files; [`ArchiveExporter`] writes a directory of files.
 
+mod answer;
 mod chunk;
 mod detect;
 pub mod dump;

@@ -33,7 +33,7 @@ impl EngineKind {
 pub const ENGINES: &[EngineKind] = &[
     EngineKind { name: "mdbx", about: "a B+ tree in one mapped file", open: Some(mdbx) },
     EngineKind {
-        name: "rocksdb",
+        name: ROCKSDB,
         about: "a log-structured merge tree",
         #[cfg(feature = "rocksdb")]
         open: Some(rocksdb),
@@ -54,6 +54,9 @@ pub const ENGINES: &[EngineKind] = &[
         open: Some(|_, _, _| Ok(Arc::new(MemoryEngine::new()))),
     },
 ];
+
+/// Name of the engine with caches of its own.
+const ROCKSDB: &str = "rocksdb";
 
 /// Name of the engine on other machines.
 const CLUSTER: &str = "cassandra";
@@ -134,20 +137,45 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Checks that the options that protect connections are given to an engine that connects. Others are ignored by
-    /// engines that do not have them.
+    /// Checks that the options of the cluster are given to the engine that connects to one. Another engine would ignore them,
+    /// and the rows would be on this machine, or go there without the protection that was asked for.
     ///
     /// # Errors
     ///
-    /// Fails with [`UnknownKind`], which names the option.
+    /// Fails with [`UnknownKind`], which names the first such option.
     pub fn expect_for(&self, engine: &str) -> Result<(), UnknownKind> {
-        let option = match (&self.login, &self.tls_ca) {
-            _ if is_elsewhere(engine) => return Ok(()),
-            (Some(_), _) => "--kv.user",
-            (None, Some(_)) => "--kv.tls-ca",
-            (None, None) => return Ok(()),
+        let of_cluster = [
+            ("--kv.nodes", !self.nodes.is_empty()),
+            ("--kv.keyspace", self.keyspace.is_some()),
+            ("--kv.patience", self.patience.is_some()),
+            ("--kv.user", self.login.is_some()),
+            ("--kv.tls-ca", self.tls_ca.is_some()),
+        ];
+        match of_cluster.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) if !is_elsewhere(engine) => {
+                Err(UnknownKind::OtherEngine { option, of: CLUSTER, engine: engine.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the engine has every option that a user gave. A benchmark gives some to engines that have none of them, so
+    /// the opening of an engine does not check this.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`UnknownKind`], which names the first option that has no effect.
+    pub fn expect_used(&self, engine: &str) -> Result<(), UnknownKind> {
+        self.expect_for(engine)?;
+        let (option, of) = match engine {
+            ROCKSDB => return Ok(()),
+            _ if self.direct_io => ("--kv.direct-io", ROCKSDB),
+            _ if self.cache.is_some() && !is_elsewhere(engine) => {
+                ("--kv.cache", "rocksdb or cassandra")
+            }
+            _ => return Ok(()),
         };
-        Err(UnknownKind::OtherEngine { option, of: CLUSTER, engine: engine.to_owned() })
+        Err(UnknownKind::OtherEngine { option, of, engine: engine.to_owned() })
     }
 
     /// Returns the options of the store on top of the engine.
@@ -237,13 +265,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_that_protect_connections_are_for_the_cluster() {
-        let login = Some(("importer".to_owned(), "password".into()));
-        let both = EngineOptions { login, tls_ca: Some("ca".into()), ..EngineOptions::default() };
-        let tls = EngineOptions { login: None, ..both.clone() };
+    fn options_without_effect_are_refused() {
+        let none = EngineOptions::default;
+        let direct = EngineOptions { direct_io: true, ..none() };
+        let cache = EngineOptions { cache: Some(1 << 20), ..none() };
+        let nodes = EngineOptions { nodes: vec!["10.0.0.1:9042".to_owned()], ..none() };
+        let buffer = EngineOptions { buffer: Some(1 << 20), ..none() };
         for engine in ENGINES.iter().map(|engine| engine.name) {
-            EngineOptions::default().expect_for(engine).unwrap();
-            for (options, name) in [(&both, "--kv.user"), (&tls, "--kv.tls-ca")] {
+            let refused = |options: &EngineOptions| match options.expect_used(engine) {
+                Ok(()) => String::new(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(refused(&none()), "");
+            assert_eq!(refused(&buffer), "");
+            assert_eq!(refused(&direct).is_empty(), engine == ROCKSDB, "{engine}");
+            assert_eq!(
+                refused(&cache).is_empty(),
+                [ROCKSDB, CLUSTER].contains(&engine),
+                "{engine}"
+            );
+            assert_eq!(refused(&nodes).is_empty(), engine == CLUSTER, "{engine}");
+        }
+        let error = cache.expect_used("mdbx").unwrap_err().to_string();
+        assert!(error.contains("--kv.cache goes with --kv rocksdb or cassandra"), "{error}");
+    }
+
+    #[test]
+    fn options_of_the_cluster_are_for_the_cluster() {
+        let none = EngineOptions::default;
+        let login = Some(("importer".to_owned(), "password".into()));
+        let each = [
+            ("--kv.nodes", EngineOptions { nodes: vec!["10.0.0.1:9042".to_owned()], ..none() }),
+            ("--kv.keyspace", EngineOptions { keyspace: Some("chains".to_owned()), ..none() }),
+            ("--kv.patience", EngineOptions { patience: Some(5), ..none() }),
+            ("--kv.user", EngineOptions { login, ..none() }),
+            ("--kv.tls-ca", EngineOptions { tls_ca: Some("ca".into()), ..none() }),
+        ];
+        for engine in ENGINES.iter().map(|engine| engine.name) {
+            none().expect_for(engine).unwrap();
+            for (name, options) in &each {
                 match options.expect_for(engine) {
                     Ok(()) => assert!(is_elsewhere(engine)),
                     Err(error) => {

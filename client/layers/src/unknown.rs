@@ -38,7 +38,7 @@ pub enum UnknownKind {
     OtherEngine {
         /// The option.
         option: &'static str,
-        /// Name of the engine that has it.
+        /// Names of the engines that have it, in words.
         of: &'static str,
         /// Name of the engine that is opened.
         engine: String,

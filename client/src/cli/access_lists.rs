@@ -8,12 +8,13 @@ use crate::{
     access_lists::{ACCESS_LISTS_FILE, AccessListMode, AccessListReader, AccessListWriter},
     datadir::OpenOptions,
 };
-use clap::Args;
+use clap::{ArgGroup, Args};
 use polytrie_chain::ListUse;
 use std::path::{Path, PathBuf};
 
 /// What to do with access lists.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("access_lists").args(["bal", "bal_build"]).multiple(true)))]
 pub(super) struct AccessListArgs {
     /// How to use the access lists of blocks (EIP-7928) that --bal-build made. Each mode does what those before it do: `off`
     /// does nothing; `hints` tells the state layer what a block lists before the block runs, and where --prefetch would
@@ -24,7 +25,7 @@ pub(super) struct AccessListArgs {
     #[arg(long, value_name = "HOW", default_value = "off", value_parser = access_list_mode())]
     bal: AccessListMode,
     /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", requires = "bal", value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
     /// Write down what each executed block reads and changes, in blocks of any fork, so that another import of them can
     /// use it with --bal. The lists go to a file beside the chain, and no export holds them. (In blocks from Amsterdam on
@@ -32,7 +33,7 @@ pub(super) struct AccessListArgs {
     #[arg(long)]
     bal_build: bool,
     /// The file of the access lists [default: `access-lists` in --datadir]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "access_lists")]
     bal_file: Option<PathBuf>,
 }
 

@@ -24,7 +24,7 @@ use alloy_primitives::{
     Address, U256,
     utils::{format_ether, parse_units},
 };
-use clap::Args;
+use clap::{Arg, Args};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Durability;
 use polytrie_state::Stamp;
@@ -37,6 +37,8 @@ use std::{
 
 /// Chain id of a new `dev` chain by default.
 const DEFAULT_CHAIN_ID: u64 = 1337;
+/// Ether of each account in a new `dev` chain by default.
+const DEFAULT_BALANCE: &str = "10000";
 
 /// Run a private chain that wallets and tools talk to over JSON-RPC.
 ///
@@ -45,6 +47,12 @@ const DEFAULT_CHAIN_ID: u64 = 1337;
 /// mnemonic with plenty of ether) unless --chain names another or the directory holds one. Ctrl-C (or SIGTERM) ends it:
 /// what is under way is finished and made durable, and the exit code is 0.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("auth_addr", with_authrpc),
+    mut_arg("auth_port", with_authrpc),
+    mut_arg("secret", with_authrpc),
+    mut_arg("payloads", with_authrpc)
+)]
 pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
@@ -53,7 +61,7 @@ pub(super) struct DevnetArgs {
     #[arg(long)]
     read_only: bool,
     /// Seconds between blocks, empty or not; 0 makes one as soon as there is a transaction.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, conflicts_with = "read_only")]
     block_time: f64,
     /// Make blocks only when asked to (`evm_mine`).
     #[arg(long, conflicts_with = "block_time")]
@@ -61,9 +69,9 @@ pub(super) struct DevnetArgs {
     /// Accounts with ether that the node signs for.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
     accounts: u32,
-    /// Ether of each of them, in a new `dev` chain.
-    #[arg(long, value_name = "ETHER", default_value = "10000")]
-    balance: String,
+    /// Ether of each of them, in a new `dev` chain [default: 10000]
+    #[arg(long, value_name = "ETHER")]
+    balance: Option<String>,
     /// The words the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = DEFAULT_MNEMONIC)]
     mnemonic: String,
@@ -100,6 +108,11 @@ pub(super) struct DevnetArgs {
     slow_block: SlowBlockArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
+}
+
+/// Refuses an option of the Engine API where that is not served.
+fn with_authrpc(option: Arg) -> Arg {
+    option.requires("authrpc")
 }
 
 /// Files of the whole state.
@@ -262,8 +275,16 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     let is_new = !args.read_only && options.is_new();
     if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
         let chain_id = args.chain_id.unwrap_or(DEFAULT_CHAIN_ID);
-        let genesis = dev_genesis(chain_id, accounts.addresses(), balance(&args.balance)?);
+        let balance = balance(args.balance.as_deref().unwrap_or(DEFAULT_BALANCE))?;
+        let genesis = dev_genesis(chain_id, accounts.addresses(), balance);
         return Ok(DataDir::create_with(&options, &genesis)?);
+    }
+    if let (Some(ether), Some(chain)) = (&args.balance, &options.chain)
+        && chain != "dev"
+    {
+        return Err(Failure::Usage(format!(
+            "--balance {ether} is for the accounts of a new `dev` chain, and in {chain} accounts have what its genesis says; leave the option out"
+        )));
     }
     if let Some(asked) = args.chain_id {
         expect_chain_id(asked, &options)?;

@@ -48,7 +48,8 @@ pub(super) struct ImportArgs {
     /// file holds a block and what it touches, as scripts/fetch-prestate asks a node for it, or is a witness, as --witness
     /// writes it. Everything is checked but state roots, as a part of a state has another root. Nothing is kept: the state
     /// is in --datadir (without it, in memory) until the command ends, which removes it.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal", "bal_build", "prefetchers"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal",
+        "bal_build", "bal_threads", "bal_file", "prefetchers"])]
     prestate: Option<PathBuf>,
     /// With --prestate: accounts in the state, those that the blocks touch included, so that tries are as deep as those of a
     /// state of this size.
@@ -236,7 +237,8 @@ fn run_partial(
     logging: &LogArgs,
 ) -> Result<(), Failure> {
     if options.datadir.is_none() {
-        options.kv = Some("memory".to_owned());
+        // Another engine needs a directory, and is refused without one.
+        options.kv.get_or_insert_with(|| "memory".to_owned());
     }
     // The directory that is made below is removed, however the command ends.
     let interrupt = on_interrupt();

@@ -114,6 +114,24 @@ fn what_is_no_file_of_lists_is_named() {
     assert_fails(&run, 2, &["name their file with --bal-file"]);
 }
 
+/// What is to be done with lists is named, too.
+#[test]
+fn options_of_lists_alone_are_refused() {
+    let data = Data::new();
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    for [option, value, missing] in
+        [["--bal-file", "lists", "--bal-build"], ["--bal-threads", "2", "--bal <HOW>"]]
+    {
+        let run = import![data.path(), blocks, genesis, "mpt", option, value];
+        assert_eq!(run.code, Some(2), "{}", run.stderr);
+        assert!(run.stderr.contains(missing), "{}", run.stderr);
+        assert!(!data.path().exists());
+    }
+    let bench = polytrie!["bench", "chain", "--states", "raw", "--bal-threads", "2"];
+    assert_eq!(bench.code, Some(2), "{}", bench.stderr);
+    assert!(bench.stderr.contains("--bal <HOW,…>"), "{}", bench.stderr);
+}
+
 /// Lists are kept beside the chain if no file is named. An import that goes on adds the lists of its
 /// blocks.
 #[test]

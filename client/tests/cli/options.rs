@@ -43,9 +43,9 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
 }
 
-/// Options that protect the connections to a cluster are refused with another engine, which would ignore them.
+/// Options of the connections to a cluster are refused with another engine, which would ignore them.
 #[test]
-fn credentials_are_for_a_cluster() {
+fn the_options_of_a_cluster_are_for_a_cluster() {
     let data = Data::new();
     let (file, genesis) = (data.write("file", "sesame\n"), sample("genesis.json"));
     let alone = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--kv.user", "me"];
@@ -70,6 +70,21 @@ fn credentials_are_for_a_cluster() {
     assert_fails(&stored, 2, &["--kv.tls-ca goes with --kv cassandra", "`mdbx`"]);
     let memory = polytrie!["devnet", "--kv.tls-ca", file];
     assert_fails(&memory, 2, &["--kv.tls-ca goes with --kv cassandra", "`memory`"]);
+    for [option, value] in
+        [["--kv.nodes", "127.0.0.1:1"], ["--kv.keyspace", "chains"], ["--kv.patience", "5"]]
+    {
+        let refused = format!("{option} goes with --kv cassandra");
+        let other = data.file("other");
+        let new = polytrie!["init", "--datadir", other, "--chain", genesis, option, value];
+        assert_fails(&new, 2, &[refused.as_str(), "`mdbx`"]);
+        assert!(!data.file("other").exists());
+        let stored = polytrie!["import", blocks, "--datadir", data.path(), option, value];
+        assert_fails(&stored, 2, &[refused.as_str(), "`mdbx`"]);
+        let memory = polytrie!["devnet", option, value];
+        assert_fails(&memory, 2, &[refused.as_str(), "`memory`"]);
+        let bench = polytrie!["bench", "store", "--states", "raw", option, value];
+        assert_fails(&bench, 2, &[refused.as_str(), "`mdbx`"]);
+    }
 
     // The file is read before any node is asked.
     #[cfg(feature = "cassandra")]
@@ -89,6 +104,25 @@ fn credentials_are_for_a_cluster() {
         ];
         assert_fails(&cluster, 3, &["has no certificate", "--kv.tls-ca"]);
     }
+}
+
+/// Options of some engines are refused with others, which would ignore them.
+#[test]
+fn caches_are_for_engines_that_have_them() {
+    let data = Data::new();
+    let genesis = sample("genesis.json");
+    let new = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--kv.cache", "1M"];
+    assert_fails(&new, 2, &["--kv.cache goes with --kv rocksdb or cassandra", "`mdbx`"]);
+    assert!(!data.path().exists());
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    let blocks = sample("chain.rlp.gz");
+    let stored = polytrie!["import", blocks, "--datadir", data.path(), "--kv.direct-io"];
+    assert_fails(&stored, 2, &["--kv.direct-io goes with --kv rocksdb", "`mdbx`"]);
+    let memory = polytrie!["devnet", "--kv.cache", "1M"];
+    assert_fails(&memory, 2, &["--kv.cache goes with", "`memory`"]);
+    let bench =
+        polytrie!["bench", "store", "--states", "raw", "--kv", "mdbx,memory", "--kv.direct-io"];
+    assert_fails(&bench, 2, &["--kv.direct-io goes with --kv rocksdb", "`mdbx`"]);
 }
 
 /// A result file that cannot be written is reported before the work starts.
@@ -136,14 +170,16 @@ fn shells_complete_what_there_is() {
     assert!(run.stderr.contains("bash"), "{}", run.stderr);
 }
 
-/// The id of a chain is fixed. Asking for another one is an error, because otherwise only the
-/// signatures would fail.
+/// The id of a chain and its genesis are fixed. Asking for another id is an error, because otherwise only the signatures
+/// would fail; so is asking for a balance.
 #[test]
-fn a_chain_keeps_its_id() {
+fn a_chain_keeps_its_id_and_its_genesis() {
     let data = Data::new();
     let genesis = sample("genesis.json");
     let new = polytrie!["devnet", "--chain", genesis, "--chain-id", "5", "--datadir", data.path()];
     assert_fails(&new, 2, &["--chain-id asks for 5", "has the id"]);
+    let rich = polytrie!["devnet", "--chain", genesis, "--balance", "5", "--datadir", data.path()];
+    assert_fails(&rich, 2, &["--balance 5 is for the accounts of a new `dev` chain"]);
     assert!(!data.path().exists());
     polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
     let stored = polytrie!["devnet", "--chain-id", "5", "--datadir", data.path()];

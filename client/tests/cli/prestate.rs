@@ -79,6 +79,9 @@ fn mistakes_are_refused() {
     let import = |dir: &Path| polytrie!["import", "--prestate", dir, "--chain", "mainnet"];
     let data = Data::new();
     assert_fails(&import(&data.file("missing")), 3, &["cannot read"]);
+    let missing = data.file("missing");
+    let kept = polytrie!["import", "--prestate", missing, "--chain", "mainnet", "--kv", "mdbx"];
+    assert_fails(&kept, 2, &["--datadir is needed", "--kv memory"]);
     let dir = data.file("dir");
     fs::create_dir(&dir).unwrap();
     assert_fails(&import(&dir), 2, &["holds no file of a block", "scripts/fetch-prestate"]);

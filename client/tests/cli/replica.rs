@@ -173,6 +173,11 @@ fn a_flat_state_belongs_to_one_data_directory() {
         assert_fails(&run, 2, &[place, word, "--replica.path"]);
     }
     assert_eq!(fs::read_dir(&letters).unwrap().count(), 1);
+    // The engine in memory would leave the directory empty.
+    let (memory, unused) = (Data::new(), data.file("unused"));
+    let args = ["--state", "replica", "--kv", "memory", "--replica.path", unused.to_str().unwrap()];
+    assert_fails(&import(&memory, &file, &args), 2, &["--replica.path goes with", "`memory`"]);
+    assert!(!unused.exists());
     // The file system of a separate disk has this directory when it is empty.
     fs::create_dir_all(disk.join("lost+found")).unwrap();
     let args = ["--state", "replica", "--replica.path", disk.to_str().unwrap()];

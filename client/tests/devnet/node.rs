@@ -172,6 +172,20 @@ fn mistakes_are_explained() {
     assert_eq!(wrong.code, Some(2));
     let wrong = polytrie!["devnet", "--balance", "much"];
     assert_eq!(wrong.code, Some(2));
+    // Without --authrpc there is no such server.
+    for [option, value] in [
+        ["--authrpc.addr", "127.0.0.1"],
+        ["--authrpc.port", "0"],
+        ["--authrpc.jwtsecret", "secret"],
+        ["--engine.payloads", "1M"],
+    ] {
+        let wrong = polytrie!["devnet", option, value];
+        assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+        assert!(wrong.stderr.contains("not provided:\n  --authrpc\n"), "{}", wrong.stderr);
+    }
+    let wrong = polytrie!["devnet", "--read-only", "--block-time", "1", "--datadir", "data"];
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("cannot be used with"), "{}", wrong.stderr);
 }
 
 #[test]

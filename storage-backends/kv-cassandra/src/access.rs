@@ -136,10 +136,8 @@ fn trusting(file: &Path) -> Result<Arc<ClientConfig>, KvError> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::tests::certificates::Authority;
     use tempfile::TempDir;
-
-    const AUTHORITY: &[u8] = include_bytes!("tests/keys/authority.pem");
-    const OTHER: &[u8] = include_bytes!("tests/keys/other.pem");
 
     /// Returns the error of reading a file with this content, as the user sees it; `None` if it is read.
     fn error_of(content: &[u8], access: impl Fn(PathBuf) -> Access) -> Option<String> {
@@ -190,10 +188,11 @@ mod tests {
 
     #[test]
     fn authorities_are_certificates_in_pem() {
+        let (authority, other) = (Authority::new("one", 1).pem(), Authority::new("other", 2).pem());
         for content in [
-            AUTHORITY.to_vec(),
-            AUTHORITY.trim_ascii_end().to_vec(),
-            [&b"# two of them\n"[..], AUTHORITY, OTHER].concat(),
+            authority.clone(),
+            authority.trim_ascii_end().to_vec(),
+            [&b"# two of them\n"[..], &authority, &other].concat(),
         ] {
             assert_eq!(error_of(&content, with_authority), None);
         }
@@ -203,7 +202,7 @@ mod tests {
             (&b""[..], "has no certificate"),
             (b"a certificate", "has no certificate"),
             (key, "has no certificate"),
-            (&AUTHORITY[..AUTHORITY.len() / 2], "is damaged"),
+            (&authority[..authority.len() / 2], "is damaged"),
             (garbage, "cannot be used"),
         ] {
             let error = error_of(content, with_authority).unwrap();

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+pub(crate) mod certificates;
 mod login;
 
 use crate::{Access, CassandraEngine, CassandraOptions, Cluster, Login};

@@ -3,18 +3,21 @@
 use crate::KvError;
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     path::Path,
 };
 
 /// Name of the locked file.
 const LOCK_FILE: &str = "LOCK";
+/// Number of files that are tried, each removed by another process before it was locked.
+const ATTEMPTS: usize = 100;
 
 /// A lock that keeps a directory to one process until it is dropped.
 ///
-/// The lock is the operating system's, so it ends with the process, however that ends. The file stays, because
-/// removing it would let two processes hold locks on two files of the same name. It holds the number of the process,
-/// for the error message of the next one.
+/// The lock is the operating system's, so it ends with the process, however that ends. The file stays until the directory is
+/// removed. Another process may have opened the file before that, and a third one may make a new file, so a lock counts only
+/// if the path still names the file that was locked. The file holds the number of the process, for the error message of the
+/// next one.
 #[derive(Debug)]
 pub struct DirLock {
     /// Closing it ends the lock.
@@ -29,6 +32,11 @@ impl DirLock {
     /// [`KvError::InUse`] names the process that holds the lock; [`KvError::Io`] if the directory cannot be
     /// written to; [`KvError::DiskFull`].
     pub fn acquire(dir: &Path) -> Result<Self, KvError> {
+        Self::acquire_after(dir, || ())
+    }
+
+    /// Locks `dir` as [`Self::acquire`] does. Calls `opened` between the opening of a file and its lock.
+    fn acquire_after(dir: &Path, mut opened: impl FnMut()) -> Result<Self, KvError> {
         let path = dir.join(LOCK_FILE);
         let io = |action| {
             let path = path.clone();
@@ -36,19 +44,45 @@ impl DirLock {
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(io("open"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(KvError::InUse { path: dir.to_path_buf(), holder: holder(&mut file) });
+        for _ in 0..ATTEMPTS {
+            let mut file = options.open(&path).map_err(io("open"))?;
+            opened();
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let holder = holder(&mut file);
+                    return Err(KvError::InUse { path: dir.to_path_buf(), holder });
+                }
+                Err(TryLockError::Error(error)) => return Err(io("lock")(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(io("lock")(error)),
+            if is_at(&file, &path).map_err(io("read"))? {
+                file.set_len(0).map_err(io("write to"))?;
+                file.rewind().map_err(io("write to"))?;
+                writeln!(file, "{}", std::process::id()).map_err(io("write to"))?;
+                return Ok(Self { _file: file });
+            }
         }
-        file.set_len(0).map_err(io("write to"))?;
-        file.rewind().map_err(io("write to"))?;
-        writeln!(file, "{}", std::process::id()).map_err(io("write to"))?;
-        Ok(Self { _file: file })
+        Err(KvError::InUse { path: dir.to_path_buf(), holder: String::new() })
     }
+}
+
+/// Returns whether the path names the open file, which another process may have removed or replaced.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let named = match std::fs::metadata(path) {
+        Ok(named) => named,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let open = file.metadata()?;
+    Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+}
+
+/// Returns true: an open file cannot be removed here.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Returns the process that holds the lock, in the words of the error message; empty if the file does not name it.
@@ -91,6 +125,40 @@ mod tests {
         let text = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(lock);
+    }
+
+    /// `db drop` removes the file after this process has opened it and before it has the lock.
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_on_a_removed_file_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LOCK_FILE);
+        let mut files = 0;
+        let lock = DirLock::acquire_after(dir.path(), || {
+            files += 1;
+            if files == 1 {
+                std::fs::remove_file(&path).unwrap();
+            }
+        });
+        let lock = lock.unwrap();
+        assert_eq!(files, 2);
+        assert!(matches!(DirLock::acquire(dir.path()), Err(KvError::InUse { .. })));
+        drop(lock);
+
+        // Another process has made a new file, and holds the lock on that.
+        let mut other = None;
+        let lock = DirLock::acquire_after(dir.path(), || {
+            if other.is_none() {
+                std::fs::remove_file(&path).unwrap();
+                other = Some(DirLock::acquire(dir.path()).unwrap());
+            }
+        });
+        assert!(matches!(lock, Err(KvError::InUse { .. })), "{lock:?}");
+
+        // The file vanishes each time.
+        drop(other.take());
+        let lock = DirLock::acquire_after(dir.path(), || std::fs::remove_file(&path).unwrap());
+        assert!(matches!(lock, Err(KvError::InUse { .. })), "{lock:?}");
     }
 
     #[test]

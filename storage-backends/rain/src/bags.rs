@@ -147,6 +147,13 @@ impl OfferedNodes {
         }
     }
 
+    /// Does as [`Self::over`] does, unless a later block is over already.
+    fn over_at_least(&self, block: u64) {
+        if block > self.held.lock().over {
+            self.over(block);
+        }
+    }
+
     /// Drops the nodes of a block that is over, and of all blocks before it.
     pub(crate) fn over(&self, block: u64) {
         let mut held = self.held.lock();
@@ -241,6 +248,10 @@ impl Bags for RainLayer {
         self.offered().offer(block, nodes);
     }
 
+    fn over(&self, block: u64) {
+        self.offered().over_at_least(block);
+    }
+
     fn counts(&self) -> BagCounts {
         self.offered().held.lock().counts
     }
@@ -310,6 +321,25 @@ mod tests {
         assert_eq!((held.bytes, held.by_block.len()), (0, 0));
         let expected = BagCounts { bags: 2, late: 1, nodes: 2, refused: 0, used: 1 };
         assert_eq!(held.counts, expected);
+    }
+
+    /// A session of several blocks has the number of the first one.
+    #[test]
+    fn the_turn_of_several_blocks_ends_with_that_of_the_last() {
+        let nodes = OfferedNodes::default();
+        for block in 5..=8 {
+            nodes.offer(block, vec![node(1, block as u8)]);
+        }
+        nodes.over(5);
+        nodes.over_at_least(7);
+        assert_eq!(find(&nodes, &node(1, 7)), None);
+        assert!(find(&nodes, &node(1, 8)).is_some());
+        // A head that lags behind does not begin a turn again.
+        nodes.over_at_least(6);
+        nodes.offer(7, vec![node(1, 7)]);
+        assert_eq!(find(&nodes, &node(1, 7)), None);
+        let counts = nodes.held.lock().counts;
+        assert_eq!((counts.bags, counts.late), (4, 1));
     }
 
     /// The same nodes for each of many blocks take room, too.

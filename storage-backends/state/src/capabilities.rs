@@ -90,6 +90,10 @@ pub trait Bags {
     /// there is room; rows that are no nodes are refused.
     fn offer(&self, block: u64, nodes: Vec<BagNode>);
 
+    /// Says that this block and those before it are executed: their nodes are dropped, and what comes for them is late. A
+    /// layer sees that by itself where each block has a session, and of a [`Group`](crate::Group) it sees the first block only.
+    fn over(&self, block: u64);
+
     /// Returns the counts of the nodes that were offered, kept and used.
     fn counts(&self) -> BagCounts;
 }

@@ -8,9 +8,12 @@ use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainDb;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{
-    DirLock, Engine, KvError, Store, StoreOptions, create_dir, is_confirmed, write_whole,
+    DirLock, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, is_confirmed,
+    write_whole,
 };
-use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind};
+use polytrie_layers::{
+    self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind, UnknownKind,
+};
 use polytrie_state::{STAMP_FILE, Stamp};
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
@@ -124,7 +127,7 @@ impl DataDir {
     pub(super) fn engine_of(options: &OpenOptions) -> Result<&str, OpenError> {
         let name = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         layers::expect_engine(name)?;
-        options.engine.expect_for(name)?;
+        options.engine.expect_used(name)?;
         Ok(name)
     }
 
@@ -229,10 +232,16 @@ impl DataDir {
         load: impl FnOnce() -> Result<Arc<ChainSpec>, OpenError>,
     ) -> Result<Self, OpenError> {
         Self::expect_unused(options)?;
+        options.engine.expect_used(MemoryEngine::NAME)?;
+        if options.layer.replica_path.is_some() {
+            let (option, of) = ("--replica.path", "mdbx, rocksdb or cassandra");
+            let engine = MemoryEngine::NAME.to_owned();
+            return Err(UnknownKind::OtherEngine { option, of, engine }.into());
+        }
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let spec = load()?;
         let mut options = options.clone();
-        let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
+        let stamp = Self::stamp(&mut options, kind, MemoryEngine::NAME, &spec)?;
         Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
     }
 

@@ -183,6 +183,7 @@ impl DataDir {
         let kind = layers::layer(&stamp.state);
         stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
         stamp.expect(dir, "the engine", &stamp.kv, options.kv.as_deref())?;
+        options.engine.expect_used(&stamp.kv)?;
         let kind = kind?;
         let (known_file, outline) = outline::read(dir, &stamp).unzip();
         let mut loaded = None;

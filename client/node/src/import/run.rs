@@ -217,7 +217,7 @@ impl<'c> Run<'c> {
         self.report.prefetched = ahead.executed(transactions, self.chain);
         self.report.listed = ahead.listed();
         if let Some(prefetchers) = &mut self.options.prefetchers {
-            prefetchers.executed(self.chain.db().store());
+            prefetchers.executed(self.chain);
         }
         self.count(number, hash, place, inserted)?;
         self.write_witnesses()?;

@@ -12,7 +12,7 @@ use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain};
-use polytrie_kv::{Store, Worker, caught};
+use polytrie_kv::{Worker, caught};
 use polytrie_layers as layers;
 use polytrie_state::{BagCounts, StateLayer};
 use serde::Serialize;
@@ -165,9 +165,13 @@ impl Prefetchers {
         }
     }
 
-    /// Informs prefetchers if a newer state is durable than before.
-    pub fn executed(&mut self, store: &Store) {
-        let durable = store.progress().durable;
+    /// Ends the turn of the blocks up to the head, and informs prefetchers if a newer state is durable than before. The turn
+    /// of a block whose root is that of a group lasts until the group ends, as the root takes its nodes.
+    pub fn executed(&mut self, chain: &Chain) {
+        if let Some(bags) = self.shared.layer.bags() {
+            bags.over(chain.head().number());
+        }
+        let durable = chain.db().store().progress().durable;
         if durable > self.durable {
             self.durable = durable;
             let frame = Arc::new(Message::Flushed.encode());
@@ -415,6 +419,7 @@ mod tests {
     use super::*;
     use alloy_consensus::Block;
     use polytrie_chainspec::ChainSpec;
+    use polytrie_kv::Store;
     use polytrie_layers::LayerOptions;
 
     fn shared() -> Shared {

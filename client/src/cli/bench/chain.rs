@@ -57,7 +57,8 @@ pub(super) struct ChainArgs {
         value_parser = access_list_mode())]
     bal: Vec<AccessListMode>,
     /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", requires = "bal", conflicts_with = "recover",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). `mpt-hash`, and
     /// `replica` with `--replica.mode paper`, have each block written by itself [default: 4096]

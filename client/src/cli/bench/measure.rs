@@ -183,6 +183,12 @@ impl MeasureArgs {
                 subjects.push(subject);
             }
         }
+        // An option may be for one of several engines.
+        if let Some(first) = self.kv.first()
+            && self.kv.iter().all(|kv| engine.expect_used(kv).is_err())
+        {
+            engine.expect_used(first)?;
+        }
         Ok(subjects)
     }
 }

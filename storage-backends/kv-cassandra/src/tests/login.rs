@@ -1,15 +1,9 @@
 //! Nodes that ask for credentials, with TLS and without it: a few frames of the protocol on this machine, no cluster.
-//!
-//! `keys` has two authorities, and nodes that the first one signed: `node.pem` names the address 127.0.0.1, `named.pem`
-//! only the name localhost. The keys are of these tests and open nothing else.
 
+use super::certificates::{Authority, Identity};
 use crate::{Access, Cluster, Login};
 use parking_lot::Mutex;
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto::aws_lc_rs};
 use std::{
     fs,
     io::{self, Read, Write},
@@ -41,9 +35,6 @@ const NOT_NOW: &str = "Unable to perform authentication: Operation timed out";
 /// A test that waits for this long has failed.
 const LONG: Duration = Duration::from_secs(600);
 
-const NODE: &[u8] = include_bytes!("keys/node.pem");
-const NAMED: &[u8] = include_bytes!("keys/named.pem");
-
 /// A node that refuses each login.
 struct Node {
     address: String,
@@ -52,12 +43,12 @@ struct Node {
 }
 
 impl Node {
-    /// Starts a node that answers a login with `said`. If it has a certificate, it takes connections with TLS only.
-    fn start(said: &'static str, certificate: Option<&[u8]>) -> Self {
+    /// Starts a node that answers a login with `said`. If it has an identity, it takes connections with TLS only.
+    fn start(said: &'static str, identity: Option<Identity>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let logins = Arc::<Mutex<Vec<Vec<u8>>>>::default();
-        let (seen, tls) = (Arc::clone(&logins), certificate.map(proving));
+        let (seen, tls) = (Arc::clone(&logins), identity.map(proving));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (seen, tls) = (Arc::clone(&seen), tls.clone());
@@ -81,9 +72,7 @@ impl Node {
 }
 
 /// Makes the settings of a node with this certificate and key.
-fn proving(pem: &[u8]) -> Arc<ServerConfig> {
-    let certificate = CertificateDer::from_pem_slice(pem).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(pem).unwrap();
+fn proving((certificate, key): Identity) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -137,9 +126,16 @@ fn login(dir: &TempDir) -> Option<Login> {
     Some(Login { user: "importer".to_owned(), password_file })
 }
 
-/// Returns the path of a file of these tests.
-fn authority(name: &str) -> Option<PathBuf> {
-    Some([env!("CARGO_MANIFEST_DIR"), "src/tests/keys", name].iter().collect())
+/// Makes an authority.
+fn authority() -> Authority {
+    Authority::new("authority of the tests", 1)
+}
+
+/// Writes the certificate of an authority to a file of this name in the directory. Returns its path.
+fn trusted(dir: &TempDir, name: &str, authority: &Authority) -> Option<PathBuf> {
+    let file = dir.path().join(name);
+    fs::write(&file, authority.pem()).unwrap();
+    Some(file)
 }
 
 #[test]
@@ -170,15 +166,20 @@ fn a_password_that_nodes_cannot_look_up_may_be_right() {
 
 #[test]
 fn a_node_proves_by_its_address_who_it_is() {
-    let dir = TempDir::new().unwrap();
-    let access = |name: &str| Access { login: login(&dir), tls_ca: authority(name) };
-    let node = Node::start(WRONG, Some(NODE));
+    let (dir, authority) = (TempDir::new().unwrap(), authority());
+    let other = Authority::new("other of the tests", 2);
+    let tls_ca = |name: &str| match name {
+        "other.pem" => trusted(&dir, name, &other),
+        _ => trusted(&dir, name, &authority),
+    };
+    let access = |name: &str| Access { login: login(&dir), tls_ca: tls_ca(name) };
+    let node = Node::start(WRONG, Some(authority.address(3)));
     let error = node.refuse(&access("authority.pem"), LONG);
     assert!(error.contains("refuse the role `importer`"), "{error}");
     assert_eq!(node.logins.lock().len(), 1);
 
     // The password is sent to no node that proves nothing.
-    let named = Node::start(WRONG, Some(NAMED));
+    let named = Node::start(WRONG, Some(authority.localhost(4)));
     for (node, name) in [(&node, "other.pem"), (&named, "authority.pem")] {
         node.logins.lock().clear();
         let error = node.refuse(&access(name), LONG);
@@ -191,14 +192,15 @@ fn a_node_proves_by_its_address_who_it_is() {
 
 #[test]
 fn both_sides_have_tls_or_neither() {
-    let dir = TempDir::new().unwrap();
+    let (dir, authority) = (TempDir::new().unwrap(), authority());
     let plain = Node::start(WRONG, None);
-    let access = Access { login: login(&dir), tls_ca: authority("authority.pem") };
+    let tls_ca = trusted(&dir, "authority.pem", &authority);
+    let access = Access { login: login(&dir), tls_ca };
     let error = plain.refuse(&access, LONG);
     assert!(error.contains("without TLS") && error.contains("--kv.nodes"), "{error}");
     assert!(plain.logins.lock().is_empty());
 
-    let secret = Node::start(WRONG, Some(NODE));
+    let secret = Node::start(WRONG, Some(authority.address(3)));
     let error = secret.refuse(&Access { login: login(&dir), tls_ca: None }, Duration::ZERO);
     assert!(error.contains("too few nodes") && error.contains("--kv.tls-ca"), "{error}");
     assert!(secret.logins.lock().is_empty());
