@@ -47,12 +47,7 @@ const DEFAULT_BALANCE: &str = "10000";
 /// mnemonic with plenty of ether) unless --chain names another or the directory holds one. Ctrl-C (or SIGTERM) ends it:
 /// what is under way is finished and made durable, and the exit code is 0.
 #[derive(Debug, Args)]
-#[command(
-    mut_arg("auth_addr", with_authrpc),
-    mut_arg("auth_port", with_authrpc),
-    mut_arg("secret", with_authrpc),
-    mut_arg("payloads", with_authrpc)
-)]
+#[command(mut_args(with_authrpc))]
 pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
@@ -110,9 +105,12 @@ pub(super) struct DevnetArgs {
     pub(super) data: DataArgs,
 }
 
-/// Refuses an option of the Engine API where that is not served.
+/// Refuses the options of the Engine API where that is not served.
 fn with_authrpc(option: Arg) -> Arg {
-    option.requires("authrpc")
+    match option.get_id().as_str() {
+        "auth_addr" | "auth_port" | "secret" | "payloads" => option.requires("authrpc"),
+        _ => option,
+    }
 }
 
 /// Files of the whole state.
