@@ -2,7 +2,7 @@
 
 use crate::{
     amsterdam,
-    support::{ALICE, BOB, Devnet, args, layers},
+    support::{ALICE, BOB, Devnet, args, layers, quantity},
     transactions::{deploy, word},
 };
 use alloy_eips::eip7928::AccountChanges;
@@ -63,6 +63,38 @@ fn blocks_of_amsterdam_have_their_lists() {
         );
         assert_eq!(node.call("eth_getBlockAccessList", json!(["pending"])), Value::Null);
         assert_eq!(node.call("eth_getBlockAccessList", json!(["0xffff"])), Value::Null);
+    }
+}
+
+#[test]
+fn a_block_that_is_only_built_has_its_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--chain", &genesis]);
+        let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        let build = |more: Value| {
+            let mut attributes = json!({
+                "timestamp": "0x90000000",
+                "prevRandao": head["hash"],
+                "suggestedFeeRecipient": BOB,
+                "withdrawals": [],
+                "parentBeaconBlockRoot": head["hash"],
+            });
+            attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let built = node.call("testing_buildBlockV1", json!([head["hash"], attributes, []]));
+            built["executionPayload"].clone()
+        };
+        let payload = build(json!({ "slotNumber": "0x7", "targetGasLimit": "0x5000000" }));
+        assert_eq!(payload["slotNumber"], "0x7", "{layer}: {payload}");
+        let limits = [&head, &payload].map(|block| quantity(&block["gasLimit"]));
+        assert!(limits[0] < limits[1], "{layer}: {limits:?}");
+        // The system call before the transactions is in the list: its contract is that of EIP-4788.
+        let list = payload["blockAccessList"].as_str().unwrap();
+        let beacon_roots = "000f3df6d732807ef1319fb7b8bb8522d0beac02";
+        assert!(list.contains(beacon_roots), "{layer}: {list}");
+        // Without a slot in the attributes it is the parent's plus one.
+        assert_eq!(build(json!({}))["slotNumber"], "0x1", "{layer}");
     }
 }
 
