@@ -199,3 +199,43 @@ fn a_subscription_to_receipts_names_few_transactions() {
     let refused = subscribe(201);
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
+
+/// A subscription sends the logs of its range only, also when they are removed, as in geth.
+#[test]
+fn a_subscription_to_logs_may_have_a_range() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        let start = node.head();
+        let [from, to] = [2, 3].map(|above| format!("{:#x}", start + above));
+        let filter = json!({ "address": contract, "fromBlock": from, "toBlock": to });
+        let mut some = Socket::subscribe(&node, json!(["logs", filter]));
+        let mut all = Socket::subscribe(&node, json!(["logs", { "address": contract }]));
+        for number in 1..=4 {
+            let call = json!([{ "from": ALICE, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        }
+        node.call("anvil_rollback", json!([4]));
+        let expect = |socket: &mut Socket, number: u64, is_removed: bool| {
+            let news = socket.news();
+            let found = (&news["data"], &news["removed"]);
+            assert_eq!(found, (&json!(word(number)), &json!(is_removed)), "{layer}: {news}");
+        };
+        for is_removed in [false, true] {
+            (1..=4).for_each(|number| expect(&mut all, number, is_removed));
+            (2..=3).for_each(|number| expect(&mut some, number, is_removed));
+        }
+        assert_eq!(node.stop(), Some(0));
+    }
+}
+
+#[test]
+fn the_range_of_a_subscription_is_in_order() {
+    let node = Devnet::start("raw", args![]);
+    let mut socket = Socket::open(&node);
+    let params = json!(["logs", { "fromBlock": "0x5", "toBlock": "0x4" }]);
+    let method = "eth_subscribe";
+    socket.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+    let answer = socket.receive();
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}

@@ -9,7 +9,7 @@ use super::{
     connection::Connection,
     convert,
     error::{RpcError, RpcResult},
-    eth::{LogFilter, logs_of_block, removed_logs},
+    eth::{LogFilter, check_future, logs_of_block, removed_logs},
     on_thread,
 };
 use crate::{Event, PoolTransaction, Reverted};
@@ -164,7 +164,8 @@ impl Told {
             let chain = Arc::clone(&former);
             let row = read(rpc, move || Ok(chain.db.canonical(number)?)).await?;
             let Some((hash, _)) = row else { continue };
-            if self.gone.remove(&hash) || !to.has_room().await {
+            let was_told = !self.gone.remove(&hash) && filter.is_for(number);
+            if !was_told || !to.has_room().await {
                 continue;
             }
             let (chain, filter) = (Arc::clone(&former), Arc::clone(filter));
@@ -210,7 +211,8 @@ impl Told {
         let Topic::Logs(filter) = &to.topic else {
             return to.tell(|topic| block_news(topic, &header)).await;
         };
-        if header.logs_bloom.is_zero() || !to.has_room().await {
+        let has_news = filter.is_for(header.number) && !header.logs_bloom.is_zero();
+        if !has_news || !to.has_room().await {
             return Ok(());
         }
         let (state, filter, hash) = (Arc::clone(rpc), Arc::clone(filter), header.hash());
@@ -363,7 +365,11 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     let name: String = args.next()?;
     Ok(match name.as_str() {
         "newHeads" => Topic::Heads,
-        "logs" => Topic::Logs(Arc::new(args.optional()?.unwrap_or_default())),
+        "logs" => {
+            let filter: LogFilter = args.optional()?.unwrap_or_default();
+            check_future(&filter.filter)?;
+            Topic::Logs(Arc::new(filter))
+        }
         "transactionReceipts" => Topic::Receipts(Arc::new(wanted_receipts(&mut args)?)),
         "newPendingTransactions" => Topic::Pending { full: args.optional()?.unwrap_or(false) },
         "syncing" => Topic::Syncing,
