@@ -98,6 +98,41 @@ fn a_block_that_is_only_built_has_its_list() {
     }
 }
 
+/// A simulated block has the roots of the block that was made of the same transaction.
+#[test]
+fn a_simulated_block_has_its_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--chain", &genesis]);
+        deploy(&node);
+        let block = node.call("eth_getBlockByNumber", json!(["0x1", true]));
+        let tx = &block["transactions"][0];
+        let call = json!({
+            "from": tx["from"],
+            "input": tx["input"],
+            "nonce": tx["nonce"],
+            "gas": tx["gas"],
+            "maxFeePerGas": tx["maxFeePerGas"],
+            "maxPriorityFeePerGas": tx["maxPriorityFeePerGas"],
+        });
+        let overrides = json!({
+            "time": block["timestamp"],
+            "gasLimit": block["gasLimit"],
+            "feeRecipient": block["miner"],
+            "prevRandao": block["mixHash"],
+            "beaconRoot": block["parentBeaconBlockRoot"],
+        });
+        let wanted = json!([{ "blockOverrides": overrides, "calls": [call] }]);
+        let payload = json!({ "blockStateCalls": wanted, "validation": true });
+        let simulated = node.call("eth_simulateV1", json!([payload, "0x0"]));
+        for field in ["baseFeePerGas", "receiptsRoot", "requestsHash", "blockAccessListHash"] {
+            assert!(block[field].is_string(), "{layer} {field}: {block}");
+            assert_eq!(simulated[0][field], block[field], "{layer} {field}: {simulated}");
+        }
+    }
+}
+
 #[test]
 fn blocks_before_have_none() {
     let node = Devnet::start("mpt", args![]);

@@ -27,7 +27,7 @@ use polytrie_chain::executor::sandbox::{
     CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun,
 };
 use polytrie_chainspec::{ChainSpec, Rules};
-use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
+use polytrie_consensus::{access_list::access_list_hash, next_base_fee, next_excess_blob_gas};
 use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
@@ -264,6 +264,9 @@ impl One<'_> {
         withdrawals: Vec<Withdrawal>,
         roots: &mut Roots,
     ) -> RpcResult<(Sealed<Header>, Value)> {
+        if self.rules.is(EthereumHardfork::Amsterdam) {
+            sandbox.begin_access_list();
+        }
         let before = self.header.clone();
         let mut run = SimulatedRun::begin(
             sandbox,
@@ -287,6 +290,7 @@ impl One<'_> {
         let shanghai = self.rules.is(EthereumHardfork::Shanghai);
         let withdrawals = shanghai.then_some(withdrawals);
         let requests = run.finish(receipts.clone(), withdrawals.as_deref())?;
+        let list = sandbox.end_access_list();
         let transactions = called.iter().map(|one| one.tx.clone()).collect();
         let body = BlockBody {
             transactions,
@@ -295,6 +299,8 @@ impl One<'_> {
         };
         let header = &mut self.header;
         header.requests_hash = requests.map(|requests| requests.requests_hash());
+        // As in geth, the slot is left out: no consensus layer gives one.
+        header.block_access_list_hash = list.map(|list| access_list_hash(&list));
         header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
         header.withdrawals_root =
             body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
