@@ -98,7 +98,7 @@ fn a_block_that_is_only_built_has_its_list() {
     }
 }
 
-/// A simulated block has the roots of the block that was made of the same transaction.
+/// A simulated block has the gas and the roots of the block that was made of the same transaction.
 #[test]
 fn a_simulated_block_has_its_list() {
     let dir = tempfile::tempdir().unwrap();
@@ -126,7 +126,9 @@ fn a_simulated_block_has_its_list() {
         let wanted = json!([{ "blockOverrides": overrides, "calls": [call] }]);
         let payload = json!({ "blockStateCalls": wanted, "validation": true });
         let simulated = node.call("eth_simulateV1", json!([payload, "0x0"]));
-        for field in ["baseFeePerGas", "receiptsRoot", "requestsHash", "blockAccessListHash"] {
+        for field in
+            ["baseFeePerGas", "gasUsed", "receiptsRoot", "requestsHash", "blockAccessListHash"]
+        {
             assert!(block[field].is_string(), "{layer} {field}: {block}");
             assert_eq!(simulated[0][field], block[field], "{layer} {field}: {simulated}");
         }

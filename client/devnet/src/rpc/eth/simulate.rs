@@ -177,8 +177,14 @@ fn run_all(
             sandbox.override_state(rules.spec_id(), state)?;
         }
         let header = header(&rules, &parent, &overrides, options);
-        let mut one =
-            One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
+        let mut one = One {
+            options,
+            overrides: &overrides,
+            header,
+            rules,
+            used: Used::default(),
+            gas_left: &mut gas_left,
+        };
         let (sealed, answer) = one.run(&mut sandbox, block.calls, withdrawals, roots)?;
         sandbox.set_block_hash(sealed.number, sealed.hash());
         total_difficulty = total_difficulty.saturating_add(sealed.difficulty);
@@ -244,8 +250,34 @@ struct One<'a> {
     overrides: &'a BlockOverrides,
     header: Header,
     rules: Rules<'a>,
+    used: Used,
     /// Gas that all remaining calls together may still use.
     gas_left: &'a mut u64,
+}
+
+/// Gas that the calls of a block have used so far.
+#[derive(Default)]
+struct Used {
+    /// Gas that their senders pay for, which the receipts sum up.
+    paid: u64,
+    regular: u64,
+    state: u64,
+}
+
+impl Used {
+    fn add(&mut self, outcome: &CallOutcome) {
+        self.paid += outcome.gas_used;
+        self.regular += outcome.regular_gas;
+        self.state += outcome.state_gas;
+    }
+
+    /// Returns the gas in the header: from Amsterdam on that of the kind of which more was used (EIP-8037).
+    fn in_block(&self, rules: &Rules<'_>) -> u64 {
+        match rules.is(EthereumHardfork::Amsterdam) {
+            true => self.regular.max(self.state),
+            false => self.paid,
+        }
+    }
 }
 
 /// The result of a call.
@@ -284,7 +316,7 @@ impl One<'_> {
                 true => B256::ZERO,
                 false => roots.after(run.take_recorded())?,
             };
-            receipts.push(receipt(&one, self.header.gas_used, root));
+            receipts.push(receipt(&one, self.used.paid, root));
             called.push(one);
         }
         let shanghai = self.rules.is(EthereumHardfork::Shanghai);
@@ -343,7 +375,8 @@ impl One<'_> {
             error => error.into(),
         })?;
         let tx = self.transaction(request)?;
-        self.header.gas_used += outcome.gas_used;
+        self.used.add(&outcome);
+        self.header.gas_used = self.used.in_block(&self.rules);
         *self.gas_left -= outcome.gas_used.min(*self.gas_left);
         Ok(Called { tx, sender, outcome, logs })
     }
