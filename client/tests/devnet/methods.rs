@@ -108,7 +108,6 @@ fn what_the_schema_requires_must_be_there() {
         ("eth_getBlockByNumber", json!(["latest"])),
         ("eth_getBlockByHash", json!([block["hash"]])),
         ("eth_getProof", json!([ALICE])),
-        ("eth_getProof", json!([ALICE, []])),
     ] {
         let (code, message) = node.error(method, params);
         assert_eq!(code, -32602, "{method}: {message}");
@@ -116,6 +115,18 @@ fn what_the_schema_requires_must_be_there() {
     }
     let (code, message) = node.error("eth_feeHistory", json!(["0x", "latest", []]));
     assert_eq!(code, -32602, "{message}");
+}
+
+#[test]
+fn a_proof_without_a_block_is_of_the_head() {
+    for layer in polytrie::layers::LAYERS.iter().filter(|layer| layer.canonical) {
+        let node = Devnet::start(layer.name, args![]);
+        node.send(ALICE, BOB, 1);
+        let proof = node.call("eth_getProof", json!([ALICE, []]));
+        let of_head = node.call("eth_getProof", json!([ALICE, [], "latest"]));
+        assert_eq!(proof, of_head, "{}", layer.name);
+        assert_eq!(proof["nonce"], "0x1", "{}", layer.name);
+    }
 }
 
 /// The constructor reverts at the time of the head, so the estimate must use the time of the next block.
