@@ -6,7 +6,7 @@ use crate::{
     transactions::{deploy, word},
 };
 use alloy_eips::eip7928::AccountChanges;
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
 use polytrie::consensus::access_list::access_list_hash;
 use serde_json::{Value, json};
 
@@ -37,6 +37,9 @@ fn blocks_of_amsterdam_have_their_lists() {
             let block = node.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]));
             let (list, expected) = list_of(&node, &block["hash"]);
             assert_eq!(access_list_hash(&list), expected, "{layer}: block {number}");
+            let raw = node.call("debug_getRawBlockAccessList", json!([block["number"]]));
+            let raw: Bytes = serde_json::from_value(raw).unwrap();
+            assert_eq!(keccak256(&raw), expected, "{layer}: block {number}");
             let sender = list.iter().find(|account| account.address == ALICE).unwrap();
             assert_eq!(sender.nonce_post_state(), Some(number), "{layer}");
         }
@@ -139,6 +142,8 @@ fn a_simulated_block_has_its_list() {
 fn blocks_before_have_none() {
     let node = Devnet::start("mpt", args![]);
     node.send(ALICE, BOB, 1);
-    let (code, message) = node.error("eth_getBlockAccessList", json!(["latest"]));
-    assert!(code == -32001 && message.contains("before Amsterdam"), "{code} {message}");
+    for method in ["eth_getBlockAccessList", "debug_getRawBlockAccessList"] {
+        let (code, message) = node.error(method, json!(["latest"]));
+        assert!(code == -32001 && message.contains("before Amsterdam"), "{code} {message}");
+    }
 }

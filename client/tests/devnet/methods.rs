@@ -28,8 +28,8 @@ fn nothing_that_tools_ask_for_is_missing() {
         txpool_status txpool_content txpool_contentFrom txpool_inspect
         debug_getRawHeader debug_getRawBlock debug_getRawTransaction debug_getRawReceipts debug_getBadBlocks
         debug_traceTransaction debug_traceBlock debug_traceBlockByNumber debug_traceBlockByHash debug_traceCall
-        debug_executionWitness debug_clearTxpool trace_transaction trace_get trace_block trace_filter
-        trace_replayTransaction trace_replayBlockTransactions trace_call
+        debug_executionWitness debug_clearTxpool debug_getRawBlockAccessList trace_transaction trace_get
+        trace_block trace_filter trace_replayTransaction trace_replayBlockTransactions trace_call
         evm_snapshot evm_revert evm_mine evm_increaseTime evm_setNextBlockTimestamp evm_setTime evm_setAutomine
         evm_setIntervalMining evm_setBlockGasLimit evm_setAccountNonce
         anvil_setBalance anvil_addBalance anvil_setCode anvil_setNonce anvil_setStorageAt anvil_impersonateAccount
