@@ -66,6 +66,7 @@ const GOOD: &[(&str, &str)] = &[
     ("eth_getFilterChanges", r#"["0x1"]"#),
     ("eth_getFilterLogs", r#"["0x1"]"#),
     ("eth_subscribe", r#"["logs",{"address":"$contract","topics":[]}]"#),
+    ("eth_subscribe", r#"["transactionReceipts",{"transactionHashes":["$tx"]}]"#),
     (
         "eth_simulateV1",
         r#"[{"blockStateCalls":[{"blockOverrides":{"number":"0x9","time":"0x90000000","gasLimit":"0x989680","feeRecipient":"$bob","baseFeePerGas":"0x1","withdrawals":[{"index":"0x0","validatorIndex":"0x1","address":"$bob","amount":"0x1"}]},"stateOverrides":{"$contract":{"code":"0x5f54345f5560206000f3"}},"calls":[{"from":"$alice","to":"$contract","input":"$word"},{"to":"$bob","value":"0x1"}]},{"calls":[{"from":"$bob","data":"0x345f55"}]}],"validation":false,"traceTransfers":true,"returnFullTransactions":true},"latest"]"#,
@@ -193,6 +194,8 @@ const WORDS: &[&str] = &[
     "union",
     "logs",
     "newHeads",
+    "transactionReceipts",
+    "transactionHashes",
     "uint256[]",
     "tuple",
     "string",

@@ -1,6 +1,7 @@
 //! Tests that a chain of the node can be exported, imported and converted like any other chain.
 
 use crate::{
+    amsterdam,
     run::polytrie,
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
@@ -266,4 +267,40 @@ fn what_is_served_read_only_is_of_the_fork_of_its_head() {
     let node = Devnet::open(&data, args!["--read-only"]);
     assert_eq!(node.call("eth_estimateGas", json!([{ "from": ALICE, "to": BOB }])), "0x5208");
     assert_eq!(node.call("eth_getBlockByNumber", json!(["pending", false]))["number"], "0x0");
+}
+
+#[test]
+fn the_config_names_the_contracts_of_builders_from_amsterdam_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for (fork, are_there) in [("osaka", false), ("amsterdam", true)] {
+        let genesis = amsterdam::genesis_up_to(dir.path(), fork, &ALICE.to_string());
+        let node = Devnet::start("mpt", args!["--chain", &genesis]);
+        let config = node.call("eth_config", json!([]));
+        let contracts = &config["current"]["systemContracts"];
+        for (name, address) in [
+            ("BUILDER_DEPOSIT_CONTRACT_ADDRESS", "0x0000bff46984e3725691fa540a8c7589300d8282"),
+            ("BUILDER_EXIT_CONTRACT_ADDRESS", "0x000064d678505ad48f8ccb093bc65613800e8282"),
+        ] {
+            let expected = if are_there { json!(address) } else { Value::Null };
+            assert_eq!(contracts[name], expected, "{fork} {name}: {config}");
+        }
+        let beacon_roots = "0x000f3df6d732807ef1319fb7b8bb8522d0beac02";
+        assert_eq!(contracts["BEACON_ROOTS_ADDRESS"], beacon_roots, "{fork}: {config}");
+    }
+}
+
+/// EIP-7910 writes the time zero for a fork that is active at the genesis.
+#[test]
+fn the_config_has_no_time_before_the_genesis() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = amsterdam::genesis_up_to(dir.path(), "osaka", &ALICE.to_string());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut genesis: Value = serde_json::from_str(&text).unwrap();
+    genesis["config"]["osakaTime"] = json!(50);
+    genesis["timestamp"] = json!("0x64");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    let node = Devnet::start("mpt", args!["--chain", &file]);
+    let config = node.call("eth_config", json!([]));
+    assert_eq!(config["current"]["activationTime"], 0, "{config}");
+    assert_eq!(config["next"], Value::Null, "{config}");
 }

@@ -28,8 +28,8 @@ fn nothing_that_tools_ask_for_is_missing() {
         txpool_status txpool_content txpool_contentFrom txpool_inspect
         debug_getRawHeader debug_getRawBlock debug_getRawTransaction debug_getRawReceipts debug_getBadBlocks
         debug_traceTransaction debug_traceBlock debug_traceBlockByNumber debug_traceBlockByHash debug_traceCall
-        debug_executionWitness trace_transaction trace_get trace_block trace_filter trace_replayTransaction
-        trace_replayBlockTransactions trace_call
+        debug_executionWitness debug_clearTxpool debug_getRawBlockAccessList trace_transaction trace_get
+        trace_block trace_filter trace_replayTransaction trace_replayBlockTransactions trace_call
         evm_snapshot evm_revert evm_mine evm_increaseTime evm_setNextBlockTimestamp evm_setTime evm_setAutomine
         evm_setIntervalMining evm_setBlockGasLimit evm_setAccountNonce
         anvil_setBalance anvil_addBalance anvil_setCode anvil_setNonce anvil_setStorageAt anvil_impersonateAccount
@@ -108,7 +108,6 @@ fn what_the_schema_requires_must_be_there() {
         ("eth_getBlockByNumber", json!(["latest"])),
         ("eth_getBlockByHash", json!([block["hash"]])),
         ("eth_getProof", json!([ALICE])),
-        ("eth_getProof", json!([ALICE, []])),
     ] {
         let (code, message) = node.error(method, params);
         assert_eq!(code, -32602, "{method}: {message}");
@@ -116,6 +115,18 @@ fn what_the_schema_requires_must_be_there() {
     }
     let (code, message) = node.error("eth_feeHistory", json!(["0x", "latest", []]));
     assert_eq!(code, -32602, "{message}");
+}
+
+#[test]
+fn a_proof_without_a_block_is_of_the_head() {
+    for layer in polytrie::layers::LAYERS.iter().filter(|layer| layer.canonical) {
+        let node = Devnet::start(layer.name, args![]);
+        node.send(ALICE, BOB, 1);
+        let proof = node.call("eth_getProof", json!([ALICE, []]));
+        let of_head = node.call("eth_getProof", json!([ALICE, [], "latest"]));
+        assert_eq!(proof, of_head, "{}", layer.name);
+        assert_eq!(proof["nonce"], "0x1", "{}", layer.name);
+    }
 }
 
 /// The constructor reverts at the time of the head, so the estimate must use the time of the next block.
@@ -238,7 +249,9 @@ fn what_anvil_calls_by_other_names() {
         assert_eq!(node.call(name, json!([block, "0x0"])), raw);
         assert_eq!(node.call(name, json!([block, "0x1"])), Value::Null);
     }
-    node.send(ALICE, BOB, 1);
-    node.call("hardhat_dropAllTransactions", json!([]));
-    assert_eq!(node.call("txpool_status", json!([]))["pending"], "0x0");
+    for clear in ["hardhat_dropAllTransactions", "debug_clearTxpool"] {
+        node.send(ALICE, BOB, 1);
+        assert_eq!(node.call(clear, json!([])), Value::Null);
+        assert_eq!(node.call("txpool_status", json!([]))["pending"], "0x0", "{clear}");
+    }
 }

@@ -147,3 +147,95 @@ fn logs_that_are_gone_are_told_again_as_removed() {
         assert_eq!(node.stop(), Some(0));
     }
 }
+
+/// The receipts of a block come in one message, in the form of `eth_getBlockReceipts`. A block without a wanted
+/// transaction has no message, as in geth.
+#[test]
+fn receipts_are_told_block_by_block() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--no-mining"]);
+        let mut all = Socket::subscribe(&node, json!(["transactionReceipts"]));
+        let first = node.send(ALICE, BOB, 1);
+        // The constructor emits a log without a topic: PUSH0 PUSH0 LOG0.
+        let creation = json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]);
+        let second = node.call("eth_sendTransaction", creation);
+        let third = node.send(ALICE, BOB, 2);
+        let wanted = json!(["transactionReceipts", { "transactionHashes": [second] }]);
+        let mut one = Socket::subscribe(&node, wanted);
+        let none = json!(["transactionReceipts", { "transactionHashes": [] }]);
+        let mut every = Socket::subscribe(&node, none);
+        node.call("evm_mine", json!([]));
+        let receipts = node.call("eth_getBlockReceipts", json!(["latest"]));
+        for (index, hash) in [first, second, third].iter().enumerate() {
+            assert_eq!(receipts[index]["transactionHash"], *hash, "{layer}: {receipts}");
+        }
+        assert_eq!(receipts[1]["logs"].as_array().unwrap().len(), 1, "{layer}: {receipts}");
+        assert_eq!(all.news(), receipts, "{layer}");
+        assert_eq!(every.news(), receipts, "{layer}");
+        assert_eq!(one.news(), json!([receipts[1]]), "{layer}");
+        // An empty block lies between this message and the next one.
+        node.call("evm_mine", json!([]));
+        node.send(BOB, ALICE, 1);
+        node.call("evm_mine", json!([]));
+        let later = node.call("eth_getBlockReceipts", json!(["latest"]));
+        assert_eq!(later.as_array().unwrap().len(), 1, "{layer}: {later}");
+        assert_eq!(all.news(), later, "{layer}");
+        assert_eq!(node.stop(), Some(0));
+    }
+}
+
+#[test]
+fn a_subscription_to_receipts_names_few_transactions() {
+    let node = Devnet::start("raw", args![]);
+    let mut socket = Socket::open(&node);
+    let mut subscribe = |hashes: u64| {
+        let hashes: Vec<_> = (0..hashes).map(word).collect();
+        let params = json!(["transactionReceipts", { "transactionHashes": hashes }]);
+        let method = "eth_subscribe";
+        socket.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+        socket.receive()
+    };
+    assert!(subscribe(200)["result"].is_string());
+    let refused = subscribe(201);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+/// A subscription sends the logs of its range only, also when they are removed, as in geth.
+#[test]
+fn a_subscription_to_logs_may_have_a_range() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        let start = node.head();
+        let [from, to] = [2, 3].map(|above| format!("{:#x}", start + above));
+        let filter = json!({ "address": contract, "fromBlock": from, "toBlock": to });
+        let mut some = Socket::subscribe(&node, json!(["logs", filter]));
+        let mut all = Socket::subscribe(&node, json!(["logs", { "address": contract }]));
+        for number in 1..=4 {
+            let call = json!([{ "from": ALICE, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        }
+        node.call("anvil_rollback", json!([4]));
+        let expect = |socket: &mut Socket, number: u64, is_removed: bool| {
+            let news = socket.news();
+            let found = (&news["data"], &news["removed"]);
+            assert_eq!(found, (&json!(word(number)), &json!(is_removed)), "{layer}: {news}");
+        };
+        for is_removed in [false, true] {
+            (1..=4).for_each(|number| expect(&mut all, number, is_removed));
+            (2..=3).for_each(|number| expect(&mut some, number, is_removed));
+        }
+        assert_eq!(node.stop(), Some(0));
+    }
+}
+
+#[test]
+fn the_range_of_a_subscription_is_in_order() {
+    let node = Devnet::start("raw", args![]);
+    let mut socket = Socket::open(&node);
+    let params = json!(["logs", { "fromBlock": "0x5", "toBlock": "0x4" }]);
+    let method = "eth_subscribe";
+    socket.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+    let answer = socket.receive();
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}

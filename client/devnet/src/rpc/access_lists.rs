@@ -1,4 +1,4 @@
-//! `eth_getBlockAccessList`: the accounts and slots that a block touched (EIP-7928).
+//! `eth_getBlockAccessList` and `debug_getRawBlockAccessList`: the accounts and slots that a block touched (EIP-7928).
 //!
 //! No list is stored: the block is executed again on the state before it, and the resulting list must have the hash
 //! in the header.
@@ -7,13 +7,14 @@ use super::{
     Methods, Rpc,
     args::Args,
     convert::quantity,
+    debug::block,
     error::{RpcError, RpcResult},
     lookup::Found,
     replay::{is_merged, parent_sandbox, pass},
 };
 use crate::View;
 use alloy_eips::eip7928::AccountChanges;
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::sandbox::Replay;
 use polytrie_consensus::access_list::access_list_hash;
@@ -23,7 +24,8 @@ use serde_json::{Value, json};
 const RESOURCE_NOT_FOUND: i32 = -32001;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add_heavy("eth_getBlockAccessList", block_access_list)
+    methods.add_heavy("eth_getBlockAccessList", block_access_list)?;
+    methods.add_heavy("debug_getRawBlockAccessList", raw_block_access_list)
 }
 
 fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
@@ -35,14 +37,23 @@ fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let Some(found) = rpc.made(&view, id)? else { return Ok(Value::Null) };
     match list_of(rpc, &view, &found)? {
         Some(list) => Ok(list.iter().map(account).collect()),
-        None => Err(RpcError::new(
-            RESOURCE_NOT_FOUND,
-            format!(
-                "block {} has no access list: it is from before Amsterdam",
-                found.header.number
-            ),
-        )),
+        None => Err(too_early(&found)),
     }
+}
+
+/// Returns the list in the form whose hash is in the header: RLP.
+fn raw_block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let view = rpc.node.view();
+    let found = block(rpc, &view, args)?;
+    let list = list_of(rpc, &view, &found)?.ok_or_else(|| too_early(&found))?;
+    Ok(alloy_rlp::encode(&list).into())
+}
+
+fn too_early(found: &Found) -> RpcError {
+    RpcError::new(
+        RESOURCE_NOT_FOUND,
+        format!("block {} has no access list: it is from before Amsterdam", found.header.number),
+    )
 }
 
 /// Computes the access list of a block; `None` if its fork has none.

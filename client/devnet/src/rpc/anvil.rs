@@ -93,7 +93,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         rpc.node.notify();
         Ok(Value::Null)
     })?;
-    methods.alias("anvil_dropAllTransactions", &["hardhat_dropAllTransactions"])?;
+    methods.alias(
+        "anvil_dropAllTransactions",
+        &["hardhat_dropAllTransactions", "debug_clearTxpool"],
+    )?;
     methods.add("anvil_removePoolTransactions", |rpc, args| {
         let sender: Address = args.next()?;
         let mut pool = rpc.node.pool();

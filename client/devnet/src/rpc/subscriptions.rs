@@ -4,17 +4,18 @@
 //! at a time.
 
 use super::{
-    Methods, RpcState,
+    Methods, Rpc, RpcState,
     args::Args,
     connection::Connection,
     convert,
     error::{RpcError, RpcResult},
-    eth::{LogFilter, logs_of_block, removed_logs},
+    eth::{LogFilter, check_future, logs_of_block, removed_logs},
     on_thread,
 };
 use crate::{Event, PoolTransaction, Reverted};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
+use alloy_rpc_types_eth::pubsub::TransactionReceiptsParams;
 use jsonrpsee::{
     Extensions, PendingSubscriptionSink, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
@@ -31,11 +32,16 @@ use tokio::sync::broadcast::error::RecvError;
 /// Estimated bytes of a subscription without its filter: a task, and its place in the lists of receivers.
 const TASK: usize = 4 << 10;
 
+/// Maximum number of transactions that a subscription to receipts may name (the same as geth's).
+const MAX_HASHES: usize = 200;
+
 /// The kind of news that a subscription sends.
 #[derive(Debug)]
 enum Topic {
     Heads,
     Logs(Arc<LogFilter>),
+    /// The receipts of these transactions; of all if there are none.
+    Receipts(Arc<HashSet<B256>>),
     Pending { full: bool },
     Syncing,
 }
@@ -45,6 +51,7 @@ impl Topic {
     fn bytes(&self) -> u32 {
         let filter = match self {
             Self::Logs(filter) => filter.bytes(),
+            Self::Receipts(wanted) => wanted.len() * size_of::<B256>(),
             Self::Heads | Self::Pending { .. } | Self::Syncing => 0,
         };
         u32::try_from(TASK + filter).unwrap_or(u32::MAX)
@@ -85,7 +92,9 @@ async fn subscribe(
     let connection: Option<Arc<Connection>> = extensions.get().cloned();
     let mut events = match topic {
         Topic::Pending { .. } => rpc.node.pending_events(),
-        Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
+        Topic::Heads | Topic::Logs(_) | Topic::Receipts(_) | Topic::Syncing => {
+            rpc.node.block_events()
+        }
     };
     // Later blocks come as events.
     let start = rpc.node.view().head.number();
@@ -169,7 +178,8 @@ impl Told {
             let chain = Arc::clone(&former);
             let row = read(rpc, move || Ok(chain.db.canonical(number)?)).await?;
             let Some((hash, _)) = row else { continue };
-            if self.gone.remove(&hash) || !to.has_room().await {
+            let was_told = !self.gone.remove(&hash) && filter.is_for(number);
+            if !was_told || !to.has_room().await {
                 continue;
             }
             let (chain, filter) = (Arc::clone(&former), Arc::clone(filter));
@@ -209,10 +219,14 @@ impl Told {
         to: &Receiver,
         header: Sealed<Header>,
     ) -> Result<(), SubscriptionError> {
+        if let Topic::Receipts(wanted) = &to.topic {
+            return tell_receipts(rpc, to, header, wanted).await;
+        }
         let Topic::Logs(filter) = &to.topic else {
             return to.tell(|topic| block_news(topic, &header)).await;
         };
-        if header.logs_bloom.is_zero() || !to.has_room().await {
+        let has_news = filter.is_for(header.number) && !header.logs_bloom.is_zero();
+        if !has_news || !to.has_room().await {
             return Ok(());
         }
         let (state, filter, hash) = (Arc::clone(rpc), Arc::clone(filter), header.hash());
@@ -227,6 +241,50 @@ impl Told {
         }
         to.send(news).await
     }
+}
+
+/// Reports the wanted receipts of a block in one message, as geth does; none if the block has no wanted transaction.
+async fn tell_receipts(
+    rpc: &Arc<RpcState>,
+    to: &Receiver,
+    header: Sealed<Header>,
+    wanted: &Arc<HashSet<B256>>,
+) -> Result<(), SubscriptionError> {
+    // A block that used no gas has no transactions.
+    if header.gas_used == 0 || !to.has_room().await {
+        return Ok(());
+    }
+    let (state, wanted) = (Arc::clone(rpc), Arc::clone(wanted));
+    let news = read(rpc, move || {
+        let receipts = receipts_of_block(&Rpc::new(state), &header, &wanted)?;
+        match receipts.is_empty() {
+            true => Ok(Vec::new()),
+            false => raw(&[receipts]),
+        }
+    });
+    to.send(news.await?).await
+}
+
+/// Returns the wanted receipts of a block; none if the block is not in the chain any more.
+fn receipts_of_block(
+    rpc: &Rpc,
+    header: &Sealed<Header>,
+    wanted: &HashSet<B256>,
+) -> RpcResult<Vec<Value>> {
+    let view = rpc.node.view();
+    if !view.has(header) {
+        return Ok(Vec::new());
+    }
+    let Some(found) = rpc.block(&view, header.number)? else { return Ok(Vec::new()) };
+    let receipts = rpc.receipts(&view, &found)?;
+    let blob_fee = rpc.node.spec().blob_fee(header);
+    let mut receipts = convert::receipts(&found, receipts, blob_fee)?;
+    let mut txs = found.block.body.transactions.iter();
+    receipts.retain(|_| {
+        let tx = txs.next();
+        wanted.is_empty() || tx.is_some_and(|tx| wanted.contains(tx.tx_hash()))
+    });
+    Ok(receipts)
 }
 
 /// The receiver of a subscription's news.
@@ -321,22 +379,42 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     let name: String = args.next()?;
     Ok(match name.as_str() {
         "newHeads" => Topic::Heads,
-        "logs" => Topic::Logs(Arc::new(args.optional()?.unwrap_or_default())),
+        "logs" => {
+            let filter: LogFilter = args.optional()?.unwrap_or_default();
+            check_future(&filter.filter)?;
+            Topic::Logs(Arc::new(filter))
+        }
+        "transactionReceipts" => Topic::Receipts(Arc::new(wanted_receipts(&mut args)?)),
         "newPendingTransactions" => Topic::Pending { full: args.optional()?.unwrap_or(false) },
         "syncing" => Topic::Syncing,
         _ => {
             return Err(RpcError::params(format!(
-                "no subscription {name:?}: there are newHeads, logs, newPendingTransactions and syncing"
+                "no subscription {name:?}: there are newHeads, logs, transactionReceipts, newPendingTransactions and syncing"
             )));
         }
     })
 }
 
-/// Returns the news about a block, except for its logs.
+/// Takes the transactions whose receipts a subscription sends; an empty set is for all of them.
+fn wanted_receipts(args: &mut Args) -> RpcResult<HashSet<B256>> {
+    let params: TransactionReceiptsParams = args.optional()?.unwrap_or_default();
+    let hashes = params.transaction_hashes.unwrap_or_default();
+    let found = hashes.len();
+    if found > MAX_HASHES {
+        return Err(RpcError::params(format!(
+            "exceed max number of transaction hashes: {found}, at most {MAX_HASHES} for one subscription"
+        )));
+    }
+    Ok(hashes.into_iter().collect())
+}
+
+/// Returns the news about a block, except for its logs and receipts.
 fn block_news(topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
     match topic {
         Topic::Heads => Ok(vec![convert::header(header)?]),
-        Topic::Logs(_) | Topic::Pending { .. } | Topic::Syncing => Ok(Vec::new()),
+        Topic::Logs(_) | Topic::Receipts(_) | Topic::Pending { .. } | Topic::Syncing => {
+            Ok(Vec::new())
+        }
     }
 }
 
@@ -345,7 +423,7 @@ fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
     match topic {
         Topic::Pending { full: false } => Ok(vec![json!(tx.hash())]),
         Topic::Pending { full: true } => Ok(vec![convert::pending(tx)?]),
-        Topic::Heads | Topic::Logs(_) | Topic::Syncing => Ok(Vec::new()),
+        Topic::Heads | Topic::Logs(_) | Topic::Receipts(_) | Topic::Syncing => Ok(Vec::new()),
     }
 }
 

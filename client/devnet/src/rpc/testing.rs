@@ -8,7 +8,7 @@ use super::{
     error::{RpcError, RpcResult},
     eth::decode,
 };
-use crate::PoolTransaction;
+use crate::{PoolTransaction, settings::gas_limit_towards};
 use alloy_consensus::{BlobTransactionSidecarVariant, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4895::Withdrawal};
 use alloy_hardforks::EthereumHardfork;
@@ -35,6 +35,10 @@ struct Attributes {
     withdrawals: Option<Vec<Withdrawal>>,
     #[serde(default)]
     parent_beacon_block_root: Option<B256>,
+    #[serde(default)]
+    slot_number: Option<U64>,
+    #[serde(default)]
+    target_gas_limit: Option<U64>,
 }
 
 fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
@@ -49,6 +53,10 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             view.hash()
         )));
     }
+    let plan = rpc.node.plan();
+    let gas_limit = attributes.target_gas_limit.map_or(plan.gas_limit, |target| {
+        gas_limit_towards(target.to(), view.head.header.gas_limit)
+    });
     let next = NextBlock {
         timestamp: attributes.timestamp.to(),
         beneficiary: attributes.suggested_fee_recipient,
@@ -56,7 +64,9 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         extra_data: extra_data.unwrap_or_default(),
         parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
         withdrawals: attributes.withdrawals.unwrap_or_default(),
-        ..rpc.node.plan()
+        slot_number: attributes.slot_number.map(|slot| slot.to()),
+        gas_limit,
+        ..plan
     };
     let transactions = transactions
         .map(|list| list.iter().map(with_sender).collect::<RpcResult<Vec<_>>>())
@@ -86,26 +96,32 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let raw: Vec<Bytes> =
         built.block.body.transactions.iter().map(|tx| tx.encoded_2718().into()).collect();
     let requests = built.executed.requests.map(|requests| requests.take()).unwrap_or_default();
+    let mut payload = json!({
+        "parentHash": header.parent_hash,
+        "feeRecipient": header.beneficiary,
+        "stateRoot": header.state_root,
+        "receiptsRoot": header.receipts_root,
+        "logsBloom": header.logs_bloom,
+        "prevRandao": header.mix_hash,
+        "blockNumber": quantity(header.number),
+        "gasLimit": quantity(header.gas_limit),
+        "gasUsed": quantity(header.gas_used),
+        "timestamp": quantity(header.timestamp),
+        "extraData": header.extra_data,
+        "baseFeePerGas": quantity(base_fee),
+        "blockHash": header.hash(),
+        "transactions": raw,
+        "withdrawals": built.block.body.withdrawals,
+        "blobGasUsed": header.blob_gas_used.map(quantity),
+        "excessBlobGas": header.excess_blob_gas.map(quantity),
+    });
+    if let Some(slot) = header.slot_number {
+        let list = built.executed.access_list.unwrap_or_default();
+        payload["blockAccessList"] = json!(Bytes::from(alloy_rlp::encode(&list)));
+        payload["slotNumber"] = quantity(slot);
+    }
     Ok(json!({
-        "executionPayload": {
-            "parentHash": header.parent_hash,
-            "feeRecipient": header.beneficiary,
-            "stateRoot": header.state_root,
-            "receiptsRoot": header.receipts_root,
-            "logsBloom": header.logs_bloom,
-            "prevRandao": header.mix_hash,
-            "blockNumber": quantity(header.number),
-            "gasLimit": quantity(header.gas_limit),
-            "gasUsed": quantity(header.gas_used),
-            "timestamp": quantity(header.timestamp),
-            "extraData": header.extra_data,
-            "baseFeePerGas": quantity(base_fee),
-            "blockHash": header.hash(),
-            "transactions": raw,
-            "withdrawals": built.block.body.withdrawals,
-            "blobGasUsed": header.blob_gas_used.map(quantity),
-            "excessBlobGas": header.excess_blob_gas.map(quantity),
-        },
+        "executionPayload": payload,
         "blockValue": value,
         "blobsBundle": bundle,
         "executionRequests": requests,

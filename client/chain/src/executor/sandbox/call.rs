@@ -46,6 +46,10 @@ pub struct CallOutcome {
     pub gas_used: u64,
     /// Gas used before refunds: the least gas limit that could have sufficed.
     pub gas_spent: u64,
+    /// Regular gas that it adds to its block where blocks count two kinds of gas (EIP-8037).
+    pub regular_gas: u64,
+    /// State gas that it adds to its block there.
+    pub state_gas: u64,
     /// Logs of the call; empty unless it succeeded.
     pub logs: Vec<Log>,
     /// Address of the contract that it created.
@@ -130,6 +134,8 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
     let gas_used = result.tx_gas_used();
     // The floor of EIP-7623 is not part of the gas that the EVM spends, but no gas limit may be below it.
     let gas_spent = result.gas().total_gas_spent().max(gas_used);
+    let regular_gas = result.gas().block_regular_gas_used();
+    let state_gas = result.gas().block_state_gas_used();
     let created = result.created_address();
     let (success, output, logs, halt) = match result {
         ExecutionResult::Success { output, logs, .. } => (true, output.into_data(), logs, None),
@@ -142,6 +148,8 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
         output,
         gas_used,
         gas_spent,
+        regular_gas,
+        state_gas,
         logs,
         created: created.filter(|_| success),
         halt: halt.map(|reason| halt_message(&reason)),

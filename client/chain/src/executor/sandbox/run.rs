@@ -34,6 +34,8 @@ pub struct SimulatedRun<'a> {
     rules: Rules<'a>,
     overrides: Option<&'a BlockOverrides>,
     options: RunOptions,
+    /// Number of transactions so far.
+    transactions: usize,
     /// Number of logs so far, with those of reverted calls.
     logs_seen: u64,
 }
@@ -53,7 +55,7 @@ impl<'a> SimulatedRun<'a> {
     ) -> Result<Self, InternalError> {
         sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
         prepare(sandbox, header, header.beneficiary, rules)?;
-        Ok(Self { sandbox, header, rules, overrides, options, logs_seen: 0 })
+        Ok(Self { sandbox, header, rules, overrides, options, transactions: 0, logs_seen: 0 })
     }
 
     /// Returns the state between transactions.
@@ -92,6 +94,8 @@ impl<'a> SimulatedRun<'a> {
         let (ran, observer) = run(self.sandbox, &self.rules, env, tx, observer)?;
         let (logs, logs_seen) = observer.into_logs();
         self.logs_seen = logs_seen;
+        self.sandbox.go_on_after(self.transactions);
+        self.transactions += 1;
         self.sandbox.commit(ran.state);
         if wraps {
             self.wrap_nonce(sender)?;
@@ -125,7 +129,8 @@ impl<'a> SimulatedRun<'a> {
         receipts: Vec<ReceiptEnvelope>,
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<Option<Requests>, InternalError> {
-        let Self { sandbox, header, rules, .. } = self;
+        let Self { sandbox, header, rules, transactions, .. } = self;
+        sandbox.go_on_after(transactions);
         complete(sandbox, header, header.beneficiary, rules, receipts, &[], withdrawals)
     }
 }

@@ -5,6 +5,7 @@ use alloy_eips::{
     eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS,
     eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_hardforks::{EthereumHardfork, ForkCondition, ForkHash};
 use alloy_primitives::Address;
@@ -59,7 +60,10 @@ fn fork(rpc: &Rpc, time: u64) -> Value {
         }
     };
     let prague = rules.is(EthereumHardfork::Prague);
+    let amsterdam = rules.is(EthereumHardfork::Amsterdam);
     contract(rules.is(EthereumHardfork::Cancun), "BEACON_ROOTS_ADDRESS", BEACON_ROOTS_ADDRESS);
+    contract(amsterdam, "BUILDER_DEPOSIT_CONTRACT_ADDRESS", BUILDER_DEPOSIT_CONTRACT_ADDRESS);
+    contract(amsterdam, "BUILDER_EXIT_CONTRACT_ADDRESS", BUILDER_EXIT_CONTRACT_ADDRESS);
     contract(
         prague,
         "CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS",
@@ -72,8 +76,10 @@ fn fork(rpc: &Rpc, time: u64) -> Value {
     contract(prague, "WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS", WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS);
     let precompiles: Map<String, Value> =
         precompiles(&rules).into_iter().map(|(name, address)| (name, json!(address))).collect();
+    // A fork that is active at the genesis has the time zero, whatever its time is.
+    let since = if time > spec.genesis_header().timestamp { time } else { 0 };
     json!({
-        "activationTime": time,
+        "activationTime": since,
         "blobSchedule": blobs,
         "chainId": quantity(spec.chain_id()),
         "forkId": fork_id(rpc, time),

@@ -34,6 +34,12 @@ impl LogFilter {
         size_of::<Self>() + 2 * (topics * size_of::<B256>() + addresses * size_of::<Address>())
     }
 
+    /// Whether a block is in the range, as far as that is given in numbers.
+    pub(in crate::rpc) fn is_for(&self, number: u64) -> bool {
+        self.filter.get_from_block().is_none_or(|from| from <= number)
+            && self.filter.get_to_block().is_none_or(|to| number <= to)
+    }
+
     /// Whether the address and the topics of a log match.
     pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         log.topics().len() >= self.positions && self.filter.matches(log)

@@ -99,7 +99,7 @@ fn reversed(from: u64, to: u64) -> RpcError {
 }
 
 /// Refuses a filter whose range is reversed. The range may begin beyond the head.
-fn check_future(filter: &Filter) -> RpcResult<()> {
+pub(in crate::rpc) fn check_future(filter: &Filter) -> RpcResult<()> {
     match (filter.get_from_block(), filter.get_to_block()) {
         (Some(from), Some(to)) if from > to => Err(reversed(from, to)),
         _ => Ok(()),

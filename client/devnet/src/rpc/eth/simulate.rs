@@ -27,7 +27,7 @@ use polytrie_chain::executor::sandbox::{
     CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun,
 };
 use polytrie_chainspec::{ChainSpec, Rules};
-use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
+use polytrie_consensus::{access_list::access_list_hash, next_base_fee, next_excess_blob_gas};
 use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
@@ -177,8 +177,14 @@ fn run_all(
             sandbox.override_state(rules.spec_id(), state)?;
         }
         let header = header(&rules, &parent, &overrides, options);
-        let mut one =
-            One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
+        let mut one = One {
+            options,
+            overrides: &overrides,
+            header,
+            rules,
+            used: Used::default(),
+            gas_left: &mut gas_left,
+        };
         let (sealed, answer) = one.run(&mut sandbox, block.calls, withdrawals, roots)?;
         sandbox.set_block_hash(sealed.number, sealed.hash());
         total_difficulty = total_difficulty.saturating_add(sealed.difficulty);
@@ -244,8 +250,34 @@ struct One<'a> {
     overrides: &'a BlockOverrides,
     header: Header,
     rules: Rules<'a>,
+    used: Used,
     /// Gas that all remaining calls together may still use.
     gas_left: &'a mut u64,
+}
+
+/// Gas that the calls of a block have used so far.
+#[derive(Default)]
+struct Used {
+    /// Gas that their senders pay for, which the receipts sum up.
+    paid: u64,
+    regular: u64,
+    state: u64,
+}
+
+impl Used {
+    fn add(&mut self, outcome: &CallOutcome) {
+        self.paid += outcome.gas_used;
+        self.regular += outcome.regular_gas;
+        self.state += outcome.state_gas;
+    }
+
+    /// Returns the gas in the header: from Amsterdam on that of the kind of which more was used (EIP-8037).
+    fn in_block(&self, rules: &Rules<'_>) -> u64 {
+        match rules.is(EthereumHardfork::Amsterdam) {
+            true => self.regular.max(self.state),
+            false => self.paid,
+        }
+    }
 }
 
 /// The result of a call.
@@ -264,6 +296,9 @@ impl One<'_> {
         withdrawals: Vec<Withdrawal>,
         roots: &mut Roots,
     ) -> RpcResult<(Sealed<Header>, Value)> {
+        if self.rules.is(EthereumHardfork::Amsterdam) {
+            sandbox.begin_access_list();
+        }
         let before = self.header.clone();
         let mut run = SimulatedRun::begin(
             sandbox,
@@ -281,12 +316,13 @@ impl One<'_> {
                 true => B256::ZERO,
                 false => roots.after(run.take_recorded())?,
             };
-            receipts.push(receipt(&one, self.header.gas_used, root));
+            receipts.push(receipt(&one, self.used.paid, root));
             called.push(one);
         }
         let shanghai = self.rules.is(EthereumHardfork::Shanghai);
         let withdrawals = shanghai.then_some(withdrawals);
         let requests = run.finish(receipts.clone(), withdrawals.as_deref())?;
+        let list = sandbox.end_access_list();
         let transactions = called.iter().map(|one| one.tx.clone()).collect();
         let body = BlockBody {
             transactions,
@@ -295,6 +331,8 @@ impl One<'_> {
         };
         let header = &mut self.header;
         header.requests_hash = requests.map(|requests| requests.requests_hash());
+        // As in geth, the slot is left out: no consensus layer gives one.
+        header.block_access_list_hash = list.map(|list| access_list_hash(&list));
         header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
         header.withdrawals_root =
             body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
@@ -337,7 +375,8 @@ impl One<'_> {
             error => error.into(),
         })?;
         let tx = self.transaction(request)?;
-        self.header.gas_used += outcome.gas_used;
+        self.used.add(&outcome);
+        self.header.gas_used = self.used.in_block(&self.rules);
         *self.gas_left -= outcome.gas_used.min(*self.gas_left);
         Ok(Called { tx, sender, outcome, logs })
     }

@@ -109,7 +109,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
     }
     let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let id = args.block()?;
+    let id = args.optional_block()?;
     let node = &rpc.node;
     if !node.kind().canonical {
         return Err(RpcError::unsupported(format!(
@@ -117,7 +117,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             node.kind().name
         )));
     }
-    let mut proof = rpc.proof(&address, &slots, Some(id))?.0.proof;
+    let mut proof = rpc.proof(&address, &slots, id)?.0.proof;
     // As in geth, keys of 32 bytes are shown in full, and others as numbers.
     let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
     for ((entry, key), slot) in storage.into_iter().flatten().zip(&keys).zip(slots) {
