@@ -42,7 +42,9 @@ enum Topic {
     Logs(Arc<LogFilter>),
     /// The receipts of these transactions; of all if there are none.
     Receipts(Arc<HashSet<B256>>),
-    Pending { full: bool },
+    Pending {
+        full: bool,
+    },
     Syncing,
 }
 
