@@ -90,6 +90,7 @@ fn a_chain_that_is_killed_again_and_again_goes_on() {
         |_| rand::random(),
         |seed| seed.parse().expect("POLYTRIE_CRASH_SEED is a number"),
     );
+    say(&format!("POLYTRIE_CRASH_SEED={seed}"));
     let payloads = Payload::of_all(&sample_blocks(1000));
     assert!(payloads.len() > 2 * PEACE + 2);
     let temp = tempfile::tempdir().unwrap();

@@ -20,8 +20,7 @@ const ATTEMPTS: usize = 100;
 /// next one.
 #[derive(Debug)]
 pub struct DirLock {
-    /// Closing it ends the lock.
-    _file: File,
+    file: File,
 }
 
 impl DirLock {
@@ -59,10 +58,18 @@ impl DirLock {
                 file.set_len(0).map_err(io("write to"))?;
                 file.rewind().map_err(io("write to"))?;
                 writeln!(file, "{}", std::process::id()).map_err(io("write to"))?;
-                return Ok(Self { _file: file });
+                return Ok(Self { file });
             }
         }
         Err(KvError::InUse { path: dir.to_path_buf(), holder: String::new() })
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing the file would end the lock later: a process that another thread is just starting has a copy of its
+        // descriptor until it runs its own program. If this fails, the lock ends then.
+        _ = self.file.unlock();
     }
 }
 
@@ -115,6 +122,17 @@ mod tests {
             );
             drop(lock);
         }
+    }
+
+    /// A process that is being started has copies of all descriptors for a moment.
+    #[test]
+    fn ends_although_a_copy_of_the_descriptor_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = DirLock::acquire(dir.path()).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        drop(lock);
+        drop(DirLock::acquire(dir.path()).unwrap());
+        drop(copy);
     }
 
     #[test]

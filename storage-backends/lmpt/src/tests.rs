@@ -300,21 +300,26 @@ fn commitments_are_those_of_the_blocks_alone() {
 #[test]
 fn late_merges_are_waited_for_and_counted() {
     // The first slice of each merge comes after the pause. The later ones need not, because a block that is written
-    // ends the pause. So the pause is far longer than this thread waits for the processor between two blocks.
+    // ends the pause. So the pause is far longer than this thread mostly waits for the processor between two blocks. It
+    // may wait longer once, which gives one merge slack, so the last merge may be a later one.
     let late = LmptOptions { merge_pause: Duration::from_millis(500), ..every(4) };
     let (mut slow, mut fast) = (Chain::new(late), Chain::new(every(4)));
-    for n in 0..24 {
-        let block = || vec![write(n % 5, numbered(n..n + 3, n + 1))];
-        assert_eq!(slow.run(block()), fast.run(block()));
+    let mut blocks = 0;
+    while blocks < 24 || slow.layer.merge_stats().slack > 0 {
+        assert!(blocks < 240, "{:?}", slow.layer.merge_stats());
+        for n in blocks..blocks + 4 {
+            let block = || vec![write(n % 5, numbered(n..n + 3, n + 1))];
+            assert_eq!(slow.run(block()), fast.run(block()));
+        }
+        blocks += 4;
     }
     let stats = slow.layer.merge_stats();
     assert!(stats.late > 0 && !stats.waited.is_zero(), "{stats:?}");
-    assert_eq!(stats.slack, 0);
     for chain in [slow, fast] {
         let stats = chain.layer.merge_stats();
         let schedule = every(4).schedule();
-        let slices = (1..=24).filter(|n| schedule.slice_of(*n).is_some()).count() as u64;
-        assert_eq!((stats.merges, stats.in_time + stats.late), (6, slices), "{stats:?}");
+        let slices = (1..=blocks).filter(|n| schedule.slice_of(*n).is_some()).count() as u64;
+        assert_eq!((stats.merges, stats.in_time + stats.late), (blocks / 4, slices), "{stats:?}");
     }
 }
 

@@ -45,7 +45,8 @@ impl Watchers {
 
 #[test]
 fn tombstones_know_the_newest_deletion() {
-    let mut random = Random::new(Random::seed());
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
     for _ in 0..60 {
         let mut watchers = Watchers::new();
         let mut tombstones = Tombstones::default();
@@ -67,20 +68,22 @@ fn tombstones_know_the_newest_deletion() {
                     };
                     deletions.iter().filter(covers).map(|(.., seq)| *seq).max()
                 };
-                assert_eq!(tombstones.newest(&key, moment), newest(&key));
+                assert_eq!(tombstones.newest(&key, moment), newest(&key), "seed {seed}");
 
                 let (from, to) = (self::key(&mut random), self::key(&mut random));
                 let range = KeyRange { from: &from, to: Some(&to), reverse: false };
                 let spans: Vec<Span> = tombstones.within(range, moment).collect();
                 for pair in spans.windows(2) {
-                    assert!(pair[0].to.as_ref().is_some_and(|to| *to <= pair[1].from));
+                    let apart = pair[0].to.as_ref().is_some_and(|to| *to <= pair[1].from);
+                    assert!(apart, "seed {seed}");
                 }
                 if range.contains(&key) {
                     let inside = |span: &Span| {
                         let to = span.to.as_deref();
                         KeyRange { from: &span.from, to, reverse: false }.contains(&key)
                     };
-                    assert_eq!(spans.iter().any(inside), newest(&key).is_some());
+                    let is_deleted = newest(&key).is_some();
+                    assert_eq!(spans.iter().any(inside), is_deleted, "seed {seed}");
                 }
             }
         }
@@ -113,7 +116,8 @@ fn version_at(history: &History, key: &[u8], moment: u64) -> Option<(u64, Option
 
 #[test]
 fn rows_keep_every_version_that_is_seen() {
-    let mut random = Random::new(Random::seed());
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
     let hash = |key: &[u8]| {
         // The hash has few different values, so that keys must be compared themselves.
         (key.iter().map(|b| u64::from(*b)).sum::<u64>() % 7) << 40
@@ -143,7 +147,7 @@ fn rows_keep_every_version_that_is_seen() {
                 let key = key(&mut random);
                 let found = rows.find(&arena, &key, hash(&key), moment);
                 let found = found.map(|Version { seq, value }| (seq, value.map(<[u8]>::to_vec)));
-                assert_eq!(found, version_at(&history, &key, moment));
+                assert_eq!(found, version_at(&history, &key, moment), "seed {seed}");
 
                 let (from, to) = (self::key(&mut random), self::key(&mut random));
                 let to = (!random.one_in(3)).then_some(to.as_slice());
@@ -159,9 +163,9 @@ fn rows_keep_every_version_that_is_seen() {
                 let limit = 1 + random.below(12);
                 let mut keys = Vec::new();
                 let more = rows.keys(&arena, range, moment, limit, &mut keys);
-                assert_eq!(more, expected.len() > limit);
+                assert_eq!(more, expected.len() > limit, "seed {seed}");
                 expected.truncate(limit);
-                assert_eq!(keys, expected);
+                assert_eq!(keys, expected, "seed {seed}");
             }
         }
         let in_order = rows.in_order(&arena).into_iter().map(|i| rows.newest(&arena, i));
@@ -172,7 +176,7 @@ fn rows_keep_every_version_that_is_seen() {
             let (seq, value) = versions.last_key_value().unwrap();
             (key.clone(), *seq, value.clone())
         };
-        assert_eq!(found, history.iter().map(newest).collect::<Vec<_>>());
+        assert_eq!(found, history.iter().map(newest).collect::<Vec<_>>(), "seed {seed}");
     }
 }
 
