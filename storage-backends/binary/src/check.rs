@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, StateError, count_rows, scan};
+use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, StateError, count_rows, scan};
 use std::ops::ControlFlow;
 
 /// Number of slots of one account whose leaves are looked up together.
@@ -26,7 +26,7 @@ pub(crate) fn check(
     rows: &Snapshot,
     group_depth: GroupDepth,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     report.check_codes(rows)?;
     check_preimages(rows, &mut report)?;
@@ -57,7 +57,7 @@ pub(crate) fn check(
 }
 
 /// Checks that every preimage is stored under its hash.
-fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
     scan(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
         let found = keccak256(preimage);
         if key != found.as_slice() {
@@ -77,7 +77,7 @@ struct Found {
 }
 
 impl Found {
-    fn walk(&mut self, tree: Tree<'_>) -> Result<(), StateError> {
+    fn walk(&mut self, tree: Tree<'_>) -> Result<()> {
         let root = tree.root()?;
         let (stems, leaves) = (&mut self.stems, &mut self.leaves);
         self.groups = tree.stems(&root, &mut |stem, hash| {
@@ -102,7 +102,7 @@ fn walk_flat(
     report: &mut CheckReport,
     expected: &mut u64,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     FLAT.visit_accounts(rows, &B256::ZERO, |hash, account| {
         report.count_account(progress);
         let checked = check_account(rows, report, &hash, &account);
@@ -118,7 +118,7 @@ fn check_account(
     report: &mut CheckReport,
     hash: &B256,
     account: &Account,
-) -> Result<u64, StateError> {
+) -> Result<u64> {
     let keys = AccountKeys::new(address_of(rows, hash)?);
     let code = match account.has_code() {
         true => stored_code(rows, &account.code_hash)?,
@@ -149,7 +149,7 @@ fn check_account(
 }
 
 /// Looks up leaves; returns their number, if they are as they should be.
-fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64, StateError> {
+fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64> {
     let mut count = 0;
     for (stem, expected) in leaves.into_sorted() {
         let found = Leaves::of_row(&stem, rows.get(STEMS, &stem.0)?)?;

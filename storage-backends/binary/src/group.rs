@@ -15,7 +15,7 @@
 use crate::{GroupDepth, Stem, key::STEM_BITS, node::Node};
 use alloy_primitives::B256;
 use polytrie_kv::take_array;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 
 const EMPTY: u8 = 0;
 const STEM: u8 = 1;
@@ -74,7 +74,7 @@ pub(crate) fn encode(node: &Node, out: &mut Vec<u8>) {
 /// # Errors
 ///
 /// [`StateError::Corrupt`] if it is not exactly what [`encode`] writes for a group with this key.
-pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<Node, StateError> {
+pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<Node> {
     let mut parser = Parser { row, levels, first: usize::from(key.depth) };
     let node = parser.node(parser.first, key.prefix).filter(|node| {
         let belongs = match node {

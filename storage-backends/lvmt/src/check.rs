@@ -21,7 +21,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{CheckReport, StateError, scan};
+use polytrie_state::{CheckReport, Result, StateError, scan};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
@@ -36,7 +36,7 @@ pub(crate) fn check(
     head: &LvmtHead,
     share: Option<Share>,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut scrub = Scrub {
         store,
         setup,
@@ -68,7 +68,7 @@ struct Scrub<'a> {
 }
 
 impl Scrub<'_> {
-    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<()> {
         self.report.check_codes(self.store)?;
         self.history(epochs)?;
         self.accounts(progress)?;
@@ -78,7 +78,7 @@ impl Scrub<'_> {
     }
 
     /// Checks that tuples lead to epochs and epochs to the root, and that there are no further rows.
-    fn history(&mut self, size: u64) -> Result<(), StateError> {
+    fn history(&mut self, size: u64) -> Result<()> {
         for number in 0..size {
             let epoch = Epoch::read(self.store, number)?;
             if read_node(self.store, 0, number)? != epoch.root() {
@@ -116,7 +116,7 @@ impl Scrub<'_> {
         self.report.expect_rows(self.store, LEAVES, self.report.nodes)
     }
 
-    fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+    fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let store = self.store;
         scan(store, ACCOUNTS, KeyRange::ALL, |key, row| {
             let (key, record) = (Key::from_row(ACCOUNTS, key)?, KeyRecord::read(row)?);
@@ -132,7 +132,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    fn slots(&mut self) -> Result<(), StateError> {
+    fn slots(&mut self) -> Result<()> {
         let store = self.store;
         let mut owner: Option<(B256, AccountState)> = None;
         let mut buffer = Vec::new();
@@ -162,7 +162,7 @@ impl Scrub<'_> {
     }
 
     /// Checks that a record is that of its tuple, and has the slot that its entry gives it.
-    fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<(), StateError> {
+    fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<()> {
         let height = self.setup.height();
         let position = key.position();
         if leaf_at(self.store, &record.at, &mut self.leaves)? != Some(record.leaf(&position)) {
@@ -186,7 +186,7 @@ impl Scrub<'_> {
     }
 
     /// Checks that entries name as many keys as there are.
-    fn entries(&mut self) -> Result<(), StateError> {
+    fn entries(&mut self) -> Result<()> {
         let mut named = 0;
         scan(self.store, ENTRIES, KeyRange::ALL, |key, row| {
             Path::from_row_key(self.setup.height(), key)?;
@@ -201,7 +201,7 @@ impl Scrub<'_> {
     }
 
     /// Checks that trees are those of their tuples, and that their commitments are those of the versions.
-    fn trees(&mut self) -> Result<(), StateError> {
+    fn trees(&mut self) -> Result<()> {
         let height = self.setup.height();
         let mut found: Vec<(Path, G1Affine)> = Vec::new();
         scan(self.store, TREES, KeyRange::ALL, |key, row| {

@@ -14,7 +14,7 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
-use polytrie_state::{Pruned, StateError, scan};
+use polytrie_state::{Pruned, Result, StateError, scan};
 use std::{mem, ops::ControlFlow};
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
@@ -22,7 +22,7 @@ const HELD: usize = 1 << 20;
 /// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
 
-pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
+pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned> {
     let mut positions = Sorter::new(store.scratch().clone(), HELD);
     find_live(store, undo_records, &mut positions)?;
     let live = Live::new(positions.drain()?)?;
@@ -35,11 +35,7 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned,
 }
 
 /// Finds the tuples to which some row points, now or after the last blocks are undone.
-fn find_live(
-    store: &Store,
-    undo_records: &[Vec<u8>],
-    found: &mut Sorter<Position>,
-) -> Result<(), StateError> {
+fn find_live(store: &Store, undo_records: &[Vec<u8>], found: &mut Sorter<Position>) -> Result<()> {
     for table in [ACCOUNTS, SLOTS, TREES] {
         scan(store, table, KeyRange::ALL, |_, row| {
             position(table, row)?.map_or(Ok(()), |at| found.add(at))?;
@@ -59,7 +55,7 @@ fn find_live(
 }
 
 /// Returns the position of the tuple to which a row points; `None` if it points to none.
-fn position(table: Table, row: &[u8]) -> Result<Option<Position>, StateError> {
+fn position(table: Table, row: &[u8]) -> Result<Option<Position>> {
     if table != TREES {
         return Ok(Some(KeyRecord::read(row)?.at));
     }
@@ -77,13 +73,13 @@ struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    fn new(mut positions: Run<'a, Position>) -> Result<Self, StateError> {
+    fn new(mut positions: Run<'a, Position>) -> Result<Self> {
         let next = positions.next().transpose()?;
         Ok(Self { positions, next })
     }
 
     /// Returns which of the `len` tuples from `first` on are live. Calls must be in order and without a gap.
-    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>, StateError> {
+    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>> {
         let mut live = vec![false; len];
         // A chunk has fewer than 2^32 tuples, and so has an epoch.
         let end = Position { leaf: first.leaf + len as u32, ..first };
@@ -113,7 +109,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn epoch(&mut self, number: u64) -> Result<(), StateError> {
+    fn epoch(&mut self, number: u64) -> Result<()> {
         let epoch = Epoch::read(self.store, number)?;
         self.report.entries += u64::from(epoch.count);
         for chunk in 0..epoch.chunks.len() {
@@ -124,7 +120,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<(), StateError> {
+    fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<()> {
         let Self { store, live, report, batch } = self;
         let live = live.of(first, len)?;
         report.needed += live.iter().filter(|live| **live).count() as u64;
@@ -146,7 +142,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn end(self) -> Result<Pruned, StateError> {
+    fn end(self) -> Result<Pruned> {
         if let Some(at) = self.live.next {
             return Err(points_nowhere(at));
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::{B256, Keccak256};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use rayon::prelude::*;
 
 /// Number of levels of the tree within a chunk.
@@ -63,7 +63,7 @@ impl Epoch {
         })
     }
 
-    pub(crate) fn read(store: &dyn Read, epoch: u64) -> Result<Self, StateError> {
+    pub(crate) fn read(store: &dyn Read, epoch: u64) -> Result<Self> {
         let row = store.get(EPOCHS, &epoch.to_be_bytes())?;
         row.and_then(|row| Self::parse(&row)).ok_or_else(|| {
             StateError::Corrupt(format!("the row of epoch {epoch} is missing or damaged"))
@@ -108,12 +108,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub(crate) fn read(
-        store: &dyn Read,
-        epoch: u64,
-        chunk: u32,
-        len: usize,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn read(store: &dyn Read, epoch: u64, chunk: u32, len: usize) -> Result<Self> {
         let row = store.get(LEAVES, &chunk_key(epoch, chunk))?;
         row.and_then(|row| Self::parse(&row, len)).ok_or_else(|| {
             StateError::Corrupt(format!("chunk {chunk} of epoch {epoch} is missing or damaged"))
@@ -211,7 +206,7 @@ pub(crate) fn epoch_node(
     cache: &mut Option<(u32, Chunk)>,
     level: u32,
     index: u64,
-) -> Result<B256, StateError> {
+) -> Result<B256> {
     let missing = || {
         StateError::Corrupt(format!("node {index} of level {level} of epoch {number} is missing"))
     };

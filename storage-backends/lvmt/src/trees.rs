@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Result, StateError, scan};
 use std::ops::ControlFlow;
 
 /// The present state of a tree.
@@ -36,7 +36,7 @@ impl Tree {
     }
 
     /// Decodes the bytes of [`Self::write`].
-    pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self, StateError> {
+    pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self> {
         Self::parse(path, row)
             .ok_or_else(|| StateError::Corrupt(format!("a row of {} bytes is no tree", row.len())))
     }
@@ -110,7 +110,7 @@ impl LvmtHead {
     }
 
     /// Reads the head from a store.
-    pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self, StateError> {
+    pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self> {
         let mut head = Self { history, ..Self::empty(height) };
         // The rows of the levels 0 and 1 form one range, because keys begin with the level.
         scan(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
@@ -136,12 +136,7 @@ impl LvmtHead {
     }
 
     /// Returns a tree, from memory if it is there.
-    pub(crate) fn tree(
-        &self,
-        store: &dyn Read,
-        height: u8,
-        path: &Path,
-    ) -> Result<Tree, StateError> {
+    pub(crate) fn tree(&self, store: &dyn Read, height: u8, path: &Path) -> Result<Tree> {
         match path.level {
             0 => Ok(Tree { commitment: self.root, ..Tree::NEVER }),
             1 => {
@@ -154,11 +149,7 @@ impl LvmtHead {
 }
 
 /// Reads the row of a tree.
-pub(crate) fn read_tree(
-    store: &dyn Read,
-    height: u8,
-    path: &Path,
-) -> Result<Option<Tree>, StateError> {
+pub(crate) fn read_tree(store: &dyn Read, height: u8, path: &Path) -> Result<Option<Tree>> {
     let row = store.get(TREES, &path.row_key(height))?;
     row.map(|row| Tree::read(path, &row)).transpose()
 }

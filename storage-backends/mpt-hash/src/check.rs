@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_state::{CheckReport, Result, count_rows, scan};
 use polytrie_trie::{AccountLeaf, SlotValue};
 use std::ops::ControlFlow;
 
@@ -23,7 +23,7 @@ pub(crate) fn check(
     root: B256,
     keeps_old: bool,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     report.check_codes(rows)?;
     check_head(rows, root, &mut report)?;
@@ -43,7 +43,7 @@ pub(crate) fn check(
 }
 
 /// Checks that the head has this root, and no other row.
-fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<()> {
     match stored_root(rows) {
         Ok(stored) if stored != root => {
             report.problem(format!("the row of the state root has {stored}, the head has {root}"));
@@ -66,7 +66,7 @@ fn walk(
     root: B256,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     Trie::of_accounts(nodes, root).leaves(&B256::ZERO, &mut |hash, leaf: AccountLeaf| {
         report.count_account(progress);
         report.check_code_is_there(rows, format_args!("account {hash}"), &leaf.account())?;
@@ -83,7 +83,7 @@ fn walk(
 }
 
 /// Checks each row by itself: the part of its key that does not depend on an account must be that of the node's hash.
-fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
     scan(rows, NODES, KeyRange::ALL, |key, node| {
         let hash = keccak256(node);
         if key.len() != 32 || key[..OWN_BYTES] != hash[..OWN_BYTES] {

@@ -9,14 +9,11 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, StateError, scan};
+use polytrie_state::{AccountWalk, CheckReport, Result, scan};
 use polytrie_trie::cow::Entry;
 use std::ops::ControlFlow;
 
-pub(crate) fn check(
-    reader: &RainReader,
-    progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+pub(crate) fn check(reader: &RainReader, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let found = check_rows(&reader.rows, &mut report);
     report.part(found)?;
@@ -28,7 +25,7 @@ pub(crate) fn check(
 }
 
 /// Checks that every node of every checkpoint is the one its parent refers to, and that there are no other rows.
-fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<()> {
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
@@ -49,7 +46,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
 }
 
 /// Checks that the rows of the head and the shards exist and agree with memory, and that the logs hold nothing else.
-fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<()> {
     let store = &reader.rows;
     let stored = Meta::read(store)?;
     let expected = Meta { seq: reader.version.seq, root: reader.version.root };
@@ -79,7 +76,7 @@ fn check_state(
     reader: &RainReader,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     let RainReader { version, rows: store, .. } = reader;
     report.check_codes(store)?;
     let mut walk = AccountWalk::new(report, progress);

@@ -12,7 +12,7 @@ use crate::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+    CODE_TABLE, GenesisAccount, Result, StateError, clear_tables, in_order_of_hash, write_codes,
 };
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
@@ -26,8 +26,8 @@ const CODE_BYTES: usize = 16 << 20;
 /// account again and add to its storage, as blocks would; its leaf follows the root of its storage each time.
 pub(crate) fn load(
     store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<(), StateError> {
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+) -> Result<()> {
     clear_tables(store, &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE])?;
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
@@ -71,7 +71,7 @@ struct Portion {
 }
 
 impl Portion {
-    fn write(self, store: &Store, saved: &mut [Saved]) -> Result<(), StateError> {
+    fn write(self, store: &Store, saved: &mut [Saved]) -> Result<()> {
         let mut batch = self.codes;
         let parts: Vec<&[ShardWrite]> =
             self.writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)).collect();
@@ -88,7 +88,7 @@ impl Portion {
                 let part = Part::stored_part(shard as u8, &part.root_reference());
                 Ok((shard, part.map_err(StateError::Protocol)?, rows))
             })
-            .collect::<Result<_, StateError>>()?;
+            .collect::<Result<_>>()?;
         for (shard, part, rows) in done {
             let seq = saved[shard].seq + 1;
             saved[shard] = Saved { part, seq };

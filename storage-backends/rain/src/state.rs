@@ -8,7 +8,7 @@ use crate::{
     version::Version,
 };
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use rayon::prelude::*;
 
 /// The head in a store, and how far the rows of each shard go.
@@ -37,7 +37,7 @@ impl State {
 }
 
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
-pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
+pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
     let meta = Meta::read(store)?;
     let replayed: Vec<Replayed> = (0..SHARD_COUNT)
         .into_par_iter()

@@ -1,7 +1,7 @@
 //! The block's own view of the state: the values it read, the values it wrote, and the values before it.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, SessionCounters, SlotWrite, StateError,
+    Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
     TxWrites, WriteSet, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
@@ -58,7 +58,7 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<Option<Account>, StateError> {
+    ) -> Result<Option<Account>> {
         if let Some(known) = self.accounts.get(address) {
             self.counters.accounts_known += 1;
             return Ok(known.now);
@@ -71,7 +71,7 @@ impl BlockCache {
         layer: &mut dyn LayerSession,
         address: &Address,
         slot: &U256,
-    ) -> Result<U256, StateError> {
+    ) -> Result<U256> {
         let (entry, counters) = self.entry(layer, address)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
@@ -101,7 +101,7 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         hash: &B256,
-    ) -> Result<Option<Bytes>, StateError> {
+    ) -> Result<Option<Bytes>> {
         let code = self.counters.codes_read.call(|| layer.code(hash))?;
         self.counters.code_bytes_read += code.as_ref().map_or(0, |code| code.len() as u64);
         self.codes_needed.insert(*hash);
@@ -119,7 +119,7 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<bool, StateError> {
+    ) -> Result<bool> {
         let (entry, _) = self.entry(layer, address)?;
         if entry.slots.values().any(|slot| !slot.now.is_zero()) {
             return Ok(true);
@@ -137,7 +137,7 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         change: &AccountChange,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
@@ -207,7 +207,7 @@ impl BlockCache {
     }
 
     /// Returns the block's write set; the cache stays as it is.
-    pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet, StateError> {
+    pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet> {
         let mut accounts = Vec::new();
         let mut codes = Vec::new();
         for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.written) {
@@ -237,7 +237,7 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<(&mut Entry, &mut SessionCounters), StateError> {
+    ) -> Result<(&mut Entry, &mut SessionCounters)> {
         let entry = match self.accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {

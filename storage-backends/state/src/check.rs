@@ -1,6 +1,6 @@
 //! The report of `db check`, and the parts of checks that layers share.
 
-use crate::{Account, CODE_TABLE, StateError, scan};
+use crate::{Account, CODE_TABLE, Result, StateError, scan};
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
 use std::{
@@ -46,7 +46,7 @@ impl CheckReport {
     /// # Errors
     ///
     /// Any other error of `part`.
-    pub fn part(&mut self, part: Result<(), StateError>) -> Result<(), StateError> {
+    pub fn part(&mut self, part: Result<()>) -> Result<()> {
         match part {
             Err(damage @ StateError::Corrupt(_)) => {
                 self.problem(damage.to_string());
@@ -61,12 +61,7 @@ impl CheckReport {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn expect_rows(
-        &mut self,
-        store: &dyn Read,
-        table: Table,
-        expected: u64,
-    ) -> Result<(), StateError> {
+    pub fn expect_rows(&mut self, store: &dyn Read, table: Table, expected: u64) -> Result<()> {
         let found = count_rows(store, table)?;
         if found != expected {
             self.problem(format!("{} holds {found} rows, expected {expected}", table.name));
@@ -79,7 +74,7 @@ impl CheckReport {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn check_codes(&mut self, store: &dyn Read) -> Result<(), StateError> {
+    pub fn check_codes(&mut self, store: &dyn Read) -> Result<()> {
         scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
             let found = keccak256(code);
             if key != found.as_slice() {
@@ -101,7 +96,7 @@ impl CheckReport {
         store: &dyn Read,
         name: impl Display,
         account: &Account,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let code_hash = &account.code_hash;
         if account.has_code() && store.get(CODE_TABLE, code_hash.as_slice())?.is_none() {
             self.problem(format!("{name} has the code {code_hash}, which is not there"));
@@ -129,7 +124,7 @@ impl<'a> AccountWalk<'a> {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<(), StateError> {
+    pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<()> {
         self.report.count_account(self.progress);
         if account.has_code() && self.codes_seen.insert(account.code_hash) {
             self.report.check_code_is_there(store, "an account", account)?;
@@ -154,7 +149,7 @@ impl Debug for AccountWalk<'_> {
 /// # Errors
 ///
 /// If the store fails.
-pub fn count_rows(store: &dyn Read, table: Table) -> Result<u64, StateError> {
+pub fn count_rows(store: &dyn Read, table: Table) -> Result<u64> {
     let mut rows = 0;
     scan(store, table, KeyRange::ALL, |_, _| {
         rows += 1;

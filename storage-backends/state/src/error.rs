@@ -29,3 +29,6 @@ pub enum StateError {
     #[error("the state layer stopped after an earlier failure: {0}")]
     Poisoned(Box<Self>),
 }
+
+/// The result of a call to a layer, and to most of what layers are built from.
+pub type Result<T, E = StateError> = std::result::Result<T, E>;

@@ -69,7 +69,7 @@ pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{ACCOUNT_BYTES, CallCount, SLOT_BYTES, SessionCounters};
-pub use error::StateError;
+pub use error::{Result, StateError};
 pub use fork::Fork;
 pub use genesis::{GenesisAccount, GenesisAccounts, GenesisSlots, clear_tables, in_order_of_hash};
 pub use group::{Group, GroupedBlock};

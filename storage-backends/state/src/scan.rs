@@ -1,6 +1,6 @@
 //! Scans of a table with the errors of a layer, and other ways of visiting entries in order.
 
-use crate::{HashVisit, SlotVisit, StateError};
+use crate::{HashVisit, Result, SlotVisit};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table};
 use std::ops::ControlFlow;
@@ -14,8 +14,8 @@ pub fn scan(
     store: &dyn Read,
     table: Table,
     range: KeyRange<'_>,
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let mut failed = None;
     store.scan(table, range, &mut |key, value| {
         Ok(visit(key, value).unwrap_or_else(|error| {
@@ -31,9 +31,7 @@ pub fn scan(
 /// # Errors
 ///
 /// Those of the walk.
-pub fn any_slot(
-    walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
-) -> Result<bool, StateError> {
+pub fn any_slot(walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<()>) -> Result<bool> {
     let mut found = false;
     walk(&mut |_, _| {
         found = true;
@@ -48,10 +46,10 @@ pub fn any_slot(
 ///
 /// Those of the two sequences, and any error of `visit`.
 pub fn visit_over<V: Copy>(
-    above: impl Iterator<Item = Result<(B256, Option<V>), StateError>>,
-    below: impl FnOnce(&mut HashVisit<'_, V>) -> Result<(), StateError>,
+    above: impl Iterator<Item = Result<(B256, Option<V>)>>,
+    below: impl FnOnce(&mut HashVisit<'_, V>) -> Result<()>,
     visit: &mut HashVisit<'_, V>,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let mut above = above.peekable();
     let mut ended = false;
     below(&mut |key, value| {

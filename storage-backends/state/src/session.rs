@@ -1,9 +1,8 @@
 //! Sessions: one block in progress, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
-    StateError, StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache,
-    layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
+    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -54,7 +53,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`StateLayer::begin`].
-    pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
+    pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self> {
         Ok(Self::on(layer.begin(parent)?))
     }
 
@@ -63,11 +62,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`Stateless::begin_witnessed`].
-    pub fn begin_witnessed(
-        layer: &dyn Stateless,
-        parent: BlockRef,
-        levels: u8,
-    ) -> Result<Self, StateError> {
+    pub fn begin_witnessed(layer: &dyn Stateless, parent: BlockRef, levels: u8) -> Result<Self> {
         Ok(Self::on(layer.begin_witnessed(parent, levels)?))
     }
 
@@ -96,7 +91,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::account`].
-    pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
+    pub fn account(&mut self, address: &Address) -> Result<Option<Account>> {
         self.cache.account(&mut *self.layer, address)
     }
 
@@ -105,7 +100,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::slot`].
-    pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
         self.cache.slot(&mut *self.layer, address, slot)
     }
 
@@ -114,7 +109,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::code`].
-    pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
             None => self.cache.read_code(&mut *self.layer, code_hash),
@@ -131,7 +126,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::has_storage`].
-    pub fn has_storage(&mut self, address: &Address) -> Result<bool, StateError> {
+    pub fn has_storage(&mut self, address: &Address) -> Result<bool> {
         self.cache.has_storage(&mut *self.layer, address)
     }
 
@@ -163,7 +158,7 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
-    pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+    pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
         let started = self.cache.counters.applied.sampled();
         for change in &writes.accounts {
             self.cache.apply(&mut *self.layer, change)?;
@@ -189,7 +184,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::stream_hashed`] and [`LayerSession::state_root_so_far`].
-    pub fn state_root_so_far(&mut self) -> Result<Option<B256>, StateError> {
+    pub fn state_root_so_far(&mut self) -> Result<Option<B256>> {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
         if let Some(left @ 1..) = &mut self.until_streamed {
             *left = 0;
@@ -206,7 +201,7 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish`].
-    pub fn finish(mut self) -> Result<Finished, StateError> {
+    pub fn finish(mut self) -> Result<Finished> {
         let started = self.cache.counters.finished.sampled();
         let writes = self.write_set()?;
         let outcome = self.layer.finish(&writes)?;
@@ -219,7 +214,7 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
-    pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
+    pub fn finish_later(mut self) -> Result<FinishedLater> {
         let started = self.cache.counters.finished.sampled();
         let writes = Arc::new(self.write_set()?);
         let outcome = self.layer.finish_later(Arc::clone(&writes))?;
@@ -232,7 +227,7 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read.
-    pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters), StateError> {
+    pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters)> {
         let writes = self.cache.write_set(&mut *self.layer)?;
         let counters = finished(self.cache.counters, None, &writes);
         Ok((writes, counters))
@@ -240,7 +235,7 @@ impl Session {
 
     /// Returns the block's write set. It leaves out values that changed before the last intermediate root and are
     /// again as they were before the block; a layer that computed that root gets those changes here.
-    fn write_set(&mut self) -> Result<WriteSet, StateError> {
+    fn write_set(&mut self) -> Result<WriteSet> {
         let untold =
             self.since_last_root.as_ref().is_some_and(|pending| !pending.accounts.is_empty());
         if self.roots_asked && untold {

@@ -12,7 +12,7 @@
 use crate::path::Path;
 use arrayvec::ArrayVec;
 use polytrie_amt::{G1Affine, RAW_BYTES, encode_raw, identity};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::ops::RangeInclusive;
 
 /// Number of depths of a bundle.
@@ -61,7 +61,7 @@ impl<'a> Nodes<'a> {
     /// The nodes of a missing row.
     pub(crate) const NONE: Self = Self(&[]);
 
-    pub(crate) fn read(row: &'a [u8]) -> Result<Self, StateError> {
+    pub(crate) fn read(row: &'a [u8]) -> Result<Self> {
         let (nodes, rest) = row.as_chunks();
         let ordered = nodes.windows(2).all(|pair| pair[0][0] < pair[1][0]);
         if rest.is_empty() && ordered {

@@ -14,7 +14,7 @@ use crate::{
 };
 use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{CheckReport, StateError, scan};
+use polytrie_state::{CheckReport, Result, StateError, scan};
 use std::ops::ControlFlow;
 
 /// Number of bundles that are summed at a time.
@@ -27,7 +27,7 @@ pub(crate) fn check(
     head: &LvmtHead,
     share: Option<Share>,
     report: &mut CheckReport,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let mut expected = 0;
     if let Some(share) = share {
         let height = setup.height();
@@ -60,7 +60,7 @@ fn root_entries(head: &LvmtHead) -> Vec<Entry> {
 type Rows = Vec<(BundleKey, Vec<u8>)>;
 
 /// Computes the rows that a tree should have, in order.
-fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows, StateError> {
+fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows> {
     let height = setup.height();
     let mut counted = Vec::new();
     for Entry { index, versions } in entries {
@@ -98,7 +98,7 @@ fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Row
 }
 
 /// Reads the stored rows of a tree.
-fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows, StateError> {
+fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows> {
     let from = path.row_key(height);
     let to = prefix_end(&from);
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };

@@ -7,15 +7,10 @@ use super::{
 use crate::{WITNESSES, path::Path};
 use polytrie_amt::{Opening, SLOTS, Setup, check_raw, identity};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 
 /// Opens an entry of a tree, one of those whose nodes are kept.
-pub(crate) fn open(
-    store: &dyn Read,
-    setup: &Setup,
-    path: &Path,
-    index: u32,
-) -> Result<Opening, StateError> {
+pub(crate) fn open(store: &dyn Read, setup: &Setup, path: &Path, index: u32) -> Result<Opening> {
     let height = setup.height();
     let way = reversed(index, height);
     let mut nodes = Vec::with_capacity(height.into());

@@ -8,11 +8,11 @@ use crate::{
 };
 use polytrie_amt::{Entry, Opening, ProofTree, SLOTS, Versions};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Result, StateError, scan};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// Opens an entry of the root tree.
-pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening, StateError> {
+pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening> {
     let versions: Vec<u64> = source.head.first.iter().map(|tree| tree.version).collect();
     let mut proofs = source.root_proofs.lock();
     let tree = proofs.get_or_insert_with(|| ProofTree::new(source.setup.height()));
@@ -24,7 +24,7 @@ pub(crate) fn no_tables() -> StateError {
 }
 
 /// Reads the entries of a tree below the root that are not zero.
-pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<Entry>, StateError> {
+pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<Entry>> {
     let mut entries: BTreeMap<u32, Versions> = BTreeMap::new();
     let from = path.below(height);
     let to = prefix_end(&from);

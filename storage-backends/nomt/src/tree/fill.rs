@@ -5,7 +5,7 @@ use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
-    StateError,
+    Result,
     foreign::{Changes, key_of},
     scan,
 };
@@ -16,7 +16,7 @@ const CHUNK: usize = 1 << 15;
 
 impl Tree {
     /// Builds the trie from flat rows, or an empty one. Returns the root.
-    pub(super) fn make(&self, state: &mut State, rows: Option<&Store>) -> Result<B256, StateError> {
+    pub(super) fn make(&self, state: &mut State, rows: Option<&Store>) -> Result<B256> {
         // The database is closed before its files are removed.
         state.close();
         state.db = Some(Arc::new(self.files.open_anew()?));

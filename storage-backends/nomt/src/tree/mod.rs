@@ -22,7 +22,7 @@ use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, tri
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Sorter, Store};
 use polytrie_state::{
-    CheckReport, Lacking, StateError, Touched, Trail, WriteSet,
+    CheckReport, Lacking, Result, StateError, Touched, Trail, WriteSet,
     flat::FlatTables,
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
 };
@@ -125,24 +125,24 @@ impl Foreign for Tree {
         self.follows && self.files.are_kept()
     }
 
-    fn open(&self, trail: &Trail<B256>, store: &Store) -> Result<(), StateError> {
+    fn open(&self, trail: &Trail<B256>, store: &Store) -> Result<()> {
         self.opened(&mut self.state.lock(), trail, store).map(drop)
     }
 
-    fn reserve(&self, _: &B256) -> Result<B256, StateError> {
+    fn reserve(&self, _: &B256) -> Result<B256> {
         if self.state.lock().has_forks() {
             return Err(StateError::Protocol("a layer was filled while it had a fork"));
         }
         Ok(B256::ZERO)
     }
 
-    fn clear(&self, _: &B256) -> Result<(), StateError> {
+    fn clear(&self, _: &B256) -> Result<()> {
         // The files are removed when others are created in their place.
         self.state.lock().close();
         Ok(())
     }
 
-    fn fill(&self, store: &Store, _: &B256) -> Result<B256, StateError> {
+    fn fill(&self, store: &Store, _: &B256) -> Result<B256> {
         let mut state = self.state.lock();
         self.make(&mut state, Some(store)).inspect_err(|_| state.close())
     }
@@ -153,7 +153,7 @@ impl Foreign for Tree {
         store: &Store,
         _: u64,
         writes: &WriteSet,
-    ) -> Result<Option<Next<Self>>, StateError> {
+    ) -> Result<Option<Next<Self>>> {
         let mut step = Touched::new();
         let changes = changed(&FLAT, store, writes, Some(&mut step))?;
         if changes.is_empty() {
@@ -167,7 +167,7 @@ impl Foreign for Tree {
         Ok(Some(Next { mark: work.digest, step, work }))
     }
 
-    fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<(), StateError> {
+    fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
         state.waiting.push(work.waits(step, store.progress().written));
         self.commit_due(&mut state, store)
@@ -177,7 +177,7 @@ impl Foreign for Tree {
         self.state.lock().done
     }
 
-    fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self, StateError> {
+    fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store).map(drop)?;
         // Otherwise short-lived forks, of which one always exists when a step comes, would keep all steps waiting.
@@ -201,7 +201,7 @@ impl Foreign for Tree {
         trail: &Trail<B256>,
         store: &Store,
         keys: Vec<Key>,
-    ) -> Result<Option<Vec<Way>>, StateError> {
+    ) -> Result<Option<Vec<Way>>> {
         let session = self.session(trail, store)?;
         if root_of(&session) != trail.mark() {
             return Ok(None);
@@ -215,7 +215,7 @@ impl Foreign for Tree {
         store: &Store,
         rows: Sorter<Row>,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         self.scrubbed(trail, store, rows, report)
     }
 
@@ -235,19 +235,14 @@ impl Foreign for Tree {
 
 impl Tree {
     /// Begins a session on the state at the end of the trail.
-    fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session, StateError> {
+    fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session> {
         let mut state = self.state.lock();
         let db = self.opened(&mut state, trail, store)?;
         begin(&db, &state.waiting)
     }
 
     /// Returns the database, level with the end of the trail except for waiting steps.
-    fn opened(
-        &self,
-        state: &mut State,
-        trail: &Trail<B256>,
-        store: &Store,
-    ) -> Result<Arc<Db>, StateError> {
+    fn opened(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<Arc<Db>> {
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             // The next call should find the same error.
@@ -257,12 +252,7 @@ impl Tree {
         state.db.clone().ok_or(StateError::Protocol("the trie is closed"))
     }
 
-    fn catch_up(
-        &self,
-        state: &mut State,
-        trail: &Trail<B256>,
-        store: &Store,
-    ) -> Result<(), StateError> {
+    fn catch_up(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<()> {
         let found = state.root();
         match trail.since::<Touched>(store, &found)? {
             Some(lacking) if lacking.is_empty() => Ok(()),
@@ -295,7 +285,7 @@ impl Tree {
     }
 
     /// Commits the steps that are due, if no fork prevents it.
-    fn commit_due(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
+    fn commit_due(&self, state: &mut State, store: &Store) -> Result<()> {
         if !self.follows || state.has_forks() {
             return Ok(());
         }
@@ -307,7 +297,7 @@ impl Tree {
     }
 
     /// Commits the first `count` waiting steps as one, and computes the others again.
-    fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
+    fn commit(&self, state: &mut State, count: usize) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
@@ -330,7 +320,7 @@ impl Tree {
     }
 
     /// Commits changes to the database; no overlay may exist on it.
-    fn write(&self, state: &mut State, changes: Changes) -> Result<(), StateError> {
+    fn write(&self, state: &mut State, changes: Changes) -> Result<()> {
         self.make_room(state, changes.len())?;
         let Some(db) = state.db.as_deref().filter(|_| !changes.is_empty()) else { return Ok(()) };
         let session = begin(db, &state.waiting)?;
@@ -339,7 +329,7 @@ impl Tree {
     }
 
     /// Grows the hash table if `keys` new keys might fill it too far.
-    fn make_room(&self, state: &mut State, keys: usize) -> Result<(), StateError> {
+    fn make_room(&self, state: &mut State, keys: usize) -> Result<()> {
         let Some(db) = &state.db else { return Ok(()) };
         let table = db.hash_table_utilization();
         // A page is only stored if it has 20 keys.
@@ -371,7 +361,7 @@ fn root_of(session: &Session) -> B256 {
 }
 
 /// Computes the step of changes on the state of a session.
-fn compute(session: Session, changes: Changes) -> Result<Computed, StateError> {
+fn compute(session: Session, changes: Changes) -> Result<Computed> {
     let actuals = written(changes.clone());
     let overlay = run("compute the root", || session.finish(actuals))?.into_overlay();
     let digest = B256::new(overlay.root().into_inner());
@@ -386,12 +376,12 @@ fn written(changes: Changes) -> Vec<(KeyPath, KeyReadWrite)> {
 pub(crate) fn run<T, E: Display>(
     action: &'static str,
     work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, StateError> {
+) -> Result<T> {
     reported(work)
         .map_err(|reason| StateError::Store(KvError::Engine { engine: NAME, action, reason }))
 }
 
-fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
+fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session> {
     let overlays = waiting.iter().rev().map(|next| &*next.work.overlay);
     let params = SessionParams::default()
         .overlay(overlays)
@@ -400,7 +390,7 @@ fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
 }
 
 /// Checks that the trie of the flat rows has the root that the chain's store has for it.
-fn expect(found: B256, trail: &Trail<B256>) -> Result<(), StateError> {
+fn expect(found: B256, trail: &Trail<B256>) -> Result<()> {
     let expected = trail.mark();
     if found == expected {
         return Ok(());

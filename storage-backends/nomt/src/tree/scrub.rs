@@ -6,7 +6,7 @@ use alloy_primitives::{B256, hex};
 use nomt::hasher::{Blake3Hasher, ValueHasher};
 use polytrie_kv::{KeyRange, Sorter, Store};
 use polytrie_state::{
-    CheckReport, StateError, Trail,
+    CheckReport, Result, Trail,
     foreign::{Row, key_of},
     scan,
 };
@@ -20,7 +20,7 @@ impl Tree {
         store: &Store,
         mut rows: Sorter<Row>,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let mut root = Root::default();
         for row in rows.drain()? {
             let Row(key, row) = row?;
@@ -41,7 +41,7 @@ fn rows_are_there(
     session: &Session,
     root: B256,
     report: &mut CheckReport,
-) -> Result<(), StateError> {
+) -> Result<()> {
     for table in [ACCOUNTS, SLOTS] {
         scan(&store.snapshot(), table, KeyRange::ALL, |key, row| {
             if !holds(session, root, key_of(&FLAT, table, key), row)? {

@@ -10,7 +10,7 @@ use super::{
 use crate::{ACCOUNTS, FLAT, SLOTS, mark::Log};
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
-    StateError,
+    Result,
     foreign::{Changes, Row, key_of, sorter},
     scan,
 };
@@ -24,12 +24,7 @@ const SYNC_EVERY: u64 = 32;
 impl Tree {
     /// Builds the files of this number, which must be reserved, from the flat rows of a store, which must not change
     /// meanwhile. Returns the log.
-    pub(super) fn make(
-        &self,
-        state: &mut State,
-        store: &Store,
-        files: u64,
-    ) -> Result<Log, StateError> {
+    pub(super) fn make(&self, state: &mut State, store: &Store, files: u64) -> Result<Log> {
         *state = State::default();
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
@@ -63,7 +58,7 @@ impl Tree {
 }
 
 /// Appends changes to the database; returns the log.
-pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log, StateError> {
+pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log> {
     let overlay = database.compute(None, changes)?;
     let log = log_of(&overlay);
     database.apply(overlay)?;

@@ -5,7 +5,7 @@ use crate::{AccountLeaf, SlotValue, SortedBuilder};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+    Account, CODE_TABLE, GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes,
 };
 use std::mem;
 
@@ -34,12 +34,12 @@ pub trait LoadSink {
     /// # Errors
     ///
     /// If a store fails.
-    fn write(&mut self, rows: Batch) -> Result<(), StateError>;
+    fn write(&mut self, rows: Batch) -> Result<()>;
 }
 
 /// Writes the rows alone, directly to the engine.
 impl LoadSink for &Store {
-    fn write(&mut self, rows: Batch) -> Result<(), StateError> {
+    fn write(&mut self, rows: Batch) -> Result<()> {
         Ok(self.engine_write(&rows)?)
     }
 }
@@ -50,7 +50,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn clear(&self, store: &Store) -> Result<(), StateError> {
+    pub fn clear(&self, store: &Store) -> Result<()> {
         clear_tables(store, &[self.accounts, self.storage, CODE_TABLE])
     }
 
@@ -65,8 +65,8 @@ impl TrieTables {
     pub fn load(
         &self,
         mut sink: impl LoadSink,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<B256, StateError> {
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+    ) -> Result<B256> {
         let mut builder = SortedBuilder::<AccountLeaf, _>::new(self.account_sink(Batch::new()));
         let mut others = Batch::new();
         for account in in_order_of_hash(accounts) {
