@@ -5,7 +5,7 @@ use crate::{
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Changes, Engine, KvError, LiveSet, Table, View};
+use polytrie_kv::{Changes, Engine, KvError, LiveSet, Result, Table, View};
 use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
@@ -51,7 +51,7 @@ pub(crate) struct Current {
 
 impl Shared {
     /// Fails with [`KvError::UnknownTable`] for a table that the engine was not opened with.
-    pub(crate) fn expect_table(&self, table: Table) -> Result<(), KvError> {
+    pub(crate) fn expect_table(&self, table: Table) -> Result<()> {
         match self.options.tables.contains(&table) {
             true => Ok(()),
             false => Err(KvError::UnknownTable(table.name)),
@@ -71,11 +71,11 @@ impl Engine for CassandraEngine {
         NAME
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         Ok(Box::new(Shared::take_view(&self.shared)))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         self.write_changes(changes)
     }
 
@@ -93,7 +93,7 @@ impl Engine for CassandraEngine {
     }
 
     /// Returns zero, because the rows are on other machines.
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 }

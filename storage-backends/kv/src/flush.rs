@@ -1,7 +1,7 @@
 //! The writing of generations to the engine: in the background, or by the thread that fills them.
 
 use crate::{
-    Batch, Changes, Engine, KvError, LiveSet, Worker, caught,
+    Batch, Changes, Engine, KvError, LiveSet, Result, Worker, caught,
     confirmed::ConfirmedFile,
     counters::{Counted, Counters},
     journal::{self, Applied, Journal},
@@ -84,7 +84,7 @@ impl StoreState {
     /// # Errors
     ///
     /// [`KvError::Poisoned`] after the first failure.
-    pub(crate) fn check_poison(&self) -> Result<(), KvError> {
+    pub(crate) fn check_poison(&self) -> Result<()> {
         match &self.control.lock().poison {
             Some(first) => Err(KvError::Poisoned(Box::new(first.clone()))),
             None => Ok(()),
@@ -104,7 +104,7 @@ impl StoreState {
     /// # Errors
     ///
     /// The engine's error; the store is poisoned then. A panic counts as an error.
-    pub(crate) fn flush_frozen(&self) -> Result<(), KvError> {
+    pub(crate) fn flush_frozen(&self) -> Result<()> {
         let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
         let journaled = self.control.lock().journaled;
         let written = self.guarded(|| {
@@ -148,7 +148,7 @@ impl StoreState {
         &self,
         changes: &dyn Changes,
         started: Instant,
-    ) -> Result<Arc<EngineView>, KvError> {
+    ) -> Result<Arc<EngineView>> {
         let counted = Counted::new(changes);
         self.engine.write(if self.counters.is_some() { &counted } else { changes })?;
         if let Some(confirmed) = &mut *self.confirmed.lock() {
@@ -159,7 +159,7 @@ impl StoreState {
     }
 
     /// Appends a batch to the journal, and counts it.
-    pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<(), KvError> {
+    pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<()> {
         let started = Instant::now();
         let record = journal.append(batch)?;
         if let Some(confirmed) = &mut *self.confirmed.lock() {
@@ -177,10 +177,7 @@ impl StoreState {
     }
 
     /// Runs code of an engine, and turns a panic in it into an error.
-    pub(crate) fn guarded<T>(
-        &self,
-        action: impl FnOnce() -> Result<T, KvError>,
-    ) -> Result<T, KvError> {
+    pub(crate) fn guarded<T>(&self, action: impl FnOnce() -> Result<T>) -> Result<T> {
         // Nothing that a panic leaves half done is used again: the store takes no more writes.
         caught(action).unwrap_or_else(|said| {
             let (engine, reason) = (self.engine.name(), format!("it panicked: {said}"));
@@ -196,9 +193,9 @@ impl StoreState {
     /// The failure of the flush.
     pub(crate) fn end_flush(
         &self,
-        outcome: Result<Arc<EngineView>, KvError>,
+        outcome: Result<Arc<EngineView>>,
         settle: impl FnOnce(&mut Unflushed) -> u64,
-    ) -> Result<(), KvError> {
+    ) -> Result<()> {
         let outcome = outcome.map(|view| self.set_view(view));
         let mut control = self.control.lock();
         match &outcome {
@@ -214,7 +211,7 @@ impl StoreState {
     }
 
     /// Starts the flush thread.
-    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker, KvError> {
+    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker> {
         let shared = Arc::clone(shared);
         Worker::start("kv-flush", move || {
             if let Err(said) = caught(|| shared.run()) {

@@ -1,6 +1,6 @@
 //! The lock that keeps a directory to one process.
 
-use crate::KvError;
+use crate::{KvError, Result};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
@@ -28,7 +28,7 @@ impl DirLock {
     ///
     /// [`KvError::InUse`] names the process that holds the lock; [`KvError::Io`] if the directory cannot be
     /// written to; [`KvError::DiskFull`].
-    pub fn acquire(dir: &Path) -> Result<Self, KvError> {
+    pub fn acquire(dir: &Path) -> Result<Self> {
         let path = dir.join(LOCK_FILE);
         let io = |action| {
             let path = path.clone();

@@ -5,7 +5,7 @@
 //! one thread when the block is run ahead, and again when it is executed. A view never changes its answers, so the
 //! cache belongs to the view, and is dropped with it.
 
-use crate::{Engine, KvError, Table, View};
+use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) struct EngineView {
 
 impl EngineView {
     /// Opens the engine's newest view.
-    pub(crate) fn of(engine: &dyn Engine) -> Result<Self, KvError> {
+    pub(crate) fn of(engine: &dyn Engine) -> Result<Self> {
         let bytes = engine.row_cache_bytes();
         Ok(Self { view: engine.view()?, recent: (bytes > 0).then(|| Recent::new(bytes)) })
     }
