@@ -21,7 +21,7 @@ use moved::MarksCell;
 
 use super::{
     Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,
-    PoolLimits, Settings, View,
+    PoolLimits, Result, Settings, View,
     dump::Names,
     events::Events,
     miner::{Miner, MiningMode},
@@ -113,11 +113,7 @@ impl Node {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub fn new(
-        mut chain: Chain,
-        dir: DataDir,
-        options: NodeOptions,
-    ) -> Result<Arc<Self>, NodeError> {
+    pub fn new(mut chain: Chain, dir: DataDir, options: NodeOptions) -> Result<Arc<Self>> {
         let unindexed = if options.read_only {
             chain.unindexed_transactions(UNINDEXED)?
         } else {
@@ -277,7 +273,7 @@ impl Node {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn flush(&self) -> Result<(), NodeError> {
+    pub fn flush(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
@@ -334,7 +330,7 @@ impl Node {
         Held::new(self, self.chain.lock())
     }
 
-    pub(super) fn writable(&self) -> Result<(), NodeError> {
+    pub(super) fn writable(&self) -> Result<()> {
         if self.read_only {
             return Err(NodeError::ReadOnly);
         }
@@ -344,7 +340,7 @@ impl Node {
     }
 
     /// Publishes a view of the chain as it is now.
-    pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
+    pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<()> {
         let view = View::of(chain, &self.history, cheats)?;
         // The pending block is dropped first: a reader of the new view must not find a pending block on the old one.
         *self.pending.lock() = None;
@@ -366,7 +362,7 @@ impl Node {
     /// # Errors
     ///
     /// If the state cannot be read.
-    pub fn account(&self, address: &Address) -> Result<Account, NodeError> {
+    pub fn account(&self, address: &Address) -> Result<Account> {
         Ok(self.view().state().account(address)?.unwrap_or_default())
     }
 
@@ -375,7 +371,7 @@ impl Node {
     /// # Errors
     ///
     /// If the state cannot be read.
-    pub fn balance(&self, address: &Address) -> Result<U256, NodeError> {
+    pub fn balance(&self, address: &Address) -> Result<U256> {
         Ok(self.account(address)?.balance)
     }
 }
