@@ -7,7 +7,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
-    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
     Stateless, Touched, WIPED_TABLE, WriteSet,
 };
@@ -77,10 +77,7 @@ impl StateLayer for RainLayer {
         Ok(Arc::new(self.shared.reader()?))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
-    ) -> Result<Commitment> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.shared.load(accounts)
     }
 

@@ -12,7 +12,8 @@ use crate::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    CODE_TABLE, GenesisAccount, Result, StateError, clear_tables, in_order_of_hash, write_codes,
+    CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
+    in_order_of_hash, write_codes,
 };
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
@@ -24,10 +25,7 @@ const CODE_BYTES: usize = 16 << 20;
 
 /// Fills the store. An account goes with as many of its slots as the portion has room for. The next portions hold the
 /// account again and add to its storage, as blocks would; its leaf follows the root of its storage each time.
-pub(crate) fn load(
-    store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
-) -> Result<()> {
+pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<()> {
     clear_tables(store, &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE])?;
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();

@@ -18,7 +18,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, GenesisAccount, HeadChange, Lifecycle, Outcome, Proposal, Result, SlotVisit,
+    Commitment, GenesisAccounts, HeadChange, Lifecycle, Outcome, Proposal, Result, SlotVisit,
     StateError, UndoRecord, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
@@ -194,10 +194,7 @@ impl RainCore {
     }
 
     /// Fills the store with these accounts, which are the head afterwards. Returns its commitment.
-    pub(crate) fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
-    ) -> Result<Commitment> {
+    pub(crate) fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let mut work = self.work.lock();
         self.lifecycle.fillable()?;
         load::load(&self.source.store, accounts)?;

@@ -3,7 +3,7 @@
 use crate::{FLAT, TRIE, flat::Flat};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{Account, CheckReport, GenesisAccount, Result, StateError};
+use polytrie_state::{Account, CheckReport, GenesisAccounts, Result, StateError};
 use polytrie_trie::{LeafCheck, LoadSink};
 use std::mem;
 
@@ -11,11 +11,7 @@ use std::mem;
 const PORTION: usize = 4 << 20;
 
 /// Loads the accounts; returns the state root.
-pub(crate) fn load(
-    store: &Store,
-    flat: &Flat,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
-) -> Result<B256> {
+pub(crate) fn load(store: &Store, flat: &Flat, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
     TRIE.clear(store)?;
     flat.clear()?;
     let sink = Both { store, flat, flat_rows: Batch::new(), value: Vec::new() };

@@ -5,7 +5,8 @@ use crate::{AccountLeaf, SlotValue, SortedBuilder};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, CODE_TABLE, GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes,
+    Account, CODE_TABLE, GenesisAccount, GenesisAccounts, Result, clear_tables, in_order_of_hash,
+    write_codes,
 };
 use std::mem;
 
@@ -62,11 +63,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// If the accounts come with an error or out of order, and any error of `sink`.
-    pub fn load(
-        &self,
-        mut sink: impl LoadSink,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
-    ) -> Result<B256> {
+    pub fn load(&self, mut sink: impl LoadSink, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
         let mut builder = SortedBuilder::<AccountLeaf, _>::new(self.account_sink(Batch::new()));
         let mut others = Batch::new();
         for account in in_order_of_hash(accounts) {
