@@ -32,12 +32,10 @@ pub(crate) fn check(
     check_preimages(rows, &mut report)?;
     let tree = Tree { rows, cache: None, group_depth };
     let mut found = Found::default();
-    let walked = found.walk(tree);
-    report.part(walked)?;
+    report.part(|_| found.walk(tree))?;
     report.nodes = found.groups + found.stems;
     let mut expected = 0;
-    let walked = walk_flat(rows, &mut report, &mut expected, progress);
-    report.part(walked)?;
+    report.part(|report| walk_flat(rows, report, &mut expected, progress))?;
     progress(report.accounts);
     if report.problems.is_empty() {
         let counts = [
@@ -107,7 +105,7 @@ fn walk_flat(
         report.count_account(progress);
         let checked = check_account(rows, report, &hash, &account);
         let checked = checked.map(|leaves| *expected += leaves);
-        report.part(checked)?;
+        report.part(|_| checked)?;
         Ok(ControlFlow::Continue(()))
     })
 }

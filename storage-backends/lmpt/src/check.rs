@@ -22,16 +22,11 @@ pub(crate) fn check(
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport> {
     let (mut report, store) = (CheckReport::default(), &reader.view.flat);
-    let found = check_state(reader, &mut report, progress);
-    report.part(found)?;
-    let found = check_meta(store, meta, &mut report);
-    report.part(found)?;
-    let found = check_journal(store, meta, room, &mut report);
-    report.part(found)?;
-    let found = check_snapshot(store, meta, &mut report);
-    report.part(found)?;
-    let found = check_storages(reader, &mut report);
-    report.part(found)?;
+    report.part(|report| check_state(reader, report, progress))?;
+    report.part(|report| check_meta(store, meta, report))?;
+    report.part(|report| check_journal(store, meta, room, report))?;
+    report.part(|report| check_snapshot(store, meta, report))?;
+    report.part(|report| check_storages(reader, report))?;
     Ok(report)
 }
 

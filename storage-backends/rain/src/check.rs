@@ -15,12 +15,9 @@ use std::ops::ControlFlow;
 
 pub(crate) fn check(reader: &RainReader, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let found = check_rows(&reader.rows, &mut report);
-    report.part(found)?;
-    let found = check_head(reader, &mut report);
-    report.part(found)?;
-    let found = check_state(reader, &mut report, progress);
-    report.part(found)?;
+    report.part(|report| check_rows(&reader.rows, report))?;
+    report.part(|report| check_head(reader, report))?;
+    report.part(|report| check_state(reader, report, progress))?;
     Ok(report)
 }
 

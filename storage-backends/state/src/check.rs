@@ -41,13 +41,13 @@ impl CheckReport {
         }
     }
 
-    /// Turns damage that ended a part of the check into a problem; a failure of the store stays an error.
+    /// Runs a part of the check. Damage that ends it becomes a problem; a failure of the store stays an error.
     ///
     /// # Errors
     ///
     /// Any other error of `part`.
-    pub fn part(&mut self, part: Result<()>) -> Result<()> {
-        match part {
+    pub fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match part(self) {
             Err(damage @ StateError::Corrupt(_)) => {
                 self.problem(damage.to_string());
                 Ok(())

@@ -145,8 +145,7 @@ impl StateLayer for PaperLayer {
         self.lifecycle.ready()?;
         let mut report = self.trie.check(progress)?;
         if report.problems.is_empty() {
-            let flat = self.check_flat(&mut report);
-            report.part(flat)?;
+            report.part(|report| self.check_flat(report))?;
         }
         journal::check(self.flat.main(), &mut report)?;
         Ok(report)

@@ -33,7 +33,7 @@ pub(super) fn check<T: Foreign>(
                 let path = path.display();
                 tracing::warn!("the disk of {path} is read-only: what is there was not looked at");
             }
-            scrubbed => report.part(scrubbed)?,
+            scrubbed => report.part(|_| scrubbed)?,
         }
     }
     if let Some((_, nodes)) = tree.figures().iter().find(|(name, _)| *name == T::NODES) {
