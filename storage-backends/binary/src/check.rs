@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, StateError, count_rows, scan};
+use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, corrupt, count_rows, scan};
 use std::ops::ControlFlow;
 
 /// Number of slots of one account whose leaves are looked up together.
@@ -82,9 +82,7 @@ impl Found {
             let row = tree.row(stem)?;
             if row.hash(stem) != Some(*hash) {
                 let found = row.hash(stem).unwrap_or_default();
-                return Err(StateError::Corrupt(format!(
-                    "the stem {stem} has the hash {found}, the tree has {hash}"
-                )));
+                return Err(corrupt!("the stem {stem} has the hash {found}, the tree has {hash}"));
             }
             *stems += 1;
             *leaves += row.all().len() as u64;
@@ -158,9 +156,9 @@ fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64>
             };
             if found.get(sub) != value.as_ref() {
                 let leaf = found.get(sub);
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the leaf {sub} of the stem {stem} of account {account} is {leaf:?}, expected {value:?}"
-                )));
+                ));
             }
             count += u64::from(value.is_some());
         }

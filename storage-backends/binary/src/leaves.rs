@@ -13,8 +13,8 @@ use alloy_primitives::{
 };
 use polytrie_kv::Read;
 use polytrie_state::{
-    Account, AccountWrite, Result, StateError, WriteSet, hash_address, hash_slot, read_address,
-    read_code, read_slot,
+    Account, AccountWrite, Result, StateError, WriteSet, corrupt, hash_address, hash_slot,
+    read_address, read_code, read_slot,
 };
 use std::ops::ControlFlow;
 
@@ -160,7 +160,7 @@ impl LeafChanges {
 
 /// Reads the code of an existing account.
 pub(crate) fn stored_code(rows: &dyn Read, hash: &B256) -> Result<Bytes> {
-    let missing = || StateError::Corrupt(format!("the code {hash} is not there"));
+    let missing = || corrupt!("the code {hash} is not there");
     read_code(rows, hash)?.ok_or_else(missing)
 }
 
@@ -179,9 +179,9 @@ pub(crate) fn slot_of(rows: &dyn Read, hash: &B256) -> Result<U256> {
 }
 
 fn missing(hash: &B256) -> StateError {
-    StateError::Corrupt(format!("the preimage of {hash} is not there, and the state needs it"))
+    corrupt!("the preimage of {hash} is not there, and the state needs it")
 }
 
 fn wrong(hash: &B256, found: &B256) -> StateError {
-    StateError::Corrupt(format!("what is kept as the preimage of {hash} has the hash {found}"))
+    corrupt!("what is kept as the preimage of {hash} has the hash {found}")
 }

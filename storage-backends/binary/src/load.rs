@@ -17,8 +17,8 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
-    GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, in_order_of_hash, scan,
-    write_codes,
+    GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, corrupt, in_order_of_hash,
+    scan, write_codes,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -155,7 +155,7 @@ fn build(store: &Store, group_depth: GroupDepth) -> Result<Node> {
 ///
 /// If it is not a stem.
 pub(crate) fn stem_of(key: &[u8]) -> Result<Stem> {
-    key.try_into().map(Stem).map_err(|_| {
-        StateError::Corrupt(format!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))
-    })
+    key.try_into()
+        .map(Stem)
+        .map_err(|_| corrupt!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))
 }

@@ -9,7 +9,7 @@ use crate::{
     tree::Tree,
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_state::{Account, Result, StateError};
+use polytrie_state::{Account, Result, corrupt};
 
 /// The rows of a state, with the root and the way of reading.
 #[derive(Clone, Copy)]
@@ -69,6 +69,6 @@ pub(crate) fn account_in(leaves: &Leaves, address: &Address) -> Result<Option<Ac
         (Some(basic), Some(code_hash)) => account_of(basic, code_hash, leaves.get(BALANCE_REST)),
         _ => None,
     };
-    let damaged = || StateError::Corrupt(format!("the leaves of account {address} are no account"));
+    let damaged = || corrupt!("the leaves of account {address} are no account");
     account.map(Some).ok_or_else(damaged)
 }

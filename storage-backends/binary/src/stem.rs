@@ -10,7 +10,7 @@ use crate::{
     hash::{hash_pair, hash_stem, hash_value},
 };
 use alloy_primitives::B256;
-use polytrie_state::{Result, StateError, flat::trim};
+use polytrie_state::{Result, corrupt, flat::trim};
 
 /// Number of levels of the tree above the leaves.
 pub(crate) const LEVELS: u32 = 8;
@@ -35,7 +35,7 @@ impl Leaves {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if a part of the leaf should stay and the leaf is missing.
+    /// [`Corrupt`](polytrie_state::StateError::Corrupt) if a part of the leaf should stay and the leaf is missing.
     pub(crate) fn change(&mut self, stem: &Stem, sub: u8, change: LeafChange) -> Result<()> {
         let found = self.0.binary_search_by_key(&sub, |(sub, _)| *sub);
         match (change, found) {
@@ -47,9 +47,9 @@ impl Leaves {
                 self.0[at].1 = with_code_size_of(data, &self.0[at].1);
             }
             (LeafChange::KeepCodeSize(_), Err(_)) => {
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the basic data of the account with the stem {stem} is not in the tree"
-                )));
+                ));
             }
         }
         Ok(())
@@ -74,11 +74,9 @@ impl Leaves {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if it is not exactly what [`Self::encode`] writes.
+    /// [`Corrupt`](polytrie_state::StateError::Corrupt) if it is not exactly what [`Self::encode`] writes.
     pub(crate) fn decode(stem: &Stem, row: &[u8]) -> Result<Self> {
-        parse(row).map(Self).ok_or_else(|| {
-            StateError::Corrupt(format!("the row of the stem {stem} does not decode"))
-        })
+        parse(row).map(Self).ok_or_else(|| corrupt!("the row of the stem {stem} does not decode"))
     }
 
     /// Decodes an optional row; without a row there are no leaves.

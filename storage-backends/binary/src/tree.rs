@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 use std::ops::ControlFlow;
 
 /// The tree in the rows of a store or a snapshot.
@@ -51,9 +51,9 @@ impl Tree<'_> {
             return Ok(node);
         }
         let node = self.read(&key)?;
-        let node = node.filter(|node| node.hash() == *hash).ok_or_else(|| {
-            StateError::Corrupt(format!("the part of the tree with the hash {hash} is not there"))
-        })?;
+        let node = node
+            .filter(|node| node.hash() == *hash)
+            .ok_or_else(|| corrupt!("the part of the tree with the hash {hash} is not there"))?;
         if let Some(cache) = self.cache {
             cache.put(key, &node);
         }
@@ -101,9 +101,7 @@ impl Tree<'_> {
     pub(crate) fn row(&self, stem: &Stem) -> Result<Leaves> {
         match self.rows.get(STEMS, &stem.0)? {
             Some(row) => Leaves::decode(stem, &row),
-            None => {
-                Err(StateError::Corrupt(format!("the leaves of the stem {stem} are not there")))
-            }
+            None => Err(corrupt!("the leaves of the stem {stem} are not there")),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Batch;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// The changes of leaves: stems in order, each once, with its changes in the order in which they apply.
@@ -168,7 +168,7 @@ fn within(
     }
     let (left, right) = match node {
         Node::Inner(inner) => (inner.left.clone(), inner.right.clone()),
-        Node::Below(_) => return Err(StateError::Corrupt("a group lies within another".into())),
+        Node::Below(_) => return Err(corrupt!("a group lies within another")),
         Node::Empty | Node::Stem(..) => {
             // A changed stem is among the changes.
             let stays = match node {

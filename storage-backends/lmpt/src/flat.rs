@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
-use polytrie_state::{Result, StateError, any_slot, scan};
+use polytrie_state::{Result, StateError, any_slot, corrupt, scan};
 use polytrie_trie::LeafValue;
 use std::ops::ControlFlow;
 
@@ -97,27 +97,24 @@ fn parse_slot(key: &[u8]) -> Result<SlotKey> {
 }
 
 fn wrong_key(key: &[u8]) -> StateError {
-    StateError::Corrupt(format!("a key of {} bytes in the flat map", key.len()))
+    corrupt!("a key of {} bytes in the flat map", key.len())
 }
 
 fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Record> {
     match Value::decode(bytes) {
         Ok(Value::Account(record)) => Ok(record),
-        _ => Err(StateError::Corrupt(format!(
-            "the row of account {hash} is no account ({} bytes)",
-            bytes.len()
-        ))),
+        _ => Err(corrupt!("the row of account {hash} is no account ({} bytes)", bytes.len())),
     }
 }
 
 fn decode_slot(key: &SlotKey, bytes: &[u8]) -> Result<U256> {
     match Value::decode(bytes) {
         Ok(Value::Slot(value)) => Ok(value),
-        _ => Err(StateError::Corrupt(format!(
+        _ => Err(corrupt!(
             "the row of slot {} of account {} is no value of a slot ({} bytes)",
             key.slot,
             key.account,
             bytes.len()
-        ))),
+        )),
     }
 }

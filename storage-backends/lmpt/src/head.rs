@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
-    write_codes,
+    corrupt, write_codes,
 };
 use polytrie_trie::{EMPTY_ROOT, Readers, Trie};
 use std::{
@@ -268,10 +268,10 @@ impl LmptState {
             || record.meta.schedule != meta.schedule
             || record.meta.number.is_some_and(|before| before + 1 != number)
         {
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "an undo record of block {number} stands where block {:?} is to be undone",
                 meta.number
-            )));
+            ));
         }
         (work.merge, work.snapshot) = (None, None);
         let mut previous = record.meta;
@@ -394,5 +394,5 @@ impl LmptState {
 }
 
 fn not_before(number: u64) -> StateError {
-    StateError::Corrupt(format!("an undo record does not lead to the state before block {number}"))
+    corrupt!("an undo record does not lead to the state before block {number}")
 }

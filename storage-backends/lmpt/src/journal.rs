@@ -12,7 +12,7 @@ use crate::{
 use alloy_primitives::{Bytes, map::HashMap};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, LiveSet, Read, Scratch, append_checksum, strip_checksum};
-use polytrie_state::{Result, StateError, scan};
+use polytrie_state::{Result, StateError, corrupt, scan};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::{mem, ops::ControlFlow, ops::Range, sync::Arc};
 
@@ -96,10 +96,10 @@ pub(crate) fn rebuild(
     })?;
     take(last, written)?;
     if root != expected.root {
-        return Err(StateError::Corrupt(format!(
+        return Err(corrupt!(
             "the journal up to block {last} makes root {root}, expected {}",
             expected.root
-        )));
+        ));
     }
     Ok(Arc::new(generation))
 }
@@ -129,8 +129,7 @@ pub(crate) fn generations(
 }
 
 fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>> {
-    let damaged =
-        || StateError::Corrupt(format!("the row of block {number} in the journal is damaged"));
+    let damaged = || corrupt!("the row of block {number} in the journal is damaged");
     let body = strip_checksum(&number.to_be_bytes(), row).ok_or_else(damaged)?;
     let entries: Vec<Entry> = alloy_rlp::decode_exact(body).map_err(|_| damaged())?;
     entries
@@ -143,5 +142,5 @@ fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>> {
 }
 
 fn missing(number: u64) -> StateError {
-    StateError::Corrupt(format!("the journal has no row of block {number}"))
+    corrupt!("the journal has no row of block {number}")
 }

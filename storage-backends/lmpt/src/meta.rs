@@ -10,7 +10,7 @@
 use crate::{Boundary, LmptOptions, META, merge::Schedule, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
-use polytrie_state::{Commitment, Result, StateError};
+use polytrie_state::{Commitment, Result, corrupt};
 use polytrie_trie::EMPTY_ROOT;
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ impl Meta {
 
     /// Decodes a row of [`Self::encode`].
     pub(crate) fn decode(row: &[u8]) -> Result<Self> {
-        let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
+        let damaged = || corrupt!("the row of where the layer stands is damaged");
         let body = strip_checksum(KEY, row).ok_or_else(damaged)?;
         if body.len() != BODY || body[16] > 3 {
             return Err(damaged());

@@ -7,7 +7,7 @@ use crate::{generation::Change, keys::Key, merge::SliceUndo, meta::Meta, value::
 use alloy_primitives::Bytes;
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
+use polytrie_state::{Result, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet, corrupt};
 use polytrie_trie::LeafValue;
 
 /// A decoded record, without the part that only reads at earlier blocks need.
@@ -115,5 +115,5 @@ fn entries(raw: &[RawEntry]) -> Result<Vec<(Key, Option<Value>)>> {
 }
 
 fn damaged() -> StateError {
-    StateError::Corrupt("an undo record does not decode".into())
+    corrupt!("an undo record does not decode")
 }

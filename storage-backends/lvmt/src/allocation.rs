@@ -13,7 +13,7 @@ use crate::{
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_amt::SLOTS;
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, StateError, corrupt};
 use rayon::prelude::*;
 
 /// Number of slots of an entry that keys can have.
@@ -118,7 +118,5 @@ pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>> {
         }
         (found.len() <= KEY_SLOTS).then_some(found)
     };
-    parse().ok_or_else(|| {
-        StateError::Corrupt(format!("a row of {} bytes names no keys of an entry", row.len()))
-    })
+    parse().ok_or_else(|| corrupt!("a row of {} bytes names no keys of an entry", row.len()))
 }

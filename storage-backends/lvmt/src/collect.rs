@@ -14,7 +14,7 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
-use polytrie_state::{Pruned, Result, StateError, scan};
+use polytrie_state::{Pruned, Result, StateError, corrupt, scan};
 use std::{mem, ops::ControlFlow};
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
@@ -95,9 +95,7 @@ impl<'a> Live<'a> {
 }
 
 fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
-    StateError::Corrupt(format!(
-        "a row points at tuple {leaf} of epoch {epoch}, which is not there"
-    ))
+    corrupt!("a row points at tuple {leaf} of epoch {epoch}, which is not there")
 }
 
 /// A pass that rewrites the chunks from which tuples can be removed.
@@ -125,12 +123,12 @@ impl Sweep<'_> {
         let live = live.of(first, len)?;
         report.needed += live.iter().filter(|live| **live).count() as u64;
         let key = chunk_key(first.epoch, chunk);
-        let damaged = || StateError::Corrupt("a chunk of tuples is missing or damaged".into());
+        let damaged = || corrupt!("a chunk of tuples is missing or damaged");
         let row = store.get(LEAVES, &key)?.ok_or_else(damaged)?;
         let parsed = Chunk::parse(&row, len).ok_or_else(damaged)?;
-        let kept = parsed.collected(&live).ok_or_else(|| {
-            StateError::Corrupt("a tuple that is live was collected before".into())
-        })?;
+        let kept = parsed
+            .collected(&live)
+            .ok_or_else(|| corrupt!("a tuple that is live was collected before"))?;
         report.bytes_before += row.len() as u64;
         report.bytes_after += kept.len().min(row.len()) as u64;
         if kept.len() < row.len() {

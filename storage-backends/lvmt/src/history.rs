@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 
 /// The data that appending needs: the size and the roots of the mountains, the largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,9 +85,8 @@ impl History {
 /// Reads the row of a complete node.
 pub(crate) fn read_node(store: &dyn Read, level: u32, index: u64) -> Result<B256> {
     let row = store.get(HISTORY, &node_key(level, index))?;
-    row.and_then(|row| B256::try_from(&row[..]).ok()).ok_or_else(|| {
-        StateError::Corrupt(format!("node {index} of level {level} of the history is missing"))
-    })
+    row.and_then(|row| B256::try_from(&row[..]).ok())
+        .ok_or_else(|| corrupt!("node {index} of level {level} of the history is missing"))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Outcome, Proof, Prove, Prune, Pruned, Result, SlotVisit, StateError, StateLayer,
-    StateReader, UndoRecords, scan,
+    LayerSession, Outcome, Proof, Prove, Prune, Pruned, Result, SlotVisit, StateLayer, StateReader,
+    UndoRecords, corrupt, scan,
 };
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ impl StateLayer for LvmtLayer {
         let snapshot = self.shared.store.snapshot();
         scan(&snapshot, ACCOUNTS, KeyRange::from(from.as_slice()), |key, row| {
             let Key::Account(hash) = Key::from_row(ACCOUNTS, key)? else {
-                return Err(StateError::Corrupt("a slot is among the accounts".into()));
+                return Err(corrupt!("a slot is among the accounts"));
             };
             match AccountState::read(&KeyRecord::read(row)?.value)?.account {
                 Some(account) => visit(hash, account),

@@ -11,7 +11,7 @@ use alloy_primitives::{B256, U256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_amt::{SLOTS, VERSION_LIMIT};
 use polytrie_kv::Sortable;
-use polytrie_state::{Result, StateError, flat::parse_number};
+use polytrie_state::{Result, StateError, corrupt, flat::parse_number};
 
 /// The value of a key: at most the 77 bytes of an account.
 pub(crate) type Value = ArrayVec<u8, 77>;
@@ -156,7 +156,7 @@ impl<'a> RecordRef<'a> {
 }
 
 fn no_record(bytes: &[u8]) -> StateError {
-    StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
+    corrupt!("a row of {} bytes is no record of a key", bytes.len())
 }
 
 /// Returns the hash of a key's tuple.
@@ -186,6 +186,5 @@ pub(crate) fn slot_value(number: &U256) -> Value {
 
 /// Decodes the number in a slot's record.
 pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256> {
-    parse_number(bytes)
-        .ok_or_else(|| StateError::Corrupt("the value of a slot is no number".into()))
+    parse_number(bytes).ok_or_else(|| corrupt!("the value of a slot is no number"))
 }

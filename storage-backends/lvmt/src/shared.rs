@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
-use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, Result, StateError};
+use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, corrupt};
 use std::sync::Arc;
 
 /// The state that the layer and its sessions share.
@@ -178,7 +178,7 @@ impl LvmtCore {
         }
         let size = head.history.size();
         let Some(epochs) = epochs.filter(|epochs| epochs + 1 == size) else {
-            return Err(StateError::Corrupt("an undo record is not that of the last block".into()));
+            return Err(corrupt!("an undo record is not that of the last block"));
         };
         update.history = History::load(&self.store, epochs)?;
         if let Some(share) = self.options.proofs.share() {

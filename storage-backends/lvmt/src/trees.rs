@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{Result, StateError, scan};
+use polytrie_state::{Result, corrupt, scan};
 use std::ops::ControlFlow;
 
 /// The present state of a tree.
@@ -37,8 +37,7 @@ impl Tree {
 
     /// Decodes the bytes of [`Self::write`].
     pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self> {
-        Self::parse(path, row)
-            .ok_or_else(|| StateError::Corrupt(format!("a row of {} bytes is no tree", row.len())))
+        Self::parse(path, row).ok_or_else(|| corrupt!("a row of {} bytes is no tree", row.len()))
     }
 
     fn parse(path: &Path, row: &[u8]) -> Option<Self> {

@@ -19,6 +19,7 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Read, Table, append_checksum, strip_checksum};
 use polytrie_state::{
     AccountWrite, Result, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
+    corrupt,
 };
 use std::collections::BTreeMap;
 
@@ -148,8 +149,7 @@ pub(crate) struct Undo<'a> {
 impl<'a> Undo<'a> {
     /// Decodes an undo record.
     pub(crate) fn read(record: &'a [u8]) -> Result<Self> {
-        Self::parse(record)
-            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+        Self::parse(record).ok_or_else(|| corrupt!("an undo record does not decode"))
     }
 
     fn parse(record: &'a [u8]) -> Option<Self> {
@@ -256,5 +256,5 @@ fn hash(key: &[u8]) -> Result<B256> {
 }
 
 fn missing() -> StateError {
-    StateError::Corrupt("an undo record names slots of an account that it does not name".into())
+    corrupt!("an undo record names slots of an account that it does not name")
 }

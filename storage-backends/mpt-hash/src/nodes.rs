@@ -4,7 +4,7 @@ use crate::{HEAD, NODES, ROOT_KEY, cache::NodeCache};
 use alloy_primitives::{B256, keccak256};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Read};
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 use polytrie_trie::EMPTY_ROOT;
 use std::{
     collections::BTreeMap,
@@ -33,12 +33,8 @@ pub(crate) fn row_key(owner: Option<&B256>, hash: &B256) -> B256 {
 /// Reads the state root of the head.
 pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256> {
     let Some(row) = rows.get(HEAD, ROOT_KEY)? else { return Ok(EMPTY_ROOT) };
-    B256::try_from(&*row).map_err(|_| {
-        StateError::Corrupt(format!(
-            "the row of the state root has {} bytes, expected 32",
-            row.len()
-        ))
-    })
+    B256::try_from(&*row)
+        .map_err(|_| corrupt!("the row of the state root has {} bytes, expected 32", row.len()))
 }
 
 /// Sets the state root of the head.
@@ -104,9 +100,9 @@ impl<R: Read + Debug> Nodes for Verified<R> {
             self.count.fetch_add(1, Relaxed);
             let made = keccak256(rlp);
             if made != *hash {
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the node kept under {key} has the hash {made}, expected {hash}"
-                )));
+                ));
             }
         }
         Ok(found)

@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 use hash_db::{AsHashDB, HashDB, HashDBRef, Prefix};
-use polytrie_state::{HashVisit, Result, StateError};
+use polytrie_state::{HashVisit, Result, StateError, corrupt};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::sync::OnceLock;
 use trie_db::{
@@ -73,7 +73,7 @@ impl<'a> Trie<'a> {
             let (key, value) = leaf.map_err(failure)?;
             let key = B256::try_from(&*key).map_err(|_| {
                 let place = self.place();
-                StateError::Corrupt(format!("a key of {place} has {} bytes", key.len()))
+                corrupt!("a key of {place} has {} bytes", key.len())
             })?;
             let value = V::decode(&value).map_err(|reason| self.wrong_leaf(&key, reason))?;
             if visit(key, value)?.is_break() {
@@ -125,7 +125,7 @@ impl<'a> Trie<'a> {
     }
 
     fn wrong_leaf(&self, key: &B256, reason: &str) -> StateError {
-        StateError::Corrupt(format!("the leaf {key} of {} does not decode: {reason}", self.place()))
+        corrupt!("the leaf {key} of {} does not decode: {reason}", self.place())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     version::Version,
 };
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// The head in a store, and how far the rows of each shard go.
@@ -56,10 +56,11 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
     }
     let version = Version::of(version.parts, store, meta.seq)?;
     if version.root != meta.root {
-        return Err(StateError::Corrupt(format!(
+        return Err(corrupt!(
             "checkpoints and logs make the state root {}, the head has {}",
-            version.root, meta.root
-        )));
+            version.root,
+            meta.root
+        ));
     }
     Ok(State { version, shards })
 }

@@ -11,7 +11,8 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    BlockRef, LayerSession, Result, StateError, StateLayer, Stateless, Witness, write_codes,
+    BlockRef, LayerSession, Result, StateError, StateLayer, Stateless, Witness, corrupt,
+    write_codes,
 };
 use polytrie_trie::{
     EMPTY_ROOT, Nibbles, RowSink, Rows, TrieError,
@@ -227,7 +228,7 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
         self.expect_room();
         match self.refused {
             None => Ok(()),
-            Some(reason) => Err(StateError::Corrupt(format!("the witness: {reason}"))),
+            Some(reason) => Err(corrupt!("the witness: {reason}")),
         }
     }
 }
@@ -249,7 +250,7 @@ fn counted<'a>(
 }
 
 fn damaged(error: TrieError) -> StateError {
-    StateError::Corrupt(format!("the witness: {error}"))
+    corrupt!("the witness: {error}")
 }
 
 #[cfg(test)]

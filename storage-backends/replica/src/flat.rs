@@ -16,7 +16,7 @@
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, KvError, Read, Store};
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, StateError, corrupt};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::ErrorKind,
@@ -216,8 +216,8 @@ fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>> {
         return Ok(Some(0));
     }
     if flat.get(META, ID)? != expected {
-        return Err(StateError::Corrupt(
-            "the flat state in --replica.path does not belong to this data directory".into(),
+        return Err(corrupt!(
+            "the flat state in --replica.path does not belong to this data directory"
         ));
     }
     let (durable, last) = (sequence(flat)?, sequence(main)?);
@@ -226,8 +226,8 @@ fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>> {
     }
     for seq in durable + 1..=last {
         let Some(row) = main.get(JOURNAL, &seq.to_be_bytes())? else { return Ok(None) };
-        let mut batch = journal::decode(&row)
-            .ok_or_else(|| StateError::Corrupt(format!("journal row {seq} does not decode")))?;
+        let mut batch =
+            journal::decode(&row).ok_or_else(|| corrupt!("journal row {seq} does not decode"))?;
         batch.put(META, SEQ, &seq.to_be_bytes());
         flat.write(batch)?;
     }
@@ -267,8 +267,6 @@ fn refused(error: KvError) -> StateError {
 
 fn sequence(store: &dyn Read) -> Result<u64> {
     let Some(row) = store.get(META, SEQ)? else { return Ok(0) };
-    let bytes = row
-        .try_into()
-        .map_err(|_| StateError::Corrupt("the number of the last change is damaged".into()))?;
+    let bytes = row.try_into().map_err(|_| corrupt!("the number of the last change is damaged"))?;
     Ok(u64::from_be_bytes(bytes))
 }

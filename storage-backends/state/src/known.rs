@@ -8,7 +8,9 @@
 //!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
 
-use crate::{Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet};
+use crate::{
+    Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet, corrupt,
+};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{AddressMap, B256Map, HashMap},
@@ -60,7 +62,7 @@ impl Known {
     pub fn read_code(&mut self, session: &mut Session, hash: B256) -> Result<Bytes> {
         let code = session
             .code(&hash)?
-            .ok_or_else(|| StateError::Corrupt(format!("there is no code with the hash {hash}")))?;
+            .ok_or_else(|| corrupt!("there is no code with the hash {hash}"))?;
         self.codes.insert(hash, code.clone());
         Ok(code)
     }

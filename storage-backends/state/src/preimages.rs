@@ -4,7 +4,7 @@
 //! Rows are true whatever the state is, so they are never deleted. The table belongs to the chain's store; a layer
 //! declares that it needs the table with [`StateLayer::needs_preimages`](crate::StateLayer::needs_preimages).
 
-use crate::{Result, StateError, WriteSet};
+use crate::{Result, StateError, WriteSet, corrupt};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Read, Table};
 
@@ -32,7 +32,7 @@ pub fn read_slot(store: &dyn Read, hash: &B256) -> Result<Option<U256>> {
 }
 
 fn damaged(hash: &B256) -> StateError {
-    StateError::Corrupt(format!("what the hash {hash} is of is damaged"))
+    corrupt!("what the hash {hash} is of is damaged")
 }
 
 /// Adds the preimages of the accounts and slots that a block adds to the state.

@@ -19,7 +19,7 @@
 //! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
 //! other rows of a layer.
 
-use crate::{CheckReport, Result, StateError, Touched, scan};
+use crate::{CheckReport, Result, StateError, Touched, corrupt, scan};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
 use std::{fmt::Debug, ops::ControlFlow};
@@ -153,7 +153,7 @@ impl<M: Mark> Trail<M> {
             let (mark, rest) = M::decode(row)?;
             rest.is_empty().then_some(Self { first, last, mark })
         });
-        found.ok_or_else(|| StateError::Corrupt("the end of the trail is damaged".into()))
+        found.ok_or_else(|| corrupt!("the end of the trail is damaged"))
     }
 
     /// Replaces the stored trail with one without steps: the other store is at this mark.
@@ -263,7 +263,7 @@ impl<M: Mark> Trail<M> {
 }
 
 fn damaged(step: u64) -> StateError {
-    StateError::Corrupt(format!("step {step} of the trail is damaged or missing"))
+    corrupt!("step {step} of the trail is damaged or missing")
 }
 
 /// Decodes a row, `mark before ‖ step ‖ checksum`.

@@ -1,7 +1,7 @@
 //! The undo record shared by layers whose content is a function of the state alone.
 
 use crate::{
-    Account, AccountWrite, Result, SlotWrite, StateError, StateLayer, WriteSet, layer::SlotVisit,
+    Account, AccountWrite, Result, SlotWrite, StateLayer, WriteSet, corrupt, layer::SlotVisit,
     wiped::Wiped,
 };
 use alloy_primitives::{B256, U256};
@@ -110,12 +110,13 @@ impl UndoRecord {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the bytes are not a record, or one that breaks the promises of a [`WriteSet`].
+    /// [`Corrupt`](crate::StateError::Corrupt) if the bytes are not a record, or one that breaks the promises of a
+    /// [`WriteSet`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         alloy_rlp::decode_exact(bytes)
             .ok()
             .filter(Self::is_well_formed)
-            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+            .ok_or_else(|| corrupt!("an undo record does not decode"))
     }
 
     /// Whether the promises of a [`WriteSet`] hold, so that a damaged record is refused here and not by a layer that
@@ -180,7 +181,7 @@ pub fn undo_writes_in_full(
             Ok(ControlFlow::Continue(()))
         })?;
         if !slots.is_sorted_by(|a, b| a.hash < b.hash) {
-            return Err(StateError::Corrupt("an undo record is not in order".into()));
+            return Err(corrupt!("an undo record is not in order"));
         }
     }
     Ok(writes)

@@ -11,7 +11,7 @@
 //! that never became durable are of no use; the chain removes them when it is opened, and an account's pieces are
 //! replaced when another block of the same number wipes it.
 
-use crate::{Result, StateError, layer::SlotVisit, scan};
+use crate::{Result, StateError, corrupt, layer::SlotVisit, scan};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{
     Batch, KeyRange, Read, Store, Table, append_checksum, prefix_end, strip_checksum,
@@ -187,7 +187,7 @@ fn decode(key: &[u8], row: &[u8]) -> Option<Slots> {
 }
 
 pub(crate) fn damaged() -> StateError {
-    StateError::Corrupt("slots of a wiped account that an undo record needs are damaged".into())
+    corrupt!("slots of a wiped account that an undo record needs are damaged")
 }
 
 #[cfg(test)]

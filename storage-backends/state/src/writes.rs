@@ -1,6 +1,6 @@
 //! Write sets: the finalised writes of one transaction, and of one block.
 
-use crate::{Account, Result, StateError};
+use crate::{Account, Result, corrupt};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// The finalised state changes of one transaction (or system call, reward, withdrawal), in no order: an
@@ -140,7 +140,7 @@ impl WriteSet {
         if sorted {
             return Ok(Self { accounts, codes: Vec::new(), apart });
         }
-        Err(StateError::Corrupt("an undo record is not in order".into()))
+        Err(corrupt!("an undo record is not in order"))
     }
 
     /// Returns the changed accounts, sorted by hash.

@@ -25,7 +25,7 @@ use crate::{
     tree::{Tree, Way},
 };
 use alloy_primitives::B256;
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 
 /// Number of levels shown below a node, more than there are below the root of a stem's leaves.
 const DEEP: usize = LEVELS as usize + 1;
@@ -123,5 +123,5 @@ fn right_of(tree: Tree<'_>, root: &Node, stem: &Stem, depth: usize) -> Result<(S
             _ => break,
         }
     }
-    Err(StateError::Corrupt(format!("there is nothing on the way to the stem {towards}")))
+    Err(corrupt!("there is nothing on the way to the stem {towards}"))
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
-use polytrie_state::{Result, StateError, scan};
+use polytrie_state::{Result, corrupt, scan};
 use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -345,7 +345,7 @@ pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(
     }
     changes.sort_unstable_by_key(|(place, _)| *place);
     if changes.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err(StateError::Corrupt("an undo record names a key twice".into()));
+        return Err(corrupt!("an undo record names a key twice"));
     }
     let mut trie = Trie::stored(root);
     trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE))?;
@@ -358,7 +358,7 @@ fn read_queue(store: &dyn Read) -> Result<BTreeSet<DeadStorage>> {
     let mut queue = BTreeSet::new();
     scan(store, SWEEP, KeyRange::ALL, |key, value| {
         let dead = DeadStorage::try_from(key).ok().filter(|_| value.is_empty());
-        let damaged = || StateError::Corrupt("the queue of dead storage is damaged".into());
+        let damaged = || corrupt!("the queue of dead storage is damaged");
         queue.insert(dead.ok_or_else(damaged)?);
         Ok(ControlFlow::Continue(()))
     })?;

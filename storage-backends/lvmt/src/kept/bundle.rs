@@ -12,7 +12,7 @@
 use crate::path::Path;
 use arrayvec::ArrayVec;
 use polytrie_amt::{G1Affine, RAW_BYTES, encode_raw, identity};
-use polytrie_state::{Result, StateError};
+use polytrie_state::{Result, corrupt};
 use std::ops::RangeInclusive;
 
 /// Number of depths of a bundle.
@@ -67,7 +67,7 @@ impl<'a> Nodes<'a> {
         if rest.is_empty() && ordered {
             return Ok(Self(nodes));
         }
-        Err(StateError::Corrupt(format!("a row of {} bytes holds no kept nodes", row.len())))
+        Err(corrupt!("a row of {} bytes holds no kept nodes", row.len()))
     }
 
     /// Returns the sum with this tag.

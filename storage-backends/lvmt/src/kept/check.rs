@@ -14,7 +14,7 @@ use crate::{
 };
 use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{CheckReport, Result, StateError, scan};
+use polytrie_state::{CheckReport, Result, corrupt, scan};
 use std::ops::ControlFlow;
 
 /// Number of bundles that are summed at a time.
@@ -104,8 +104,8 @@ fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows> {
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
     let mut rows = Vec::new();
     scan(store, WITNESSES, range, |key, row| {
-        let key = BundleKey::try_from(key)
-            .map_err(|_| StateError::Corrupt("a key of kept nodes is too long".into()))?;
+        let key =
+            BundleKey::try_from(key).map_err(|_| corrupt!("a key of kept nodes is too long"))?;
         rows.push((key, row.to_vec()));
         Ok(ControlFlow::Continue(()))
     })?;

@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
-use polytrie_state::{Result, StateError, scan};
+use polytrie_state::{Result, corrupt, scan};
 use std::ops::ControlFlow;
 
 /// Returns the keys that have the slots of an entry, in order, with their records.
@@ -53,9 +53,7 @@ pub(crate) fn owners_in_row(
                 }
             }
         }
-        owners.push(found.ok_or_else(|| {
-            StateError::Corrupt("a key that has a slot of an entry is missing".into())
-        })?);
+        owners.push(found.ok_or_else(|| corrupt!("a key that has a slot of an entry is missing"))?);
     }
     Ok(owners)
 }

@@ -22,7 +22,7 @@ use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, tri
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Sorter, Store};
 use polytrie_state::{
-    CheckReport, Lacking, Result, StateError, Touched, Trail, WriteSet,
+    CheckReport, Lacking, Result, StateError, Touched, Trail, WriteSet, corrupt,
     flat::FlatTables,
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
 };
@@ -395,7 +395,5 @@ fn expect(found: B256, trail: &Trail<B256>) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(StateError::Corrupt(format!(
-        "the flat rows have the root {found}, and the chain's store says {expected}"
-    )))
+    Err(corrupt!("the flat rows have the root {found}, and the chain's store says {expected}"))
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::mark::{Log, Mark, Step};
 use polytrie_kv::Store;
-use polytrie_state::{Lacking, Mark as _, Result, StateError, Trail};
+use polytrie_state::{Lacking, Mark as _, Result, StateError, Trail, corrupt};
 use std::sync::Arc;
 
 impl State {
@@ -61,10 +61,10 @@ impl Tree {
         let files = trail.mark().files;
         let path = self.files.path(files)?;
         if !is_there(&path) {
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "the files of qmdb are not in {}; put them back together with the chain's store, or fill another data directory with `db convert` or `db dump`: rows alone do not tell the root, which depends on how they came about",
                 path.display()
-            )));
+            ));
         }
         state.open_files(&self.files, files, None)?;
         if self.is_ahead(state, trail, store)? {
@@ -76,10 +76,10 @@ impl Tree {
         }
         let Some(lacking) = trail.since(store, &Mark { files, log: state.at })? else {
             let Log { operations, root } = state.at;
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "the files of qmdb in {} have {operations} operations and the root {root}, which the chain's store does not know; put back a copy of both of the same moment",
                 path.display()
-            )));
+            ));
         };
         let (base, blocks) = shortest(state.at, lacking);
         if base != state.at {
@@ -167,8 +167,11 @@ pub(super) fn expect(found: Log, expected: Log) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(StateError::Corrupt(format!(
+    Err(corrupt!(
         "the files of qmdb have {} operations and the root {}, expected {} and {}",
-        found.operations, found.root, expected.operations, expected.root
-    )))
+        found.operations,
+        found.root,
+        expected.operations,
+        expected.root
+    ))
 }

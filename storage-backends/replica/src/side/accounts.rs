@@ -3,7 +3,7 @@
 use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::Batch;
-use polytrie_state::{Account, Result, StateError};
+use polytrie_state::{Account, Result, corrupt};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie};
 
 /// An account's hash and its new leaf.
@@ -128,7 +128,7 @@ impl Accounts {
                 (Some(after), Some(root)) => Some(AccountLeaf::new(after, *root)),
                 (Some(_), None) => {
                     let reason = "a storage trie did not say its root";
-                    return Err(StateError::Corrupt(format!("account {account}: {reason}")));
+                    return Err(corrupt!("account {account}: {reason}"));
                 }
             };
             changes.push((*account, leaf));

@@ -2,8 +2,8 @@
 
 use super::{decode_account, decode_value, encode_account, encode_value};
 use crate::{
-    Access, Account, Result, StateError, WriteSet, any_slot, hash_address, hash_slot, scan,
-    write_codes,
+    Access, Account, Result, StateError, WriteSet, any_slot, corrupt, hash_address, hash_slot,
+    scan, write_codes,
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
@@ -254,7 +254,7 @@ impl FlatTables {
 /// Returns the error for a key whose length is not that of its table's keys.
 pub(super) fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
     let (found, table) = (key.len(), table.name);
-    StateError::Corrupt(format!("a key of {found} bytes in {table}, expected {expected}"))
+    corrupt!("a key of {found} bytes in {table}, expected {expected}")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! no block determines.
 
 use super::{Foreign, ForeignLayer};
-use crate::{Mark, Result, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
+use crate::{Mark, Result, UndoRecord, UndoRecords, UndoSteps, WriteSet, corrupt};
 use polytrie_kv::{Read, append_checksum, strip_checksum};
 
 /// The first byte of a record with a mark.
@@ -35,7 +35,7 @@ pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]
         let (before, record) = T::Mark::decode(record.get(1..)?)?;
         Some((Some(before), record))
     });
-    whole.ok_or_else(|| StateError::Corrupt("an undo record is damaged".into()))
+    whole.ok_or_else(|| corrupt!("an undo record is damaged"))
 }
 
 impl<T: Foreign> UndoRecords for ForeignLayer<T> {
