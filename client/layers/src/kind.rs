@@ -4,7 +4,7 @@ use super::{LayerNeeds, LayerOptions, Place};
 use polytrie_kv::{MemoryEngine, StoreOptions, Table};
 use polytrie_state::{Commitment, Proof, ProofError, Result, StateError, StateLayer, Witness};
 use serde::Serialize;
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// Settings that the data of a layer depends on, as the stamp of a data directory stores them.
@@ -102,11 +102,7 @@ pub struct Provision {
     pub note: &'static str,
 }
 
-impl fmt::Debug for Provision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provision").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Provision { name });
 
 impl LayerKind {
     /// Returns the tables of the flat state if the layer can keep it in another directory.

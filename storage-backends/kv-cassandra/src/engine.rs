@@ -6,7 +6,7 @@ use crate::{
 };
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Changes, Engine, KvError, LiveSet, Result, Table, View};
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -35,11 +35,7 @@ pub(crate) struct Shared {
     pub(crate) looked: Mutex<Option<Look>>,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("store", &self.store).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Shared { store });
 
 /// The version and deleted ranges of a view that is taken now.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use crate::{
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
-use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 /// Number of batches whose memory is kept for reuse, and the most bytes that one of them may take: several times what
 /// an ordinary block writes.
@@ -45,11 +45,7 @@ pub(crate) struct StoreState {
     pub(crate) ended: Condvar,
 }
 
-impl fmt::Debug for StoreState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreState").field("engine", &self.engine).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(StoreState { engine });
 
 /// The written changes that are not in the engine, and the number of the last one.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ mod chunk;
 mod codec;
 mod confirmed;
 mod counters;
+mod debug;
 pub mod disk;
 mod engine;
 mod error;

@@ -26,12 +26,8 @@ pub struct MemoryEngine {
     inner: Arc<Inner>,
 }
 
-impl fmt::Debug for MemoryEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The content is left out, because it may be gigabytes.
-        f.debug_struct("MemoryEngine").finish_non_exhaustive()
-    }
-}
+// The content is left out, because it may be gigabytes.
+crate::debug_fields!(MemoryEngine {});
 
 #[derive(Default)]
 struct Inner {

@@ -8,7 +8,6 @@
 use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
-use std::fmt;
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
@@ -114,11 +113,7 @@ impl Recent {
     }
 }
 
-impl fmt::Debug for Recent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recent").field("limit", &self.limit).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Recent { limit });
 
 #[cfg(test)]
 mod tests {

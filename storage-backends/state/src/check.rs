@@ -3,11 +3,7 @@
 use crate::{Account, CODE_TABLE, Result, StateError, scan};
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
-use std::{
-    collections::HashSet,
-    fmt::{self, Debug, Display},
-    ops::ControlFlow,
-};
+use std::{collections::HashSet, fmt::Display, ops::ControlFlow};
 
 /// Number of accounts between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 1_000;
@@ -138,11 +134,7 @@ impl<'a> AccountWalk<'a> {
     }
 }
 
-impl Debug for AccountWalk<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccountWalk").field("report", &self.report).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(AccountWalk['_] { report });
 
 /// Counts the rows of a table.
 ///

@@ -3,7 +3,7 @@
 use crate::{Account, Result, StateError};
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_kv::{Batch, Store, Table};
-use std::{fmt, iter};
+use std::iter;
 
 /// An account to fill a layer with.
 #[derive(Debug)]
@@ -64,11 +64,7 @@ impl Iterator for GenesisSlots<'_> {
     }
 }
 
-impl fmt::Debug for GenesisSlots<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GenesisSlots").finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(GenesisSlots['_] {});
 
 /// Empties tables directly in the engine, so that they can be filled: an interrupted attempt may have left rows.
 ///

@@ -26,10 +26,7 @@ use polytrie_state::{
     flat::FlatTables,
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
 };
-use std::{
-    fmt::{self, Debug, Display},
-    sync::Arc,
-};
+use std::{fmt::Display, sync::Arc};
 
 /// The crate's database. Blake3 hashes its nodes and values.
 pub(crate) type Db = Nomt<Blake3Hasher>;
@@ -48,11 +45,7 @@ pub struct Computed {
     overlay: Arc<Overlay>,
 }
 
-impl Debug for Computed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Computed").field("digest", &self.digest).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Computed { digest });
 
 impl Computed {
     /// Returns the entry for the queue of waiting steps, given the number of the step and of its batch in the chain's
@@ -98,11 +91,7 @@ impl State {
     }
 }
 
-impl Debug for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tree").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Tree { files });
 
 impl Foreign for Tree {
     const NAME: &'static str = NAME;

@@ -31,7 +31,6 @@ use polytrie_state::{
     foreign::{Changes, Key},
 };
 use std::{
-    fmt::{self, Debug},
     num::{NonZeroU64, NonZeroUsize},
     path::{Path, PathBuf},
     pin::Pin,
@@ -106,11 +105,7 @@ pub(super) struct Database {
     thread: Option<Worker>,
 }
 
-impl Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Database { path });
 
 impl Drop for Database {
     fn drop(&mut self) {

@@ -34,11 +34,7 @@ use polytrie_state::{
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, make_durable},
 };
 use scrub::Scrub;
-use std::{
-    collections::VecDeque,
-    fmt::{self, Debug},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Bytes that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 1 << 10;
@@ -58,11 +54,7 @@ pub struct Computed {
     overlay: Option<Arc<Overlay>>,
 }
 
-impl Debug for Computed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Computed").field("log", &self.log).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Computed { log });
 
 /// The work of the database for a step.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Store;
-use std::fmt;
 
 /// The function that ends a change of a layer's head: it gets the store, the proposal, the changes and the undo
 /// record, and returns the outcome.
@@ -65,8 +64,4 @@ impl<C: HeadChange> LayerSession for FlatSession<C> {
     }
 }
 
-impl<C: HeadChange> fmt::Debug for FlatSession<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlatSession").field("number", &self.number).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([C: HeadChange] FlatSession[C] { number });
