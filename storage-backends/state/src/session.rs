@@ -13,7 +13,6 @@ use std::{
 /// One block in progress: reads see the block's own writes, and writes are merged into one [`WriteSet`].
 #[derive(Debug)]
 pub struct Session {
-    layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
     /// Number of account changes until the layer gets each change by hash; `None` if it never does.
@@ -69,15 +68,8 @@ impl Session {
     /// Wraps a block that the layer has begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
-        let cache = BlockCache::default();
-        Self {
-            layer,
-            cache,
-            wants_hints,
-            until_streamed,
-            since_last_root: None,
-            roots_asked: false,
-        }
+        let cache = BlockCache::new(layer);
+        Self { cache, wants_hints, until_streamed, since_last_root: None, roots_asked: false }
     }
 
     /// Makes [`Self::state_root_so_far`] available; must be called before the first write.
@@ -92,7 +84,7 @@ impl Session {
     ///
     /// Those of [`LayerSession::account`].
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>> {
-        self.cache.account(&mut *self.layer, address)
+        self.cache.account(address)
     }
 
     /// Returns the value of a slot at the present point of the block; zero if it is not set.
@@ -101,7 +93,7 @@ impl Session {
     ///
     /// Those of [`LayerSession::slot`].
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
-        self.cache.slot(&mut *self.layer, address, slot)
+        self.cache.slot(address, slot)
     }
 
     /// Returns code by its hash; `None` if it was never stored.
@@ -112,7 +104,7 @@ impl Session {
     pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
-            None => self.cache.read_code(&mut *self.layer, code_hash),
+            None => self.cache.read_code(code_hash),
         }
     }
 
@@ -127,7 +119,7 @@ impl Session {
     ///
     /// Those of [`LayerSession::has_storage`].
     pub fn has_storage(&mut self, address: &Address) -> Result<bool> {
-        self.cache.has_storage(&mut *self.layer, address)
+        self.cache.has_storage(address)
     }
 
     /// Returns the time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
@@ -149,7 +141,7 @@ impl Session {
     /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
-            self.cache.counters.hints.call(|| self.layer.hint(access));
+            self.cache.counters.hints.call(|| self.cache.layer.hint(access));
         }
     }
 
@@ -161,14 +153,14 @@ impl Session {
     pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
         let started = self.cache.counters.applied.sampled();
         for change in &writes.accounts {
-            self.cache.apply(&mut *self.layer, change)?;
+            self.cache.apply(change)?;
         }
         match (&mut self.until_streamed, &mut self.since_last_root) {
-            (Some(0), _) => self.layer.stream_hashed(self.cache.hashed(writes))?,
+            (Some(0), _) => self.cache.layer.stream_hashed(self.cache.hashed(writes))?,
             (Some(left), _) => {
                 *left = left.saturating_sub(writes.accounts.len());
                 if *left == 0 {
-                    self.layer.stream_hashed(self.cache.hashed_so_far())?;
+                    self.cache.layer.stream_hashed(self.cache.hashed_so_far())?;
                 }
             }
             (None, Some(pending)) => merge(pending, self.cache.hashed(writes)),
@@ -188,12 +180,12 @@ impl Session {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
         if let Some(left @ 1..) = &mut self.until_streamed {
             *left = 0;
-            self.layer.stream_hashed(self.cache.hashed_so_far())?;
+            self.cache.layer.stream_hashed(self.cache.hashed_so_far())?;
         }
         pending.accounts.sort_by_key(|a| a.hash);
         let pending = std::mem::take(pending);
         self.roots_asked = true;
-        self.layer.state_root_so_far(&pending)
+        self.cache.layer.state_root_so_far(&pending)
     }
 
     /// Ends the block; returns its commitment, batch and write set.
@@ -204,7 +196,7 @@ impl Session {
     pub fn finish(mut self) -> Result<Finished> {
         let started = self.cache.counters.finished.sampled();
         let writes = self.write_set()?;
-        let outcome = self.layer.finish(&writes)?;
+        let outcome = self.cache.layer.finish(&writes)?;
         let counters = finished(self.cache.counters, started, &writes);
         Ok(Finished { outcome, writes, counters })
     }
@@ -217,7 +209,7 @@ impl Session {
     pub fn finish_later(mut self) -> Result<FinishedLater> {
         let started = self.cache.counters.finished.sampled();
         let writes = Arc::new(self.write_set()?);
-        let outcome = self.layer.finish_later(Arc::clone(&writes))?;
+        let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);
         Ok(FinishedLater { outcome, writes, counters })
     }
@@ -228,7 +220,7 @@ impl Session {
     ///
     /// If a former value cannot be read.
     pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters)> {
-        let writes = self.cache.write_set(&mut *self.layer)?;
+        let writes = self.cache.write_set()?;
         let counters = finished(self.cache.counters, None, &writes);
         Ok((writes, counters))
     }
@@ -241,7 +233,7 @@ impl Session {
         if self.roots_asked && untold {
             self.state_root_so_far()?;
         }
-        self.cache.write_set(&mut *self.layer)
+        self.cache.write_set()
     }
 }
 
