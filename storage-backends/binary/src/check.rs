@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, corrupt, count_rows, scan};
+use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, corrupt, count_rows, each_row};
 use std::ops::ControlFlow;
 
 /// Number of slots of one account whose leaves are looked up together.
@@ -56,13 +56,13 @@ pub(crate) fn check(
 
 /// Checks that every preimage is stored under its hash.
 fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
-    scan(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
+    each_row(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
         let found = keccak256(preimage);
         if key != found.as_slice() {
             let expected = hex::encode_prefixed(key);
             report.problem(format!("the preimage kept under {expected} has the hash {found}"));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 

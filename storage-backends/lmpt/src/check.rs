@@ -11,7 +11,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, LiveSet, Read, Scratch, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, Result, count_rows, scan};
+use polytrie_state::{AccountWalk, CheckReport, Result, count_rows, each_row};
 use polytrie_trie::{Rows, check_rows, leaf_on_path};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -124,12 +124,12 @@ fn check_snapshot(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Re
 fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<()> {
     let store = &reader.view.flat;
     let mut queue = BTreeSet::new();
-    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+    each_row(store, SWEEP, KeyRange::ALL, |key, value| {
         match <[u8; 40]>::try_from(key) {
             Ok(dead) if value.is_empty() => drop(queue.insert(storage_of(&dead))),
             _ => report.problem("a row of the queue of dead storage is damaged".to_owned()),
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     let mut seen = BTreeSet::new();
     let mut last = None;

@@ -14,8 +14,8 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
-use polytrie_state::{Pruned, Result, StateError, corrupt, scan};
-use std::{mem, ops::ControlFlow};
+use polytrie_state::{Pruned, Result, StateError, corrupt, each_row};
+use std::mem;
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
 const HELD: usize = 1 << 20;
@@ -37,9 +37,8 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned>
 /// Finds the tuples to which some row points, now or after the last blocks are undone.
 fn find_live(store: &Store, undo_records: &[Vec<u8>], found: &mut Sorter<Position>) -> Result<()> {
     for table in [ACCOUNTS, SLOTS, TREES] {
-        scan(store, table, KeyRange::ALL, |_, row| {
-            position(table, row)?.map_or(Ok(()), |at| found.add(at))?;
-            Ok(ControlFlow::Continue(()))
+        each_row(store, table, KeyRange::ALL, |_, row| {
+            Ok(position(table, row)?.map_or(Ok(()), |at| found.add(at))?)
         })?;
     }
     for record in undo_records {

@@ -9,8 +9,7 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{Result, corrupt, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{Result, corrupt, each_row};
 
 /// The present state of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +111,7 @@ impl LvmtHead {
     pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self> {
         let mut head = Self { history, ..Self::empty(height) };
         // The rows of the levels 0 and 1 form one range, because keys begin with the level.
-        scan(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
+        each_row(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
             let path = Path::from_row_key(height, key)?;
             let tree = Tree::read(&path, row)?;
             if path == Path::ROOT {
@@ -120,7 +119,7 @@ impl LvmtHead {
             } else {
                 head.first[crate::path::entry_index(height, 0, &path.prefix) as usize] = tree;
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         Ok(head)
     }

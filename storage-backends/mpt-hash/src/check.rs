@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{CheckReport, Result, count_rows, scan};
+use polytrie_state::{CheckReport, Result, count_rows, each_row};
 use polytrie_trie::{AccountLeaf, SlotValue};
 use std::ops::ControlFlow;
 
@@ -49,12 +49,12 @@ fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<(
         }
         stored => report.part(|_| stored.map(drop))?,
     }
-    scan(rows, HEAD, KeyRange::ALL, |key, _| {
+    each_row(rows, HEAD, KeyRange::ALL, |key, _| {
         if key != ROOT_KEY {
             let key = hex::encode_prefixed(key);
             report.problem(format!("a row {key} is stored in {}, where none belongs", HEAD.name));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 
@@ -83,12 +83,12 @@ fn walk(
 
 /// Checks each row by itself: the part of its key that does not depend on an account must be that of the node's hash.
 fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
-    scan(rows, NODES, KeyRange::ALL, |key, node| {
+    each_row(rows, NODES, KeyRange::ALL, |key, node| {
         let hash = keccak256(node);
         if key.len() != 32 || key[..OWN_BYTES] != hash[..OWN_BYTES] {
             let key = hex::encode_prefixed(key);
             report.problem(format!("the node kept under {key} has the hash {hash}"));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }

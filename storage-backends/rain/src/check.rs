@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, Result, scan};
+use polytrie_state::{AccountWalk, CheckReport, Result, each_row};
 use polytrie_trie::cow::Entry;
 use std::ops::ControlFlow;
 
@@ -59,11 +59,11 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<()> {
     }
     report.expect_rows(store, META, u64::from(stored.is_some()))?;
     report.expect_rows(store, SHARDS, shards)?;
-    scan(store, LOG, KeyRange::ALL, |key, _| {
+    each_row(store, LOG, KeyRange::ALL, |key, _| {
         if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
             report.problem("the log has a row of no shard".to_owned());
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 

@@ -1,9 +1,9 @@
 //! The report of `db check`, and the parts of checks that layers share.
 
-use crate::{Account, CODE_TABLE, Result, StateError, scan};
+use crate::{Account, CODE_TABLE, Result, StateError, each_row};
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
-use std::{collections::HashSet, fmt::Display, ops::ControlFlow};
+use std::{collections::HashSet, fmt::Display};
 
 /// Number of accounts between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 1_000;
@@ -71,13 +71,13 @@ impl CheckReport {
     ///
     /// If the store fails.
     pub fn check_codes(&mut self, store: &dyn Read) -> Result<()> {
-        scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
+        each_row(store, CODE_TABLE, KeyRange::ALL, |key, code| {
             let found = keccak256(code);
             if key != found.as_slice() {
                 let expected = hex::encode_prefixed(key);
                 self.problem(format!("the code kept under {expected} has the hash {found}"));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })
     }
 
@@ -143,9 +143,9 @@ polytrie_kv::debug_fields!(AccountWalk['_] { report });
 /// If the store fails.
 pub fn count_rows(store: &dyn Read, table: Table) -> Result<u64> {
     let mut rows = 0;
-    scan(store, table, KeyRange::ALL, |_, _| {
+    each_row(store, table, KeyRange::ALL, |_, _| {
         rows += 1;
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(rows)
 }

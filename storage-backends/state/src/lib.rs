@@ -87,7 +87,7 @@ pub use proof::{Proof, ProofError, Proven};
 pub use proposal::{HeadChange, Proposal, Unaccepted};
 pub use reader::StateReader;
 pub use records::{PlainRecords, UndoRecords};
-pub use scan::{any_slot, scan, visit_over};
+pub use scan::{any_slot, each_row, scan, visit_over};
 pub use sealed::{seal, unseal};
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};

@@ -26,6 +26,20 @@ pub fn scan(
     failed.map_or(Ok(()), Err)
 }
 
+/// Visits all entries of a range in order, unless `visit` fails; its error is returned as it is.
+///
+/// # Errors
+///
+/// If the store fails, and any error of `visit`.
+pub fn each_row(
+    store: &dyn Read,
+    table: Table,
+    range: KeyRange<'_>,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    scan(store, table, range, |key, value| visit(key, value).map(ControlFlow::Continue))
+}
+
 /// Whether a walk through the slots of an account finds one.
 ///
 /// # Errors

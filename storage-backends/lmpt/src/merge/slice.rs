@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
-use polytrie_state::{Result, corrupt, scan};
+use polytrie_state::{Result, corrupt, each_row};
 use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -356,11 +356,11 @@ pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(
 
 fn read_queue(store: &dyn Read) -> Result<BTreeSet<DeadStorage>> {
     let mut queue = BTreeSet::new();
-    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+    each_row(store, SWEEP, KeyRange::ALL, |key, value| {
         let dead = DeadStorage::try_from(key).ok().filter(|_| value.is_empty());
         let damaged = || corrupt!("the queue of dead storage is damaged");
         queue.insert(dead.ok_or_else(damaged)?);
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(queue)
 }

@@ -8,8 +8,8 @@ use crate::{
 };
 use polytrie_amt::{Entry, Opening, ProofTree, SLOTS, Versions};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{Result, StateError, scan};
-use std::{collections::BTreeMap, ops::ControlFlow};
+use polytrie_state::{Result, StateError, each_row};
+use std::collections::BTreeMap;
 
 /// Opens an entry of the root tree.
 pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening> {
@@ -36,11 +36,11 @@ pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<E
         Ok::<_, StateError>(own.then(|| (child, entry_index(height, path.level, &child.prefix))))
     };
     let mut rows = Vec::new();
-    scan(store, ENTRIES, range, |key, row| {
+    each_row(store, ENTRIES, range, |key, row| {
         if let Some((_, index)) = below(key)? {
             rows.push((index, key.to_vec(), row.to_vec()));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     for (index, key, row) in rows {
         let versions = entries.entry(index).or_insert([0; SLOTS]);
@@ -49,11 +49,11 @@ pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<E
             versions[slot] = record.version;
         }
     }
-    scan(store, TREES, range, |key, row| {
+    each_row(store, TREES, range, |key, row| {
         if let Some((child, index)) = below(key)? {
             entries.entry(index).or_insert([0; SLOTS])[0] = Tree::read(&child, row)?.version;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(entries.into_iter().map(|(index, versions)| Entry { index, versions }).collect())
 }

@@ -5,11 +5,10 @@ use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
-    Result,
+    Result, each_row,
     foreign::{Changes, key_of},
-    scan,
 };
-use std::{mem, ops::ControlFlow, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// Number of keys of one commit.
 const CHUNK: usize = 1 << 15;
@@ -24,12 +23,12 @@ impl Tree {
         let rows = rows.snapshot();
         let mut changes = Changes::new();
         for table in [ACCOUNTS, SLOTS] {
-            scan(&rows, table, KeyRange::ALL, |key, row| {
+            each_row(&rows, table, KeyRange::ALL, |key, row| {
                 changes.insert(key_of(&FLAT, table, key), Some(row.to_vec()));
                 if changes.len() >= CHUNK {
                     self.write(state, mem::take(&mut changes))?;
                 }
-                Ok(ControlFlow::Continue(()))
+                Ok(())
             })?;
         }
         self.write(state, changes)?;

@@ -4,8 +4,7 @@ use super::Session;
 use crate::{ACCOUNTS, FLAT, SLOTS, proof::holds};
 use alloy_primitives::{B256, hex};
 use polytrie_kv::{KeyRange, Store};
-use polytrie_state::{CheckReport, Result, foreign::key_of, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{CheckReport, Result, each_row, foreign::key_of};
 
 /// Checks that every row is in the crate's trie and among its values.
 pub(super) fn rows_are_there(
@@ -15,12 +14,12 @@ pub(super) fn rows_are_there(
     report: &mut CheckReport,
 ) -> Result<()> {
     for table in [ACCOUNTS, SLOTS] {
-        scan(&store.snapshot(), table, KeyRange::ALL, |key, row| {
+        each_row(&store.snapshot(), table, KeyRange::ALL, |key, row| {
             if !holds(session, root, key_of(&FLAT, table, key), row)? {
                 let (name, key) = (table.name, hex::encode_prefixed(key));
                 report.problem(format!("the files of nomt do not hold the row {key} of {name}; remove their directory, and they are made anew"));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
     }
     Ok(())

@@ -10,11 +10,10 @@ use super::{
 use crate::{ACCOUNTS, FLAT, SLOTS, mark::Log};
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
-    Result,
+    Result, each_row,
     foreign::{Changes, Row, key_of, sorter},
-    scan,
 };
-use std::{mem, ops::ControlFlow, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// Number of rows of one commit. Another number would give other roots.
 const CHUNK: usize = 1 << 15;
@@ -29,9 +28,8 @@ impl Tree {
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
         for table in [ACCOUNTS, SLOTS] {
-            scan(&snapshot, table, KeyRange::ALL, |key, row| {
-                rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?;
-                Ok(ControlFlow::Continue(()))
+            each_row(&snapshot, table, KeyRange::ALL, |key, row| {
+                Ok(rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?)
             })?;
         }
         state.open_files(&self.files, files, None)?;
