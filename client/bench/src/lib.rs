@@ -43,7 +43,7 @@ pub use measure::Machine;
 pub use random::Random;
 pub use report::Report;
 pub use run::{
-    BenchError, ChainBench, Comparison, Keeper, MemoryLimit, Mode, StoreBench, TraceBench,
+    BenchError, ChainBench, Comparison, Keeper, MemoryLimit, Mode, Result, StoreBench, TraceBench,
 };
 pub use wallet::Wallet;
 pub use workload::{

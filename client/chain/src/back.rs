@@ -6,7 +6,7 @@
 
 use super::{
     Chain, ChainDb,
-    error::ChainError,
+    error::{ChainError, Result},
     tables::{META, WAY_BACK_KEY},
 };
 use polytrie_kv::{Batch, Read};
@@ -50,7 +50,7 @@ pub(super) fn remove_way_back(batch: &mut Batch) {
 
 impl<R: Read> ChainDb<R> {
     /// Returns the progress of taking back the block at the head, if a crash interrupted that.
-    pub(super) fn way_back(&self) -> Result<Option<WayBack>, ChainError> {
+    pub(super) fn way_back(&self) -> Result<Option<WayBack>> {
         let Some(row) = self.store().get(META, WAY_BACK_KEY)? else { return Ok(None) };
         let damaged = || ChainError::Corrupt("the row of a way back is damaged".into());
         WayBack::decode(&row).map(Some).ok_or_else(damaged)
@@ -61,14 +61,14 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn is_half_back(&self) -> Result<bool, ChainError> {
+    pub fn is_half_back(&self) -> Result<bool> {
         Ok(self.way_back()?.is_some())
     }
 }
 
 impl Chain {
     /// Does the remaining steps if a crash interrupted taking back a block.
-    pub(super) fn end_way_back(&mut self) -> Result<(), ChainError> {
+    pub(super) fn end_way_back(&mut self) -> Result<()> {
         let Some(WayBack { number, keep, .. }) = self.db.way_back()? else { return Ok(()) };
         if number != self.head.number() {
             let head = self.head.number();
@@ -81,13 +81,13 @@ impl Chain {
     }
 
     /// Whether the store has slots that the blocks from `first` to the one before `end` have wiped.
-    pub(super) fn has_wiped(&self, first: u64, end: Option<u64>) -> Result<bool, ChainError> {
+    pub(super) fn has_wiped(&self, first: u64, end: Option<u64>) -> Result<bool> {
         let store = self.db.store();
         Ok(store.tables().contains(&WIPED_TABLE) && has_wiped(store, first, end)?)
     }
 
     /// Removes the wiped slots of blocks that never became durable.
-    pub(super) fn remove_void_wiped(&self) -> Result<(), ChainError> {
+    pub(super) fn remove_void_wiped(&self) -> Result<()> {
         let Some(next) = self.head.number().checked_add(1) else { return Ok(()) };
         if self.has_wiped(next, None)? {
             let mut batch = Batch::new();

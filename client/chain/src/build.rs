@@ -4,7 +4,7 @@ use super::{
     Candidate, Chain,
     by_hand::put_by_hand,
     candidate::BlockStats,
-    error::{ChainError, executed},
+    error::{ChainError, Result, executed},
     head::Head,
     recent::AncestorHashes,
 };
@@ -189,7 +189,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store or the layer fails.
-    pub fn adopt(&mut self, new_head: NewHead) -> Result<(Executed, BlockStats), ChainError> {
+    pub fn adopt(&mut self, new_head: NewHead) -> Result<(Executed, BlockStats)> {
         let start = Instant::now();
         let NewHead { built, mut outcome } = new_head;
         let BuiltBlock { header, block, rlp, executed, mut stats, before, writes } = built;

@@ -1,7 +1,11 @@
 //! Changes that a user of a development node made by hand before a block. Any later execution of the block needs
 //! them.
 
-use super::{ChainDb, error::ChainError, tables::BY_HAND};
+use super::{
+    ChainDb,
+    error::{ChainError, Result},
+    tables::BY_HAND,
+};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256HashSet};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use polytrie_kv::{KeyRange, Read};
@@ -43,7 +47,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn by_hand(&self, hash: &B256) -> Result<TxWrites, ChainError> {
+    pub fn by_hand(&self, hash: &B256) -> Result<TxWrites> {
         let Some(row) = self.store().get(BY_HAND, hash.as_slice())? else {
             return Ok(TxWrites::default());
         };
@@ -63,7 +67,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn changed_by_hand(&self, (from, to): (u64, u64)) -> Result<Vec<u64>, ChainError> {
+    pub fn changed_by_hand(&self, (from, to): (u64, u64)) -> Result<Vec<u64>> {
         let mut hashes = B256HashSet::default();
         self.store().scan(BY_HAND, KeyRange::ALL, &mut |hash, _| {
             hashes.extend(B256::try_from(hash));

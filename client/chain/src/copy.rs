@@ -2,7 +2,7 @@
 
 use super::{
     db::ChainDb,
-    error::ChainError,
+    error::Result,
     tables::{META, SIDE_BLOCKS, TABLES, UNDO},
 };
 use polytrie_kv::{Batch, KeyRange, Read, Table};
@@ -23,7 +23,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if either store fails.
-    pub fn copy_to(&self, target: &Self, interrupt: &AtomicBool) -> Result<bool, ChainError> {
+    pub fn copy_to(&self, target: &Self, interrupt: &AtomicBool) -> Result<bool> {
         let mut batch = Batch::new();
         for table in TABLES {
             batch.delete_range(*table, &[], None);
@@ -44,20 +44,11 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if either store fails.
-    pub fn copy_preimages(
-        &self,
-        target: &Self,
-        interrupt: &AtomicBool,
-    ) -> Result<bool, ChainError> {
+    pub fn copy_preimages(&self, target: &Self, interrupt: &AtomicBool) -> Result<bool> {
         self.copy_table(PREIMAGE_TABLE, target, interrupt)
     }
 
-    fn copy_table(
-        &self,
-        table: Table,
-        target: &Self,
-        interrupt: &AtomicBool,
-    ) -> Result<bool, ChainError> {
+    fn copy_table(&self, table: Table, target: &Self, interrupt: &AtomicBool) -> Result<bool> {
         let mut goes_on = !interrupt.load(Ordering::Relaxed);
         if !goes_on {
             return Ok(false);
@@ -82,7 +73,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if either store fails.
-    pub fn copy_side_blocks(&self, target: &Self) -> Result<(), ChainError> {
+    pub fn copy_side_blocks(&self, target: &Self) -> Result<()> {
         let mut batch = Batch::new();
         self.store().scan(SIDE_BLOCKS, KeyRange::ALL, &mut |hash, row| {
             batch.put(SIDE_BLOCKS, hash, row);

@@ -1,7 +1,7 @@
 //! The rows of the chain: reading them, and adding them to a batch.
 
 use super::{
-    error::ChainError,
+    error::{ChainError, Result},
     head::Head,
     receipts::{decode_stored_receipts, encode_stored_receipts},
     signers::remove_signers,
@@ -48,7 +48,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails as [`Self::head`] does.
-    pub fn flushed_head(&self) -> Result<Option<Head>, ChainError> {
+    pub fn flushed_head(&self) -> Result<Option<Head>> {
         ChainDb::new(self.store.flushed()).head()
     }
 }
@@ -69,7 +69,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn head(&self) -> Result<Option<Head>, ChainError> {
+    pub fn head(&self) -> Result<Option<Head>> {
         let Some((number, hash)) = self.head_row()? else { return Ok(None) };
         let head = self.block_head(number)?;
         if head.hash() != hash {
@@ -81,7 +81,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns number and hash of the head from its row.
-    pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>, ChainError> {
+    pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>> {
         let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
         match row.split_first_chunk::<8>() {
             Some((number, hash)) if hash.len() == 32 => {
@@ -96,7 +96,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the block is not there, or if the store fails or is damaged.
-    pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
+    pub fn block_head(&self, number: u64) -> Result<Head> {
         let row = match self.index_row(number)? {
             // A block before the start may have only its hash here.
             Some(row) if row.len() > INDEX_START => row,
@@ -124,7 +124,7 @@ impl<R: Read> ChainDb<R> {
         }
     }
 
-    fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+    fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>> {
         let row = self.store.get(CANONICAL, &number.to_be_bytes())?;
         if row.as_ref().is_some_and(|row| row.len() < INDEX_START) {
             return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
@@ -137,7 +137,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
+    pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>> {
         Ok(self.index_row(number)?.map(|row| hash_and_difficulty(&row)))
     }
 
@@ -146,7 +146,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn block_rlp(&self, number: u64) -> Result<Option<Bytes>, ChainError> {
+    pub fn block_rlp(&self, number: u64) -> Result<Option<Bytes>> {
         Ok(self.store.get(BLOCKS, &number.to_be_bytes())?.map(Bytes::from))
     }
 
@@ -155,7 +155,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>, ChainError> {
+    pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>> {
         Ok(self.block_and_size(number)?.map(|(block, _)| block))
     }
 
@@ -164,10 +164,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn block_and_size(
-        &self,
-        number: u64,
-    ) -> Result<Option<(Block<TxEnvelope>, usize)>, ChainError> {
+    pub fn block_and_size(&self, number: u64) -> Result<Option<(Block<TxEnvelope>, usize)>> {
         let Some(rlp) = self.block_rlp(number)? else { return Ok(None) };
         let block = decode_block(&rlp)
             .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
@@ -179,7 +176,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn number_of(&self, hash: &B256) -> Result<Option<u64>, ChainError> {
+    pub fn number_of(&self, hash: &B256) -> Result<Option<u64>> {
         let Some(row) = self.store.get(NUMBERS, hash.as_slice())? else { return Ok(None) };
         let bytes = row
             .try_into()
@@ -192,19 +189,19 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn receipts(&self, number: u64) -> Result<Option<Vec<ReceiptEnvelope>>, ChainError> {
+    pub fn receipts(&self, number: u64) -> Result<Option<Vec<ReceiptEnvelope>>> {
         let Some(row) = self.store.get(RECEIPTS, &number.to_be_bytes())? else { return Ok(None) };
         decode_stored_receipts(&row).map(Some).map_err(|e| {
             ChainError::Corrupt(format!("the receipts of block {number} do not decode: {e}"))
         })
     }
 
-    pub(super) fn undo(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+    pub(super) fn undo(&self, number: u64) -> Result<Option<Vec<u8>>> {
         Ok(undo_row(&self.store, number)?)
     }
 
     /// Checks that there is an undo record for every block above `number`, up to the head.
-    pub(super) fn check_undo(&self, number: u64, head: u64) -> Result<(), ChainError> {
+    pub(super) fn check_undo(&self, number: u64, head: u64) -> Result<()> {
         // Records are dropped from the oldest on: if the first one is there, all are.
         if number >= head || self.undo(number + 1)?.is_some() {
             return Ok(());
@@ -224,7 +221,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn undo_records(&self) -> Result<Vec<Vec<u8>>, ChainError> {
+    pub fn undo_records(&self) -> Result<Vec<Vec<u8>>> {
         let mut records = Vec::new();
         self.store.scan(UNDO, KeyRange::ALL, &mut |_, record| {
             records.push(record.to_vec());
@@ -234,7 +231,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns total difficulty and RLP of a block of another branch.
-    pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>, ChainError> {
+    pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>> {
         let Some(row) = self.store.get(SIDE_BLOCKS, hash.as_slice())? else { return Ok(None) };
         if row.len() < 32 {
             return Err(ChainError::Corrupt(format!("the row of side block {hash} is damaged")));
@@ -244,7 +241,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns the headers of all blocks of other branches, in no particular order.
-    pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>, ChainError> {
+    pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>> {
         let mut headers = Vec::new();
         self.store.scan(SIDE_BLOCKS, KeyRange::ALL, &mut |key, row| {
             headers.push(match row.get(32..).map(decode_header) {
@@ -260,7 +257,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns header and total difficulty of a known block, on any branch.
-    pub(super) fn known(&self, hash: &B256) -> Result<Option<Head>, ChainError> {
+    pub(super) fn known(&self, hash: &B256) -> Result<Option<Head>> {
         if let Some(number) = self.number_of(hash)? {
             return self.block_head(number).map(Some);
         }

@@ -170,6 +170,9 @@ pub enum ChainError {
     },
 }
 
+/// The result of a call after whose error the chain cannot go on.
+pub type Result<T, E = ChainError> = std::result::Result<T, E>;
+
 impl From<KvError> for ChainError {
     fn from(error: KvError) -> Self {
         Self::State(error.into())

@@ -1,7 +1,10 @@
 //! Blocks for an export, byte for byte as they were imported. They are checked, because the reader of the file has
 //! nothing else.
 
-use super::{db::ChainDb, error::ChainError};
+use super::{
+    db::ChainDb,
+    error::{ChainError, Result},
+};
 use alloy_consensus::Header;
 use alloy_primitives::{Bytes, U256};
 use polytrie_consensus::{check_body_roots, decode::decode_sealed_block, impersonated};
@@ -49,7 +52,7 @@ impl ChainDb {
         Ok(())
     }
 
-    fn export_block(&self, number: u64) -> Result<ExportBlock, ChainError> {
+    fn export_block(&self, number: u64) -> Result<ExportBlock> {
         let missing = || self.missing(number);
         let (expected, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
         let rlp = self.block_rlp(number)?.ok_or_else(missing)?;

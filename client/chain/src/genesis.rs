@@ -2,7 +2,7 @@
 
 use super::{
     db::{BlockRow, ChainDb, put_block},
-    error::ChainError,
+    error::{ChainError, Result},
     head::Head,
     preimages::put_genesis,
     tables::{self, HEAD_KEY, META},
@@ -14,7 +14,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, Commitment, GenesisAccount, StateError, StateLayer, hash_address};
 
 /// Removes the row of the head, so that the store holds no chain. The other rows go when the next chain begins.
-pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
+pub(super) fn end(db: &ChainDb) -> Result<()> {
     let mut batch = Batch::new();
     batch.delete(META, HEAD_KEY);
     db.store().write(batch)?;
@@ -22,7 +22,7 @@ pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
 }
 
 /// Removes the rows of a chain whose head's row [`end`] has removed.
-pub(super) fn clear(db: &ChainDb) -> Result<(), ChainError> {
+pub(super) fn clear(db: &ChainDb) -> Result<()> {
     let mut batch = Batch::new();
     for table in tables::of_blocks() {
         batch.delete_range(table, &[], None);
@@ -31,21 +31,13 @@ pub(super) fn clear(db: &ChainDb) -> Result<(), ChainError> {
 }
 
 /// Fills a store without a head with the genesis state and block. Returns the head.
-pub(super) fn write(
-    spec: &ChainSpec,
-    db: &ChainDb,
-    layer: &dyn StateLayer,
-) -> Result<Head, ChainError> {
+pub(super) fn write(spec: &ChainSpec, db: &ChainDb, layer: &dyn StateLayer) -> Result<Head> {
     clear(db)?;
     put(spec, db, &load_genesis_state(spec, db.store(), layer)?)
 }
 
 /// Writes the genesis block, whose state has this commitment. Returns the head.
-pub(super) fn put(
-    spec: &ChainSpec,
-    db: &ChainDb,
-    commitment: &Commitment,
-) -> Result<Head, ChainError> {
+pub(super) fn put(spec: &ChainSpec, db: &ChainDb, commitment: &Commitment) -> Result<Head> {
     let header = spec.genesis_header();
     if let Some(found) = commitment.as_state_root()
         && found != header.state_root
@@ -96,7 +88,7 @@ pub fn load_genesis_state(
     spec: &ChainSpec,
     store: &Store,
     layer: &dyn StateLayer,
-) -> Result<Commitment, ChainError> {
+) -> Result<Commitment> {
     if !spec.has_accounts() {
         return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
     }
@@ -112,7 +104,7 @@ pub fn load_genesis_state(
 }
 
 /// Checks that the store's first block is this chain's.
-pub(super) fn check(spec: &ChainSpec, db: &ChainDb) -> Result<(), ChainError> {
+pub(super) fn check(spec: &ChainSpec, db: &ChainDb) -> Result<()> {
     let number = spec.genesis_header().number;
     let found = db.canonical(number)?.map(|(hash, _)| hash);
     match found {

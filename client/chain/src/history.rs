@@ -1,6 +1,6 @@
 //! The state at earlier blocks, computed from the state at the head and the undo records since then.
 
-use super::{ChainDb, ChainError, Head, db::undo_row};
+use super::{ChainDb, Head, Result, db::undo_row};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{B256HashSet, B256Map},
@@ -33,7 +33,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the record is not there, or if the store fails or is damaged.
-    pub fn undo_writes(&self, layer: &dyn StateLayer, number: u64) -> Result<WriteSet, ChainError> {
+    pub fn undo_writes(&self, layer: &dyn StateLayer, number: u64) -> Result<WriteSet> {
         let row = self.undo(number)?.ok_or_else(|| missing(number))?;
         Ok(undo_writes_in_full(layer, &row, self.store())?)
     }
@@ -84,7 +84,7 @@ impl StateHistory {
         reader: Arc<dyn StateReader>,
         snapshot: &Snapshot,
         number: u64,
-    ) -> Result<Option<Arc<dyn StateReader>>, ChainError> {
+    ) -> Result<Option<Arc<dyn StateReader>>> {
         if number == head.number() {
             return Ok(Some(reader));
         }
@@ -107,7 +107,7 @@ impl StateHistory {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn oldest(&self, snapshot: &Snapshot, head: u64) -> Result<u64, ChainError> {
+    pub fn oldest(&self, snapshot: &Snapshot, head: u64) -> Result<u64> {
         // Records are dropped from the oldest on, so they are there from some block up to the head.
         let (mut low, mut high) = (0, head);
         while low < high {

@@ -4,7 +4,7 @@ use super::{
     BlockAccessList, Chain,
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
-    error::{ChainError, InsertError, InvalidReason},
+    error::{InsertError, InvalidReason, Result},
     execute::Execution,
     executor::Listed,
     file_receipts::check_file_receipts,
@@ -56,7 +56,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+    pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool> {
         Ok(self.is_canonical(number, hash)? || self.db.side_block(hash)?.is_some())
     }
 
@@ -65,7 +65,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+    pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool> {
         let canonical = || self.db.canonical(number);
         Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
     }

@@ -49,7 +49,7 @@ pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock};
 pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
-pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
+pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason, Result};
 pub use execute::Execution;
 pub use export::ExportBlock;
 pub use genesis::load_genesis_state;
@@ -189,7 +189,7 @@ impl Chain {
         store: Store,
         layer: Arc<dyn StateLayer>,
         options: ChainOptions,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self> {
         Self::open_db(spec, ChainDb::new(store), layer, options)
     }
 
@@ -203,7 +203,7 @@ impl Chain {
         store: Store,
         layer: Arc<dyn StateLayer>,
         options: ChainOptions,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self> {
         let db = ChainDb::new(store);
         genesis::put(&spec, &db, &layer.commitment())?;
         Self::open_db(spec, db, layer, options)
@@ -214,7 +214,7 @@ impl Chain {
         db: ChainDb,
         layer: Arc<dyn StateLayer>,
         options: ChainOptions,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self> {
         let head = match db.head()? {
             Some(head) => head,
             None => genesis::write(&spec, &db, &*layer)?,
@@ -254,7 +254,7 @@ impl Chain {
         options: ChainOptions,
         start: &Start,
         knows_parent: bool,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self> {
         let db = ChainDb::new(store);
         db.begin_at(&spec, start)?;
         let options = ChainOptions { partial_state: true, verify_every: 1, ..options };
@@ -270,7 +270,7 @@ impl Chain {
         db: ChainDb,
         layer: Arc<dyn StateLayer>,
         options: ChainOptions,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self> {
         if options.witness_levels.is_some() {
             witness_maker(&*layer)?;
         }
@@ -317,7 +317,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails as [`Self::open`] does.
-    pub fn begin_anew(&mut self, spec: Arc<ChainSpec>) -> Result<(), ChainError> {
+    pub fn begin_anew(&mut self, spec: Arc<ChainSpec>) -> Result<()> {
         if !spec.has_accounts() {
             return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
         }
@@ -396,7 +396,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn flush(&self) -> Result<(), ChainError> {
+    pub fn flush(&self) -> Result<()> {
         self.db.store().checkpoint()?;
         self.report_horizon(self.head().number());
         Ok(())

@@ -1,6 +1,6 @@
 //! The state layer as of an earlier block.
 
-use super::{ChainDb, ChainError};
+use super::{ChainDb, ChainError, Result};
 use polytrie_state::{Fork, StateLayer};
 use std::{sync::Arc, time::Instant};
 
@@ -12,11 +12,7 @@ use std::{sync::Arc, time::Instant};
 ///
 /// Fails if `number` is above the head, an undo record is dropped already ([`ChainError::NoUndo`]), the undo takes
 /// too long ([`ChainError::TooLong`]), or the store fails or is damaged.
-pub fn layer_at(
-    fork: Fork,
-    number: u64,
-    deadline: Option<Instant>,
-) -> Result<Arc<dyn StateLayer>, ChainError> {
+pub fn layer_at(fork: Fork, number: u64, deadline: Option<Instant>) -> Result<Arc<dyn StateLayer>> {
     let db = ChainDb::new(fork.store.clone());
     let (head, _) = db.head_row()?.ok_or(ChainError::AboveHead { asked: number, head: 0 })?;
     if number > head {

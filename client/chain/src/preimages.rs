@@ -1,7 +1,7 @@
 //! Addresses and slots by their hashes. They are kept with `--preimages` or if a layer needs them. The state itself has
 //! hashes only, and only a dump by address and a layer with other keys need more.
 
-use super::{Chain, ChainDb, error::ChainError};
+use super::{Chain, ChainDb, error::Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{Batch, Read, Store};
@@ -19,7 +19,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>, ChainError> {
+    pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>> {
         Ok(self.store().get(PREIMAGE_TABLE, hash.as_slice())?.map(Into::into))
     }
 }
@@ -30,7 +30,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn address_of(&self, hash: &B256) -> Result<Option<Address>, ChainError> {
+    pub fn address_of(&self, hash: &B256) -> Result<Option<Address>> {
         Ok(read_address(self.store(), hash)?)
     }
 
@@ -39,7 +39,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn slot_of(&self, hash: &B256) -> Result<Option<U256>, ChainError> {
+    pub fn slot_of(&self, hash: &B256) -> Result<Option<U256>> {
         Ok(read_slot(self.store(), hash)?)
     }
 }
@@ -51,7 +51,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn keep_preimages(&mut self) -> Result<(), ChainError> {
+    pub fn keep_preimages(&mut self) -> Result<()> {
         self.options.keep_preimages = true;
         let first = self.spec.genesis_accounts().next();
         match first.map(|(address, _)| self.db.address_of(&hash_address(&address))).transpose()? {
@@ -62,7 +62,7 @@ impl Chain {
 }
 
 /// Writes the addresses and slots of a genesis.
-pub(super) fn put_genesis(spec: &ChainSpec, store: &Store) -> Result<(), ChainError> {
+pub(super) fn put_genesis(spec: &ChainSpec, store: &Store) -> Result<()> {
     let mut batch = Batch::new();
     let mut rows = 0;
     for (address, account) in spec.genesis_accounts() {

@@ -8,7 +8,7 @@ use super::{
     Candidate, Chain, ChainDb, ChainOptions, Head, Inserted,
     candidate::BlockStats,
     db::put_side_block,
-    error::{ChainError, InsertError},
+    error::{ChainError, InsertError, Result},
     switch::Switch,
     waiting::{VerifiedBlock, WaitingBlock},
 };
@@ -67,7 +67,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store or the layer fails.
-    pub fn choose_proposed(&mut self) -> Result<bool, ChainError> {
+    pub fn choose_proposed(&mut self) -> Result<bool> {
         let Some(Proposed { block, mut stats }) = self.proposed.take() else { return Ok(false) };
         let (header, total_difficulty) = (block.candidate.header.clone(), block.total_difficulty);
         let ancestor = Ancestor::new(header.clone(), &block.candidate.block.body.ommers);
@@ -132,7 +132,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn branch_to(&self, tip: B256) -> Result<Option<(u64, Vec<B256>)>, ChainError> {
+    pub fn branch_to(&self, tip: B256) -> Result<Option<(u64, Vec<B256>)>> {
         if self.db.known(&tip)?.is_none() {
             return Ok(None);
         }
@@ -147,7 +147,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the layer or the store fails.
-    pub fn fork(&mut self) -> Result<Self, ChainError> {
+    pub fn fork(&mut self) -> Result<Self> {
         let Fork { store, layer } = self.fork_layer()?;
         let options = ChainOptions {
             verify_every: 1,
@@ -168,7 +168,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails as [`polytrie_state::StateLayer::fork`] does.
-    pub fn fork_layer(&mut self) -> Result<Fork, ChainError> {
+    pub fn fork_layer(&mut self) -> Result<Fork> {
         self.forget_proposed();
         Ok(self.layer.fork()?)
     }

@@ -1,6 +1,10 @@
 //! The last blocks, which the chain keeps in memory.
 
-use super::{Chain, ChainDb, error::ChainError, head::Head};
+use super::{
+    Chain, ChainDb,
+    error::{ChainError, Result},
+    head::Head,
+};
 use crate::executor::InternalError;
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
@@ -37,7 +41,7 @@ impl<'a> AncestorHashes<'a> {
 
 impl Chain {
     /// Returns the last blocks up to `hash`, on any branch.
-    pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors, ChainError> {
+    pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors> {
         let mut blocks = Vec::new();
         let mut next = hash;
         while blocks.len() < OMMER_GENERATIONS {
@@ -67,7 +71,7 @@ impl Chain {
         number: u64,
         ommers: &[Header],
         ancestors: &RecentAncestors,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         match self.start {
             Some(start)
                 if !ommers.is_empty()
@@ -101,7 +105,7 @@ impl Chain {
     }
 
     /// Reads the last blocks from the store again.
-    pub(super) fn reload_recent(&mut self) -> Result<(), ChainError> {
+    pub(super) fn reload_recent(&mut self) -> Result<()> {
         self.ancestors = self.ancestors_of(self.head.hash())?;
         self.hashes.clear();
         let mut number = self.head.number();

@@ -5,7 +5,7 @@ use super::{
     back::{WayBack, remove_way_back},
     candidate::{BlockStats, Candidate},
     db::{put_side_block, remove_block, remove_side_block},
-    error::{ChainError, InsertError},
+    error::{ChainError, InsertError, Result},
     switch::{Switch, remove_switch},
     transactions::remove_transactions,
 };
@@ -31,7 +31,7 @@ impl Chain {
     ///
     /// Fails if `number` is above the head, if an undo record is dropped already ([`ChainError::NoUndo`]; nothing is
     /// changed then), or if the store fails.
-    pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
+    pub fn unwind_to(&mut self, number: u64) -> Result<u64> {
         self.forget_proposed();
         let head = self.head.number();
         if number > head {
@@ -57,7 +57,7 @@ impl Chain {
         &self,
         mut batch: Batch,
         is_void: &dyn Fn(&Sealed<Header>, &HashSet<B256>) -> bool,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         let mut headers = self.db.side_headers()?;
         headers.sort_unstable_by_key(|header| header.number);
         let mut void = HashSet::default();
@@ -74,7 +74,7 @@ impl Chain {
     }
 
     /// Takes back the block at the head, and keeps it as a block of another branch if `keep`.
-    pub(super) fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
+    pub(super) fn unwind_one(&mut self, keep: bool) -> Result<()> {
         let number = self.head.number();
         let hash = self.head.hash();
         let parent = self.db.block_head(number - 1)?;
@@ -117,7 +117,7 @@ impl Chain {
     }
 
     /// Returns the way to the branch that ends in `tip`. Checks that the blocks above the fork can be taken back.
-    pub(super) fn way_to(&self, tip: B256) -> Result<Way, ChainError> {
+    pub(super) fn way_to(&self, tip: B256) -> Result<Way> {
         let head = self.head.number();
         let way = self.side_branch(tip)?;
         let fork = way.fork;
@@ -159,10 +159,7 @@ impl Chain {
     }
 
     /// Removes blocks of other branches and their descendants, together with the row of a change of branch.
-    pub(super) fn forget_branch(
-        &self,
-        blocks: impl Iterator<Item = B256>,
-    ) -> Result<(), ChainError> {
+    pub(super) fn forget_branch(&self, blocks: impl Iterator<Item = B256>) -> Result<()> {
         let blocks: HashSet<B256> = blocks.collect();
         let mut batch = Batch::new();
         remove_switch(&mut batch);
@@ -172,7 +169,7 @@ impl Chain {
     }
 
     /// Makes the block `old`, a former head, the head again.
-    pub(super) fn restore(&mut self, old: B256) -> Result<(), ChainError> {
+    pub(super) fn restore(&mut self, old: B256) -> Result<()> {
         let Way { fork, branch } = self.side_branch(old)?;
         self.unwind_keeping(fork)?;
         for (_, rlp) in branch {
@@ -202,7 +199,7 @@ impl Chain {
         })
     }
 
-    fn unwind_keeping(&mut self, number: u64) -> Result<(), ChainError> {
+    fn unwind_keeping(&mut self, number: u64) -> Result<()> {
         while self.head.number() > number {
             self.unwind_one(true)?;
         }
@@ -218,7 +215,7 @@ impl Chain {
     }
 
     /// Returns the side blocks that end in `tip`, and the block of the chain below them.
-    pub(super) fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
+    pub(super) fn side_branch(&self, tip: B256) -> Result<Way> {
         let mut branch = Vec::new();
         let mut hash = tip;
         let fork = loop {

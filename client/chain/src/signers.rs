@@ -9,7 +9,7 @@ use super::{
     Chain, ChainDb,
     candidate::Candidate,
     check::ChainReport,
-    error::{ChainError, InsertError},
+    error::{ChainError, InsertError, Result},
     tables::SIGNERS,
 };
 use alloy_consensus::{Header, Sealed};
@@ -85,7 +85,7 @@ pub(super) fn remove_signers(batch: &mut Batch, number: u64) {
 
 impl<R: Read> ChainDb<R> {
     /// Returns the signers after a known block before the merge, on any branch.
-    fn signers_after(&self, clique: Clique, hash: B256) -> Result<Snapshot, ChainError> {
+    fn signers_after(&self, clique: Clique, hash: B256) -> Result<Snapshot> {
         let mut headers: Vec<Sealed<Header>> = Vec::new();
         let mut next = hash;
         let signers = loop {
@@ -102,7 +102,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns the signers after a block if they are stored, or follow from the block alone.
-    fn stored_signers(&self, header: &Sealed<Header>) -> Result<Option<Snapshot>, ChainError> {
+    fn stored_signers(&self, header: &Sealed<Header>) -> Result<Option<Snapshot>> {
         if header.number == 0 {
             return Ok(Some(Snapshot::genesis(header)));
         }
@@ -120,11 +120,7 @@ impl<R: Read> ChainDb<R> {
 
 /// Returns the signers after the last of these blocks, which are in the store and so were verified; `signers` are those
 /// before the first.
-fn replay(
-    clique: Clique,
-    mut signers: Snapshot,
-    headers: &[Sealed<Header>],
-) -> Result<Snapshot, ChainError> {
+fn replay(clique: Clique, mut signers: Snapshot, headers: &[Sealed<Header>]) -> Result<Snapshot> {
     let sealed_by: Vec<_> =
         headers.par_iter().map(|header| recover_signer(header.inner())).collect();
     for (header, signer) in headers.iter().zip(sealed_by) {
@@ -154,7 +150,7 @@ impl ChainDb {
         spec: &ChainSpec,
         head: u64,
         report: &mut ChainReport,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         let Some(clique) = spec.clique() else { return Ok(()) };
         // A chain that begins in the middle begins after the merge.
         if self.start()?.is_some() {
@@ -169,7 +165,7 @@ impl ChainDb {
         Ok(())
     }
 
-    fn check_row(&self, clique: Clique, number: u64) -> Result<(), ChainError> {
+    fn check_row(&self, clique: Clique, number: u64) -> Result<()> {
         let header = self.block_head(number)?.header;
         let row = self.store().get(SIGNERS, &number.to_be_bytes())?;
         // Blocks after the merge have no seals.
@@ -183,7 +179,7 @@ impl ChainDb {
         };
         let headers = (before.number() + 1..=number)
             .map(|number| Ok(self.block_head(number)?.header))
-            .collect::<Result<Vec<_>, ChainError>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let expected = replay(clique, before, &headers)?.encode();
         if row.is_some_and(|row| row == expected) { Ok(()) } else { Err(damaged(number)) }
     }

@@ -10,7 +10,7 @@
 
 use super::{
     db::{ChainDb, put_ancestor, put_head},
-    error::ChainError,
+    error::{ChainError, Result},
     genesis,
     head::Head,
     recent::BLOCK_HASHES,
@@ -61,7 +61,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if the store fails.
-    pub fn begin_at(&self, spec: &ChainSpec, start: &Start) -> Result<(), ChainError> {
+    pub fn begin_at(&self, spec: &ChainSpec, start: &Start) -> Result<()> {
         genesis::clear(self)?;
         let mut batch = Batch::new();
         genesis::put_row(&mut batch, spec);
@@ -97,7 +97,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn start(&self) -> Result<Option<u64>, ChainError> {
+    pub fn start(&self) -> Result<Option<u64>> {
         let Some(row) = self.store().get(META, START_KEY)? else { return Ok(None) };
         let number = row.try_into().map_err(|_| {
             ChainError::Corrupt("the row of the block that the chain begins with is damaged".into())

@@ -11,7 +11,7 @@
 use super::{
     Chain, ChainDb, Head,
     back::WayBack,
-    error::ChainError,
+    error::{ChainError, Result},
     tables::{META, SWITCH_KEY},
 };
 use alloy_primitives::B256;
@@ -63,7 +63,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails with [`ChainError::Interrupted`] or [`ChainError::HalfBack`] if so, or if the store fails or is damaged.
-    pub fn check_settled(&self) -> Result<(), ChainError> {
+    pub fn check_settled(&self) -> Result<()> {
         if let Some(switch) = self.switch()? {
             return Err(ChainError::Interrupted { head: switch.from_number });
         }
@@ -76,7 +76,7 @@ impl ChainDb {
     }
 
     /// Returns the change of branch that a crash interrupted, if there is one.
-    pub(super) fn switch(&self) -> Result<Option<Switch>, ChainError> {
+    pub(super) fn switch(&self) -> Result<Option<Switch>> {
         let Some(row) = self.store().get(META, SWITCH_KEY)? else { return Ok(None) };
         let damaged = || ChainError::Corrupt("the row of a change of branch is damaged".into());
         Switch::decode(&row).map(Some).ok_or_else(damaged)
@@ -85,7 +85,7 @@ impl ChainDb {
 
 impl Chain {
     /// Goes back to the head before a change of branch that a crash interrupted.
-    pub(super) fn undo_switch(&mut self) -> Result<(), ChainError> {
+    pub(super) fn undo_switch(&mut self) -> Result<()> {
         let Some(switch) = self.db.switch()? else { return Ok(()) };
         tracing::warn!(
             at = self.head.number(),

@@ -2,7 +2,7 @@
 
 use super::{
     Chain, ChainDb,
-    error::ChainError,
+    error::{ChainError, Result},
     recent::BLOCK_HASHES,
     tables::{INDEXED_KEY, META, TRANSACTIONS},
 };
@@ -23,7 +23,7 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>, ChainError> {
+    pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>> {
         let Some(row) = self.store().get(TRANSACTIONS, hash.as_slice())? else { return Ok(None) };
         let damaged = || ChainError::Corrupt(format!("the place of transaction {hash} is damaged"));
         let (number, index) = row.split_first_chunk::<8>().ok_or_else(damaged)?;
@@ -32,7 +32,7 @@ impl<R: Read> ChainDb<R> {
     }
 
     /// Returns the number of the first block that is not indexed.
-    fn first_unindexed(&self) -> Result<u64, ChainError> {
+    fn first_unindexed(&self) -> Result<u64> {
         let row = self.store().get(META, INDEXED_KEY)?;
         let hash = row.and_then(|row| B256::try_from(row.as_slice()).ok());
         let indexed = hash.map(|hash| self.number_of(&hash)).transpose()?.flatten();
@@ -50,7 +50,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn index_transactions(&mut self) -> Result<(), ChainError> {
+    pub fn index_transactions(&mut self) -> Result<()> {
         self.options.index_transactions = true;
         let head = self.head.number();
         let mut next = self.db.first_unindexed()?;
@@ -77,10 +77,7 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub fn unindexed_transactions(
-        &self,
-        limit: usize,
-    ) -> Result<B256Map<TransactionPlace>, ChainError> {
+    pub fn unindexed_transactions(&self, limit: usize) -> Result<B256Map<TransactionPlace>> {
         let first = self.db.first_unindexed()?;
         let mut places = B256Map::default();
         for number in (first..=self.head.number()).rev() {

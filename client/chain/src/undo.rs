@@ -1,6 +1,6 @@
 //! The undo records that are kept, and the blocks that are durable.
 
-use super::{Chain, ChainDb, ChainError, db::remove_undo, tables::UNDO};
+use super::{Chain, ChainDb, Result, db::remove_undo, tables::UNDO};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Progress, Read};
 use polytrie_state::{Horizon, remove_wiped};
@@ -17,7 +17,7 @@ pub(super) struct UndoReach {
 
 impl UndoReach {
     /// Reads the range from the store; `head` is the number of the head.
-    pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self, ChainError> {
+    pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self> {
         let mut first = head.saturating_add(1);
         db.store().scan(UNDO, KeyRange::ALL, &mut |key, _| {
             let key = key.try_into().map_err(|_| {
@@ -48,7 +48,7 @@ pub(super) struct DurableHead {
 impl DurableHead {
     /// Returns the state for a chain that is opened: its head is durable unless batches were written since the store
     /// was opened.
-    pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self, ChainError> {
+    pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self> {
         let Progress { written, durable } = db.store().progress();
         if written == durable {
             return Ok(Self { number: head, later: VecDeque::new() });
@@ -98,7 +98,7 @@ impl Chain {
         batch: &mut Batch,
         number: u64,
         hash: &B256,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         // Until the change to a new branch is complete, every record may be needed to go back.
         if self.switch.is_some_and(|switch| switch.to != *hash) {
             return Ok(());

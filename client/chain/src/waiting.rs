@@ -8,7 +8,7 @@ use super::{
     Chain,
     candidate::{BlockStats, Candidate},
     db::{BlockRow, put_block, remove_side_block},
-    error::{ChainError, InsertError},
+    error::{InsertError, Result},
     head::Head,
     switch::remove_switch,
     tables::SIGNERS,
@@ -163,7 +163,7 @@ impl Chain {
         &mut self,
         block: VerifiedBlock,
         stats: &mut BlockStats,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         let start = Instant::now();
         let VerifiedBlock {
             candidate,
@@ -198,7 +198,7 @@ impl Chain {
         total_difficulty: U256,
         receipts: &[ReceiptEnvelope],
         mut outcome: Outcome,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         let Outcome { batch, undo, .. } = &mut outcome;
         self.put_valid(batch, candidate, total_difficulty, receipts, undo);
         let header = &candidate.header;

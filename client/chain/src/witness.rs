@@ -1,6 +1,11 @@
 //! Witnesses: blocks with everything that their execution needs, so that no state is required.
 
-use super::{Chain, candidate::Candidate, error::ChainError, recent::BLOCK_HASHES};
+use super::{
+    Chain,
+    candidate::Candidate,
+    error::{ChainError, Result},
+    recent::BLOCK_HASHES,
+};
 use alloy_primitives::{B256, Bytes};
 use polytrie_state::{StateError, StateLayer, Stateless, Witness};
 
@@ -41,7 +46,7 @@ impl Chain {
         candidate: &Candidate,
         oldest: Option<u64>,
         witness: Witness,
-    ) -> Result<BlockWitness, ChainError> {
+    ) -> Result<BlockWitness> {
         let number = candidate.header.number;
         let mut ancestors = Vec::new();
         for before in (oldest.unwrap_or(number - 1)..number).rev() {

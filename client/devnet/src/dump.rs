@@ -1,6 +1,6 @@
 //! Dump and load of the whole state by address, for files that another node can load.
 
-use super::{BlockTime, MineOptions, Node, NodeError, View, producer::check_time};
+use super::{BlockTime, MineOptions, Node, NodeError, Result, View, producer::check_time};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateReader};
@@ -47,7 +47,7 @@ impl Node {
     /// # Errors
     ///
     /// If an account or a slot is known by its hash only (it came with an import), or the store fails.
-    pub fn dump(&self) -> Result<Dump, NodeError> {
+    pub fn dump(&self) -> Result<Dump> {
         let _chain = self.chain();
         let view = self.view();
         let state = view.state();
@@ -92,7 +92,7 @@ impl Node {
         &self,
         accounts: BTreeMap<Address, WholeAccount>,
         origin: Option<Origin>,
-    ) -> Result<(), NodeError> {
+    ) -> Result<()> {
         self.writable()?;
         let head = self.view().head.header.clone();
         let missing = origin.map_or(0, |origin| origin.number.saturating_sub(head.number));
@@ -137,30 +137,22 @@ impl Node {
         Ok(())
     }
 
-    fn address(&self, genesis: &Names, hash: &B256) -> Result<Address, NodeError> {
+    fn address(&self, genesis: &Names, hash: &B256) -> Result<Address> {
         self.known_address(genesis, hash)?.ok_or_else(|| unknown("account", hash))
     }
 
-    fn slot(&self, genesis: &Names, hash: &B256) -> Result<U256, NodeError> {
+    fn slot(&self, genesis: &Names, hash: &B256) -> Result<U256> {
         self.known_slot(genesis, hash)?.ok_or_else(|| unknown("slot", hash))
     }
 
-    pub(super) fn known_address(
-        &self,
-        genesis: &Names,
-        hash: &B256,
-    ) -> Result<Option<Address>, NodeError> {
+    pub(super) fn known_address(&self, genesis: &Names, hash: &B256) -> Result<Option<Address>> {
         Ok(match genesis.addresses.get(hash) {
             Some(address) => Some(*address),
             None => self.db().address_of(hash)?,
         })
     }
 
-    pub(super) fn known_slot(
-        &self,
-        genesis: &Names,
-        hash: &B256,
-    ) -> Result<Option<U256>, NodeError> {
+    pub(super) fn known_slot(&self, genesis: &Names, hash: &B256) -> Result<Option<U256>> {
         Ok(match genesis.slots.get(hash) {
             Some(slot) => Some(*slot),
             None => self.db().slot_of(hash)?,
@@ -194,7 +186,7 @@ impl Names {
 }
 
 /// Appends an item to `found` until the first error, which replaces the items and ends the walk.
-fn gather<T>(found: &mut Result<Vec<T>, NodeError>, item: Result<T, NodeError>) -> ControlFlow<()> {
+fn gather<T>(found: &mut Result<Vec<T>>, item: Result<T>) -> ControlFlow<()> {
     match (item, found) {
         (Ok(item), Ok(found)) => {
             found.push(item);
@@ -212,7 +204,7 @@ fn whole(
     state: &dyn StateReader,
     account: Account,
     slots: BTreeMap<U256, U256>,
-) -> Result<WholeAccount, NodeError> {
+) -> Result<WholeAccount> {
     let code = if account.has_code() { state.code(&account.code_hash)? } else { None };
     Ok(WholeAccount {
         nonce: account.nonce,

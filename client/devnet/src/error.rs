@@ -75,6 +75,9 @@ pub enum NodeError {
     Refused(String),
 }
 
+/// The result of an operation that the node may fail to do or refuse.
+pub type Result<T, E = NodeError> = std::result::Result<T, E>;
+
 impl From<StateError> for NodeError {
     fn from(error: StateError) -> Self {
         Self::Chain(error.into())

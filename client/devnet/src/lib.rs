@@ -37,7 +37,7 @@ pub use cheats::Cheats;
 pub use clock::Clock;
 pub(crate) use console::printable;
 pub use dump::{Dump, Origin, WholeAccount};
-pub use error::{NodeError, NodeFailure};
+pub use error::{NodeError, NodeFailure, Result};
 pub use events::{Event, FormerChain, Listener, Reverted};
 pub use genesis::dev_genesis;
 pub use miner::{Miner, MinerThreads, MiningMode};

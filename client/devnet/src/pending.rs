@@ -1,6 +1,6 @@
 //! The pending block: the block that the node would make now, and the state after it.
 
-use super::{Node, NodeError, producer::Picked};
+use super::{Node, Result, producer::Picked};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use polytrie_chain::{NextBlock, Overlay};
 use polytrie_state::StateReader;
@@ -32,7 +32,7 @@ impl Node {
     /// # Errors
     ///
     /// If the node fails.
-    pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>, NodeError> {
+    pub fn pending(&self) -> Result<Option<Arc<PendingBlock>>> {
         // A known block needs no lock of the chain, which payloads and forkchoice updates need.
         if let Some(known) = self.known_pending() {
             return Ok(Some(known));

@@ -5,7 +5,7 @@
 //! the change of the view. The block is announced before the chain is unlocked. Transactions that can never be included
 //! are dropped from the pool.
 
-use super::{BlockFees, Node, NodeError, View, log::BlockLog};
+use super::{BlockFees, Node, NodeError, Result, View, log::BlockLog};
 use alloy_consensus::{BlobTransactionSidecarVariant, Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
@@ -57,7 +57,7 @@ pub enum BlockTime {
 
 impl BlockTime {
     /// Returns the time of a block whose parent has the time `parent`; `None` for the clock's.
-    fn on(self, parent: u64) -> Result<Option<u64>, NodeError> {
+    fn on(self, parent: u64) -> Result<Option<u64>> {
         let time = match self {
             Self::Clock => return Ok(None),
             Self::Exactly(time) => return Ok(Some(time)),
@@ -70,7 +70,7 @@ impl BlockTime {
 }
 
 /// Checks that a block at `time` can follow one at `parent`, and that another can follow it.
-pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
+pub(super) fn check_time(time: u64, parent: u64) -> Result<()> {
     if time <= parent {
         return Err(NodeError::Time(format!(
             "timestamp {time} is not later than that of the last block, {parent}"
@@ -120,7 +120,7 @@ impl Node {
     /// # Errors
     ///
     /// If the node is read only or has failed, or fails now.
-    pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>, NodeError> {
+    pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>> {
         self.mine_if(options, || true)
     }
 
@@ -134,7 +134,7 @@ impl Node {
         &self,
         options: MineOptions,
         is_wanted: impl FnOnce() -> bool,
-    ) -> Result<Option<Sealed<Header>>, NodeError> {
+    ) -> Result<Option<Sealed<Header>>> {
         self.writable()?;
         let mut chain = self.chain();
         if !is_wanted() {
@@ -151,7 +151,7 @@ impl Node {
         &self,
         chain: &mut Chain,
         options: MineOptions,
-    ) -> Result<Option<Sealed<Header>>, NodeError> {
+    ) -> Result<Option<Sealed<Header>>> {
         let time = options.time.on(chain.head().header.timestamp)?;
         let next = self.next_block(chain, time);
         let fees = self.fees_at(&self.view(), next.timestamp, next.base_fee);
@@ -220,7 +220,7 @@ impl Node {
         &self,
         next: NextBlock,
         transactions: Option<Vec<(TxEnvelope, Address)>>,
-    ) -> Result<BuiltBlock, NodeError> {
+    ) -> Result<BuiltBlock> {
         let mut chain = self.chain();
         let built = match transactions {
             None => self.build(&mut chain, next, &mut Picked::default())?,
@@ -238,7 +238,7 @@ impl Node {
     /// # Errors
     ///
     /// If it cannot be built, or the node fails.
-    pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload, NodeError> {
+    pub(crate) fn draft(&self, next: NextBlock, of_pool: bool) -> Result<Payload> {
         let mut chain = self.chain();
         let mut picked = Picked { for_others: true, ..Picked::default() };
         let none = TxWrites::default();
@@ -259,7 +259,7 @@ impl Node {
     /// # Errors
     ///
     /// If no block on the head can have this time.
-    pub fn set_next_time(&self, time: u64) -> Result<(), NodeError> {
+    pub fn set_next_time(&self, time: u64) -> Result<()> {
         let chain = self.chain();
         check_time(time, chain.head().header.timestamp)?;
         self.clock.lock().set_next(time);
@@ -310,7 +310,7 @@ impl Node {
         chain: &mut Chain,
         next: NextBlock,
         picked: &mut Picked,
-    ) -> Result<NewHead, NodeError> {
+    ) -> Result<NewHead> {
         let writes = self.view().cheats.writes();
         let built = chain
             .build(next, &writes, &mut |run, header, rules| self.pick(run, header, rules, picked));

@@ -1,6 +1,6 @@
 //! The view that readers get: the head, and the state there and at earlier blocks.
 
-use super::{Cheats, NodeError};
+use super::{Cheats, Result};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_chain::{Chain, ChainDb, ChainError, Head, StateHistory};
@@ -32,7 +32,7 @@ impl View {
         chain: &Chain,
         history: &Arc<StateHistory>,
         cheats: Arc<Cheats>,
-    ) -> Result<Self, NodeError> {
+    ) -> Result<Self> {
         let db = ChainDb::new(chain.db().store().snapshot());
         let reader = chain.layer().reader()?;
         let state = match cheats.is_empty() {

@@ -1,9 +1,6 @@
 //! Reads a stream in large pieces and hands out slices of them.
 
-use std::{
-    fmt,
-    io::{self, Read},
-};
+use std::io::{self, Read};
 
 use alloy_primitives::bytes::{Bytes, BytesMut};
 
@@ -30,16 +27,7 @@ pub(super) struct ChunkReader {
     gzip: bool,
 }
 
-impl fmt::Debug for ChunkReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChunkReader")
-            .field("filled", &self.filled)
-            .field("offset", &self.offset)
-            .field("ended", &self.ended)
-            .field("gzip", &self.gzip)
-            .finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(ChunkReader { filled, offset, ended, gzip });
 
 impl ChunkReader {
     /// Returns a reader of `input`. `gzip` means that `input` is a decompressor, whose errors are mostly about

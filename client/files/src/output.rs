@@ -1,7 +1,7 @@
 //! Writes files so that an incomplete one never has its final name.
 
 use std::{
-    fmt, fs,
+    fs,
     io::{self, BufWriter, Stdout, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -136,11 +136,7 @@ enum Target {
     Stdout(Stdout),
 }
 
-impl fmt::Debug for OutputFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutputFile").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(OutputFile { name });
 
 impl OutputFile {
     /// Starts a file for `path`.

@@ -6,7 +6,7 @@ use super::{
 };
 use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
 use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, Reads, verify};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use serde::{Deserialize, Serialize};
 
 /// What a user can set about `binary`.
@@ -65,10 +65,7 @@ pub(super) const KIND: LayerKind = LayerKind {
 const GROUP_DEPTH: &str = "binary.group-depth";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
-fn settle(
-    options: &mut LayerOptions,
-    stamped: Option<&Parameters>,
-) -> Result<Parameters, StateError> {
+fn settle(options: &mut LayerOptions, stamped: Option<&Parameters>) -> Result<Parameters> {
     let made_with = stamped.and_then(|parameters| parameters.get(GROUP_DEPTH)?.parse().ok());
     let default = GroupDepth::DEFAULT.levels();
     let asked = &mut options.binary.group_depth;

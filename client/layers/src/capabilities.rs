@@ -2,14 +2,14 @@
 //! it.
 
 use super::{DEFAULT_LAYER, LAYERS, LayerKind, stateless};
-use polytrie_state::{Bags, PastWitnesses, Prove, StateError, StateLayer, Stateless};
+use polytrie_state::{Bags, PastWitnesses, Prove, Result, StateError, StateLayer, Stateless};
 
 /// Returns the interface for the proofs of a layer.
 ///
 /// # Errors
 ///
 /// Fails if the layer makes no proofs.
-pub fn proofs(layer: &dyn StateLayer) -> Result<&dyn Prove, StateError> {
+pub fn proofs(layer: &dyn StateLayer) -> Result<&dyn Prove> {
     let reason = "has no commitment that a proof could lead to";
     layer.proofs().ok_or_else(|| lacking(layer, reason, DEFAULT_LAYER))
 }
@@ -19,7 +19,7 @@ pub fn proofs(layer: &dyn StateLayer) -> Result<&dyn Prove, StateError> {
 /// # Errors
 ///
 /// Fails if the layer makes no such witnesses.
-pub fn past_witnesses(layer: &dyn StateLayer) -> Result<&dyn PastWitnesses, StateError> {
+pub fn past_witnesses(layer: &dyn StateLayer) -> Result<&dyn PastWitnesses> {
     let reason = "makes no witnesses of blocks";
     layer.past_witnesses().ok_or_else(|| lacking(layer, reason, DEFAULT_LAYER))
 }
@@ -29,7 +29,7 @@ pub fn past_witnesses(layer: &dyn StateLayer) -> Result<&dyn PastWitnesses, Stat
 /// # Errors
 ///
 /// Fails if the layer has no such interface.
-pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError> {
+pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless> {
     let reason = "does not hold what a witness leaves out";
     let other = || stateless().map_or(DEFAULT_LAYER, |kind| kind.name);
     layer.stateless().ok_or_else(|| lacking(layer, reason, other()))
@@ -40,7 +40,7 @@ pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError
 /// # Errors
 ///
 /// If it can do nothing.
-pub fn bags(layer: &dyn StateLayer) -> Result<&dyn Bags, StateError> {
+pub fn bags(layer: &dyn StateLayer) -> Result<&dyn Bags> {
     layer.bags().ok_or_else(|| takes_no_bags(layer.name()))
 }
 
@@ -49,7 +49,7 @@ pub fn bags(layer: &dyn StateLayer) -> Result<&dyn Bags, StateError> {
 /// # Errors
 ///
 /// As [`bags`].
-pub fn expect_bags(kind: &LayerKind) -> Result<(), StateError> {
+pub fn expect_bags(kind: &LayerKind) -> Result<()> {
     if kind.takes_bags() { Ok(()) } else { Err(takes_no_bags(kind.name)) }
 }
 

@@ -2,17 +2,17 @@
 
 use super::{LayerNeeds, LayerOptions, Place};
 use polytrie_kv::{MemoryEngine, StoreOptions, Table};
-use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer, Witness};
+use polytrie_state::{Commitment, Proof, ProofError, Result, StateError, StateLayer, Witness};
 use serde::Serialize;
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// Settings that the data of a layer depends on, as the stamp of a data directory stores them.
 pub type Parameters = BTreeMap<String, String>;
 
 type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
-type MakeProvision = Box<dyn FnOnce(&Path) -> Result<(), StateError>>;
-type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
+type MakeProvision = Box<dyn FnOnce(&Path) -> Result<()>>;
+type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>>;
 type JoinProofs = fn(&[Proof]) -> Result<Proof, ProofError>;
 type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
@@ -60,7 +60,7 @@ pub(super) struct Hooks {
     pub(super) join: Option<JoinProofs>,
 }
 
-type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
+type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters>;
 
 impl Hooks {
     /// Hooks of a layer that has none of them.
@@ -84,7 +84,7 @@ pub struct Stateless {
     /// Name of the layer.
     pub name: &'static str,
     /// Function that makes a layer in memory whose whole state is that of a complete witness.
-    pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>, StateError>,
+    pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>>,
 }
 
 /// Files that a layer needs to be opened, and that may be generated if no one relies on its proofs: for
@@ -102,11 +102,7 @@ pub struct Provision {
     pub note: &'static str,
 }
 
-impl fmt::Debug for Provision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provision").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Provision { name });
 
 impl LayerKind {
     /// Returns the tables of the flat state if the layer can keep it in another directory.
@@ -125,7 +121,7 @@ impl LayerKind {
         &self,
         options: &mut LayerOptions,
         stamped: Option<&Parameters>,
-    ) -> Result<Parameters, StateError> {
+    ) -> Result<Parameters> {
         if stamped.is_none() && self.hooks.flat.is_none() && options.replica_path.is_some() {
             let reason = "keeps no flat state in a directory of its own; leave out --replica.path, or use --state replica";
             return Err(StateError::Unsupported { layer: self.name, reason: reason.to_owned() });

@@ -7,7 +7,7 @@ use super::{
 use crate::values::parse_bytes;
 use clap::{Args, value_parser};
 use polytrie_lmpt::{Boundary, LmptLayer, LmptOptions, verify};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Display, str::FromStr};
 
@@ -81,10 +81,7 @@ const SWEEP: &str = "lmpt.sweep";
 const BOUNDARY: &str = "lmpt.boundary";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
-fn settle(
-    options: &mut LayerOptions,
-    stamped: Option<&Parameters>,
-) -> Result<Parameters, StateError> {
+fn settle(options: &mut LayerOptions, stamped: Option<&Parameters>) -> Result<Parameters> {
     let LmptSettings { interval, sweep, boundary, .. } = &mut options.lmpt;
     let made_with = |name| stamped.and_then(|parameters| parameters.get(name));
     let settled = [

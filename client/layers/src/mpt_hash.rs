@@ -7,7 +7,7 @@ use super::{
 use crate::values::parse_bytes;
 use clap::{Args, ValueEnum};
 use polytrie_mpt_hash::{Cached, MptHashLayer, MptHashOptions, Pruning, verify};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use serde::{Deserialize, Serialize};
 
 /// What a user can set about `mpt-hash`.
@@ -110,10 +110,7 @@ pub(super) const KIND: LayerKind = LayerKind {
 const PRUNING: &str = "mpt-hash.pruning";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
-fn settle(
-    options: &mut LayerOptions,
-    stamped: Option<&Parameters>,
-) -> Result<Parameters, StateError> {
+fn settle(options: &mut LayerOptions, stamped: Option<&Parameters>) -> Result<Parameters> {
     let made_with =
         stamped.and_then(|parameters| WhichGo::from_str(parameters.get(PRUNING)?, false).ok());
     let asked = &mut options.mpt_hash.pruning;

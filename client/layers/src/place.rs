@@ -2,7 +2,7 @@
 
 use super::engines::{EngineError, EngineOptions, open_engine};
 use polytrie_kv::{Durability, MemoryEngine, Store, StoreOptions, Table};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::path::{Path, PathBuf};
 
 /// Place of a layer's data: the store and the directories that the layer is opened with.
@@ -43,7 +43,7 @@ impl Place {
     /// # Errors
     ///
     /// Fails if the store cannot be opened.
-    pub fn own_store(&self, tables: &[Table]) -> Result<Option<Store>, StateError> {
+    pub fn own_store(&self, tables: &[Table]) -> Result<Option<Store>> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let (read_only, check) = (self.read_only, self.check);
         let access = EngineOptions { read_only, check, ..EngineOptions::default() };

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use polytrie_replica::{
     FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions, TrieOptions, verify,
 };
-use polytrie_state::{StateError, StateLayer};
+use polytrie_state::{Result, StateLayer};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -71,10 +71,7 @@ pub(super) const KIND: LayerKind = LayerKind {
 };
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
-fn settle(
-    options: &mut LayerOptions,
-    stamped: Option<&Parameters>,
-) -> Result<Parameters, StateError> {
+fn settle(options: &mut LayerOptions, stamped: Option<&Parameters>) -> Result<Parameters> {
     // The path is compared with that of the stamp where the directory is opened.
     let mut parameters = stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone);
     let stamped = parameters.get(MODE);
@@ -86,7 +83,7 @@ fn settle(
 }
 
 /// Opens the layer; its flat state may have another store.
-fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError> {
+fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>> {
     let flat = place.own_store(ReplicaLayer::FLAT_TABLES)?.map(FlatStore);
     let default = ReplicaOptions::default();
     let ReplicaSettings { workers, readers, queue, depth, mode } = options.replica;

@@ -93,11 +93,7 @@ impl Secret {
     }
 }
 
-impl From<JwtError> for Failure {
-    fn from(error: JwtError) -> Self {
-        match error {
-            JwtError::Content { .. } => Self::Usage(error.to_string()),
-            JwtError::Io { .. } => Self::Machine(error.to_string()),
-        }
-    }
-}
+super::exit::fails_as!(JwtError [] {
+    E::Content { .. } => Usage,
+    E::Io { .. } => Machine,
+});

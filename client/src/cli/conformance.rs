@@ -2,7 +2,7 @@
 
 use super::{
     args::{LAYER_NAME, core_count},
-    exit::Failure,
+    exit::{Failure, fails_as},
     logging::LogArgs,
     output,
     signals::on_interrupt_of,
@@ -172,13 +172,7 @@ fn bar() -> ProgressBar {
     }
 }
 
-impl From<ConformanceError> for Failure {
-    fn from(error: ConformanceError) -> Self {
-        match error {
-            ConformanceError::NoTests { .. } => Self::Usage(error.to_string()),
-            ConformanceError::Read { .. } | ConformanceError::Thread(_) => {
-                Self::Machine(error.to_string())
-            }
-        }
-    }
-}
+fails_as!(ConformanceError [] {
+    E::NoTests { .. } => Usage,
+    E::Read { .. } | E::Thread(_) => Machine,
+});

@@ -164,42 +164,35 @@ pub(super) fn tell_panic(info: &PanicHookInfo<'_>) {
     }
 }
 
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::NoDirectory | OpenError::NoChain => Self::Usage(error.to_string()),
-            OpenError::Empty(_)
-            | OpenError::Foreign { .. }
-            | OpenError::Unstamped { .. }
-            | OpenError::Unmarked { .. }
-            | OpenError::Taken { .. }
-            | OpenError::Rules { .. } => Self::Usage(error.to_string()),
-            OpenError::OtherChain { .. } => Self::Invalid(error.to_string()),
-            OpenError::RulesLost { .. } | OpenError::Io { .. } | OpenError::NoStore { .. } => {
-                Self::Machine(error.to_string())
+/// Says how a command fails: with an error that it wraps, or with the text of the error itself as a [`Failure`] of some
+/// kind. In the patterns the error is `E`.
+macro_rules! fails_as {
+    ($error:ident [$($wrapped:ident),*] { $($pattern:pat $(if $guard:expr)? => $kind:ident,)* }) => {
+        impl From<$error> for $crate::cli::Failure {
+            fn from(error: $error) -> Self {
+                use $error as E;
+                match error {
+                    $(E::$wrapped(error) => error.into(),)*
+                    $($pattern $(if $guard)? => Self::$kind(error.to_string()),)*
+                }
             }
-            OpenError::Unknown(error) => error.into(),
-            OpenError::Stamp(error) => error.into(),
-            OpenError::Spec(error) => error.into(),
-            OpenError::Store(error) => error.into(),
-            OpenError::State(error) => error.into(),
-            OpenError::Chain(error) => error.into(),
-            OpenError::Flat(error) => error.into(),
         }
-    }
+    };
 }
 
-impl From<FlatError> for Failure {
-    fn from(error: FlatError) -> Self {
-        match error {
-            FlatError::Taken { .. } | FlatError::Within { .. } => Self::Usage(error.to_string()),
-            FlatError::Missing { .. } | FlatError::Damaged { .. } | FlatError::Io { .. } => {
-                Self::Machine(error.to_string())
-            }
-            FlatError::Lock(error) => error.into(),
-        }
-    }
-}
+pub(super) use fails_as;
+
+fails_as!(OpenError [Unknown, Stamp, Spec, Store, State, Chain, Flat] {
+    E::NoDirectory | E::NoChain | E::Empty(_) | E::Foreign { .. } => Usage,
+    E::Unstamped { .. } | E::Unmarked { .. } | E::Taken { .. } | E::Rules { .. } => Usage,
+    E::OtherChain { .. } => Invalid,
+    E::RulesLost { .. } | E::Io { .. } | E::NoStore { .. } => Machine,
+});
+
+fails_as!(FlatError [Lock] {
+    E::Taken { .. } | E::Within { .. } => Usage,
+    E::Missing { .. } | E::Damaged { .. } | E::Io { .. } => Machine,
+});
 
 impl From<UnknownKind> for Failure {
     fn from(error: UnknownKind) -> Self {
@@ -207,67 +200,34 @@ impl From<UnknownKind> for Failure {
     }
 }
 
-impl From<StampError> for Failure {
-    fn from(error: StampError) -> Self {
-        match error {
-            StampError::Mismatch { .. } | StampError::Format { .. } => {
-                Self::Usage(error.to_string())
-            }
-            StampError::Unreadable { .. } | StampError::Io { .. } => {
-                Self::Machine(error.to_string())
-            }
-        }
-    }
-}
+fails_as!(StampError [] {
+    E::Mismatch { .. } | E::Format { .. } => Usage,
+    E::Unreadable { .. } | E::Io { .. } => Machine,
+});
 
-impl From<ChainSpecError> for Failure {
-    fn from(error: ChainSpecError) -> Self {
-        match error {
-            ChainSpecError::UnknownChain { .. } => Self::Usage(error.to_string()),
-            ChainSpecError::Read { .. } => Self::Machine(error.to_string()),
-            _ => Self::Invalid(error.to_string()),
-        }
-    }
-}
+fails_as!(ChainSpecError [] {
+    E::UnknownChain { .. } => Usage,
+    E::Read { .. } => Machine,
+    _ => Invalid,
+});
 
-impl From<KvError> for Failure {
-    fn from(error: KvError) -> Self {
-        match error {
-            KvError::Thread { .. } => Self::Machine(error.to_string()),
-            _ => Self::Stored(error.to_string()),
-        }
-    }
-}
+fails_as!(KvError [] {
+    E::Thread { .. } => Machine,
+    _ => Stored,
+});
 
-impl From<StateError> for Failure {
-    fn from(error: StateError) -> Self {
-        match error {
-            StateError::Unsupported { .. } => Self::Usage(error.to_string()),
-            StateError::Store(error) => error.into(),
-            _ => Self::Stored(error.to_string()),
-        }
-    }
-}
+fails_as!(StateError [Store] {
+    E::Unsupported { .. } => Usage,
+    _ => Stored,
+});
 
-impl From<ChainError> for Failure {
-    fn from(error: ChainError) -> Self {
-        match error {
-            ChainError::Genesis { .. }
-            | ChainError::NoGenesisAccounts { .. }
-            | ChainError::Interrupted { .. }
-            | ChainError::HalfBack { .. }
-            | ChainError::TooDeep { .. }
-            | ChainError::NoUndo { .. }
-            | ChainError::BeforeStart { .. }
-            | ChainError::NotHere { .. }
-            | ChainError::TooLong { .. }
-            | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
-            ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
-            ChainError::State(error) => error.into(),
-            _ => Self::Stored(error.to_string()),
-        }
-    }
-}
+fails_as!(ChainError [State] {
+    E::Genesis { .. } | E::NoGenesisAccounts { .. } | E::Interrupted { .. } => Usage,
+    E::HalfBack { .. } | E::TooDeep { .. } | E::NoUndo { .. } | E::BeforeStart { .. } => Usage,
+    E::NotHere { .. } | E::TooLong { .. } | E::AboveHead { .. } => Usage,
+    E::GenesisState { .. } => Invalid,
+    _ => Stored,
+});
 
 impl From<BlockFileError> for Failure {
     fn from(error: BlockFileError) -> Self {
@@ -307,20 +267,11 @@ impl From<ShadowError> for Failure {
     }
 }
 
-impl From<ConvertError> for Failure {
-    fn from(error: ConvertError) -> Self {
-        match error {
-            ConvertError::Open(error) => error.into(),
-            ConvertError::State(error) => error.into(),
-            ConvertError::Chain(error) => error.into(),
-            ConvertError::NoHead => Self::Usage(error.to_string()),
-            ConvertError::Root { .. } | ConvertError::Different(_) => {
-                Self::Invalid(error.to_string())
-            }
-            ConvertError::Interrupted(_) => Self::Interrupted(error.to_string()),
-        }
-    }
-}
+fails_as!(ConvertError [Open, State, Chain] {
+    E::NoHead => Usage,
+    E::Root { .. } | E::Different(_) => Invalid,
+    E::Interrupted(_) => Interrupted,
+});
 
 impl From<HeaderError> for Failure {
     fn from(error: HeaderError) -> Self {
@@ -331,51 +282,24 @@ impl From<HeaderError> for Failure {
     }
 }
 
-impl From<PrestateError> for Failure {
-    fn from(error: PrestateError) -> Self {
-        match error {
-            PrestateError::Read { .. } => Self::Machine(error.to_string()),
-            PrestateError::Nothing(_) => Self::Usage(error.to_string()),
-            PrestateError::Form { .. } | PrestateError::Gap { .. } => {
-                Self::Invalid(error.to_string())
-            }
-        }
-    }
-}
+fails_as!(PrestateError [] {
+    E::Read { .. } => Machine,
+    E::Nothing(_) => Usage,
+    E::Form { .. } | E::Gap { .. } => Invalid,
+});
 
-impl From<PrefetchError> for Failure {
-    fn from(error: PrefetchError) -> Self {
-        match error {
-            PrefetchError::Refused { .. } => Self::Usage(error.to_string()),
-            PrefetchError::Listen { .. }
-            | PrefetchError::Connect { .. }
-            | PrefetchError::Broken { .. } => Self::Machine(error.to_string()),
-            PrefetchError::Open(error) => error.into(),
-            PrefetchError::State(error) => error.into(),
-            PrefetchError::Thread(error) => error.into(),
-        }
-    }
-}
+fails_as!(PrefetchError [Open, State, Thread] {
+    E::Refused { .. } => Usage,
+    E::Listen { .. } | E::Connect { .. } | E::Broken { .. } => Machine,
+});
 
-impl From<StateDumpError> for Failure {
-    fn from(error: StateDumpError) -> Self {
-        match error {
-            StateDumpError::Open(error) => error.into(),
-            StateDumpError::State(error) => error.into(),
-            StateDumpError::Chain(error) => error.into(),
-            StateDumpError::File(ref file) if file.is_io() => Self::Machine(error.to_string()),
-            StateDumpError::File(_)
-            | StateDumpError::Content { .. }
-            | StateDumpError::Root { .. }
-            | StateDumpError::Header { .. } => Self::Invalid(error.to_string()),
-            StateDumpError::NoDifficulty { .. }
-            | StateDumpError::NoPreimage { .. }
-            | StateDumpError::NoHead => Self::Usage(error.to_string()),
-            StateDumpError::Write(_) => Self::Machine(error.to_string()),
-            StateDumpError::Interrupted => Self::Interrupted(error.to_string()),
-        }
-    }
-}
+fails_as!(StateDumpError [Open, State, Chain] {
+    E::File(ref file) if file.is_io() => Machine,
+    E::File(_) | E::Content { .. } | E::Root { .. } | E::Header { .. } => Invalid,
+    E::NoDifficulty { .. } | E::NoPreimage { .. } | E::NoHead => Usage,
+    E::Write(_) => Machine,
+    E::Interrupted => Interrupted,
+});
 
 impl From<AccessListFileError> for Failure {
     fn from(error: AccessListFileError) -> Self {

@@ -136,14 +136,10 @@ impl PoolArgs {
     }
 }
 
-impl From<ServeError> for Failure {
-    fn from(error: ServeError) -> Self {
-        match error {
-            ServeError::Origin(_) => Self::Usage(error.to_string()),
-            _ => Self::Machine(error.to_string()),
-        }
-    }
-}
+super::exit::fails_as!(ServeError [] {
+    E::Origin(_) => Usage,
+    _ => Machine,
+});
 
 /// The failure of a command whose node failed.
 pub(super) fn machine(error: NodeError) -> Failure {

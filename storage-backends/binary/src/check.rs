@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, StateError, count_rows, scan};
+use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, corrupt, count_rows, each_row};
 use std::ops::ControlFlow;
 
 /// Number of slots of one account whose leaves are looked up together.
@@ -26,18 +26,16 @@ pub(crate) fn check(
     rows: &Snapshot,
     group_depth: GroupDepth,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     report.check_codes(rows)?;
     check_preimages(rows, &mut report)?;
     let tree = Tree { rows, cache: None, group_depth };
     let mut found = Found::default();
-    let walked = found.walk(tree);
-    report.part(walked)?;
+    report.part(|_| found.walk(tree))?;
     report.nodes = found.groups + found.stems;
     let mut expected = 0;
-    let walked = walk_flat(rows, &mut report, &mut expected, progress);
-    report.part(walked)?;
+    report.part(|report| walk_flat(rows, report, &mut expected, progress))?;
     progress(report.accounts);
     if report.problems.is_empty() {
         let counts = [
@@ -57,14 +55,14 @@ pub(crate) fn check(
 }
 
 /// Checks that every preimage is stored under its hash.
-fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
-    scan(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
+fn check_preimages(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
+    each_row(rows, PREIMAGE_TABLE, KeyRange::ALL, |key, preimage| {
         let found = keccak256(preimage);
         if key != found.as_slice() {
             let expected = hex::encode_prefixed(key);
             report.problem(format!("the preimage kept under {expected} has the hash {found}"));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 
@@ -77,16 +75,14 @@ struct Found {
 }
 
 impl Found {
-    fn walk(&mut self, tree: Tree<'_>) -> Result<(), StateError> {
+    fn walk(&mut self, tree: Tree<'_>) -> Result<()> {
         let root = tree.root()?;
         let (stems, leaves) = (&mut self.stems, &mut self.leaves);
         self.groups = tree.stems(&root, &mut |stem, hash| {
             let row = tree.row(stem)?;
             if row.hash(stem) != Some(*hash) {
                 let found = row.hash(stem).unwrap_or_default();
-                return Err(StateError::Corrupt(format!(
-                    "the stem {stem} has the hash {found}, the tree has {hash}"
-                )));
+                return Err(corrupt!("the stem {stem} has the hash {found}, the tree has {hash}"));
             }
             *stems += 1;
             *leaves += row.all().len() as u64;
@@ -102,12 +98,12 @@ fn walk_flat(
     report: &mut CheckReport,
     expected: &mut u64,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     FLAT.visit_accounts(rows, &B256::ZERO, |hash, account| {
         report.count_account(progress);
         let checked = check_account(rows, report, &hash, &account);
         let checked = checked.map(|leaves| *expected += leaves);
-        report.part(checked)?;
+        report.part(|_| checked)?;
         Ok(ControlFlow::Continue(()))
     })
 }
@@ -118,7 +114,7 @@ fn check_account(
     report: &mut CheckReport,
     hash: &B256,
     account: &Account,
-) -> Result<u64, StateError> {
+) -> Result<u64> {
     let keys = AccountKeys::new(address_of(rows, hash)?);
     let code = match account.has_code() {
         true => stored_code(rows, &account.code_hash)?,
@@ -149,7 +145,7 @@ fn check_account(
 }
 
 /// Looks up leaves; returns their number, if they are as they should be.
-fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64, StateError> {
+fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64> {
     let mut count = 0;
     for (stem, expected) in leaves.into_sorted() {
         let found = Leaves::of_row(&stem, rows.get(STEMS, &stem.0)?)?;
@@ -160,9 +156,9 @@ fn look_for(rows: &Snapshot, account: &B256, leaves: LeafChanges) -> Result<u64,
             };
             if found.get(sub) != value.as_ref() {
                 let leaf = found.get(sub);
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the leaf {sub} of the stem {stem} of account {account} is {leaf:?}, expected {value:?}"
-                )));
+                ));
             }
             count += u64::from(value.is_some());
         }

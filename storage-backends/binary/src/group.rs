@@ -15,7 +15,7 @@
 use crate::{GroupDepth, Stem, key::STEM_BITS, node::Node};
 use alloy_primitives::B256;
 use polytrie_kv::take_array;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 const EMPTY: u8 = 0;
 const STEM: u8 = 1;
@@ -73,8 +73,9 @@ pub(crate) fn encode(node: &Node, out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if it is not exactly what [`encode`] writes for a group with this key.
-pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<Node, StateError> {
+/// [`Corrupt`](polytrie_state::StateError::Corrupt) if it is not exactly what [`encode`] writes for a group with
+/// this key.
+pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<Node> {
     let mut parser = Parser { row, levels, first: usize::from(key.depth) };
     let node = parser.node(parser.first, key.prefix).filter(|node| {
         let belongs = match node {
@@ -86,9 +87,7 @@ pub(crate) fn decode(key: &GroupKey, levels: GroupDepth, row: &[u8]) -> Result<N
     });
     node.ok_or_else(|| {
         let GroupKey { depth, prefix } = key;
-        StateError::Corrupt(format!(
-            "the row of the tree at depth {depth} of {prefix} does not decode"
-        ))
+        corrupt!("the row of the tree at depth {depth} of {prefix} does not decode")
     })
 }
 

@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
+    LayerSession, Lifecycle, Outcome, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
     WIPED_TABLE,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
@@ -45,7 +45,7 @@ impl BinaryLayer {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn open(store: Store, options: BinaryOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: BinaryOptions) -> Result<Arc<Self>> {
         let read = Tree { rows: &store, cache: None, group_depth: options.group_depth }.root();
         let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(Node::Empty))?;
         let memory = Memory {
@@ -61,7 +61,7 @@ impl BinaryLayer {
     }
 
     /// Returns a reader of the present head.
-    fn now(&self) -> Result<BinaryReader, StateError> {
+    fn now(&self) -> Result<BinaryReader> {
         self.lifecycle.ready()?;
         BinaryReader::new(self.store.snapshot(), self.options.group_depth, self.options.reads)
     }
@@ -76,11 +76,11 @@ impl StateLayer for BinaryLayer {
         commitment(&self.memory.head.read())
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         Ok(Arc::new(self.now()?))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.fillable()?;
         self.memory.cache.clear();
         let root = load::load(&self.store, self.options.group_depth, accounts)?;
@@ -90,13 +90,13 @@ impl StateLayer for BinaryLayer {
         Ok(commitment)
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
         Ok(Box::new(BinarySession::new(self.store.clone(), self.options, proposal, number)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
         let (cache, group_depth) = (Some(&*self.memory.cache), self.options.group_depth);
         let tree = Tree { rows: &self.store, cache, group_depth };
@@ -108,28 +108,23 @@ impl StateLayer for BinaryLayer {
         proposal.finish(commitment, batch, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         let store = self.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         if let Some(damage) = self.lifecycle.damage()? {
             return Ok(damage);
         }
@@ -158,7 +153,7 @@ impl StateLayer for BinaryLayer {
 }
 
 impl Prove for BinaryLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         proof::prove(&self.now()?, address, slots)
     }
 }

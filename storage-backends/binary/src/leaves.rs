@@ -13,8 +13,8 @@ use alloy_primitives::{
 };
 use polytrie_kv::Read;
 use polytrie_state::{
-    Account, AccountWrite, StateError, WriteSet, hash_address, hash_slot, read_address, read_code,
-    read_slot,
+    Account, AccountWrite, Result, StateError, WriteSet, corrupt, hash_address, hash_slot,
+    read_address, read_code, read_slot,
 };
 use std::ops::ControlFlow;
 
@@ -32,7 +32,7 @@ impl LeafChanges {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub(crate) fn of(rows: &dyn Read, writes: &WriteSet) -> Result<Self, StateError> {
+    pub(crate) fn of(rows: &dyn Read, writes: &WriteSet) -> Result<Self> {
         let new: B256Map<&Bytes> =
             writes.codes().iter().map(|(hash, code)| (*hash, code)).collect();
         let code_of = |hash: &B256| match new.get(hash) {
@@ -56,8 +56,8 @@ impl LeafChanges {
         &mut self,
         keys: &AccountKeys,
         write: &AccountWrite,
-        code_of: impl Fn(&B256) -> Result<Bytes, StateError>,
-    ) -> Result<(), StateError> {
+        code_of: impl Fn(&B256) -> Result<Bytes>,
+    ) -> Result<()> {
         let (before, after) = (write.before, write.after);
         let code_hash = |account: Option<Account>| account.map(|account| account.code_hash);
         if before == after {
@@ -100,7 +100,7 @@ impl LeafChanges {
         keys: &AccountKeys,
         account: &Account,
         code: &[u8],
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let size = u32::try_from(code.len()).map_err(|_| StateError::Unsupported {
             layer: crate::layer::NAME,
             reason: format!("takes code of at most 4 GiB, found {} bytes", code.len()),
@@ -114,12 +114,7 @@ impl LeafChanges {
         Ok(())
     }
 
-    fn slots(
-        &mut self,
-        keys: &AccountKeys,
-        write: &AccountWrite,
-        rows: &dyn Read,
-    ) -> Result<(), StateError> {
+    fn slots(&mut self, keys: &AccountKeys, write: &AccountWrite, rows: &dyn Read) -> Result<()> {
         if write.wipe {
             FLAT.visit_slots(rows, &write.hash, &B256::ZERO, |hash, _| {
                 self.push(keys.slot(&slot_of(rows, &hash)?), LeafChange::Remove);
@@ -164,29 +159,29 @@ impl LeafChanges {
 }
 
 /// Reads the code of an existing account.
-pub(crate) fn stored_code(rows: &dyn Read, hash: &B256) -> Result<Bytes, StateError> {
-    let missing = || StateError::Corrupt(format!("the code {hash} is not there"));
+pub(crate) fn stored_code(rows: &dyn Read, hash: &B256) -> Result<Bytes> {
+    let missing = || corrupt!("the code {hash} is not there");
     read_code(rows, hash)?.ok_or_else(missing)
 }
 
 /// Reads the address of an existing account.
-pub(crate) fn address_of(rows: &dyn Read, hash: &B256) -> Result<Address, StateError> {
+pub(crate) fn address_of(rows: &dyn Read, hash: &B256) -> Result<Address> {
     let address = read_address(rows, hash)?.ok_or_else(|| missing(hash))?;
     let found = hash_address(&address);
     if found == *hash { Ok(address) } else { Err(wrong(hash, &found)) }
 }
 
 /// Reads the slot with this hash, which must exist.
-pub(crate) fn slot_of(rows: &dyn Read, hash: &B256) -> Result<U256, StateError> {
+pub(crate) fn slot_of(rows: &dyn Read, hash: &B256) -> Result<U256> {
     let slot = read_slot(rows, hash)?.ok_or_else(|| missing(hash))?;
     let found = hash_slot(&slot);
     if found == *hash { Ok(slot) } else { Err(wrong(hash, &found)) }
 }
 
 fn missing(hash: &B256) -> StateError {
-    StateError::Corrupt(format!("the preimage of {hash} is not there, and the state needs it"))
+    corrupt!("the preimage of {hash} is not there, and the state needs it")
 }
 
 fn wrong(hash: &B256, found: &B256) -> StateError {
-    StateError::Corrupt(format!("what is kept as the preimage of {hash} has the hash {found}"))
+    corrupt!("what is kept as the preimage of {hash} has the hash {found}")
 }

@@ -17,7 +17,8 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
-    GenesisAccount, PREIMAGE_TABLE, StateError, clear_tables, in_order_of_hash, scan, write_codes,
+    GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, corrupt, in_order_of_hash,
+    scan, write_codes,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -38,8 +39,8 @@ const STEMS_AT_ONCE: usize = 100_000;
 pub(crate) fn load(
     store: &Store,
     group_depth: GroupDepth,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<Node, StateError> {
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+) -> Result<Node> {
     clear_tables(store, &[ACCOUNTS, SLOTS, GROUPS, STEMS])?;
     let mut loader = Loader { store, batch: Batch::new(), leaves: LeafChanges::default() };
     for account in in_order_of_hash(accounts) {
@@ -57,7 +58,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn account(&mut self, account: GenesisAccount<'_>) -> Result<(), StateError> {
+    fn account(&mut self, account: GenesisAccount<'_>) -> Result<()> {
         let GenesisAccount { hash, account, code, slots } = account;
         expect_known(self.store, "account", &hash)?;
         let keys = AccountKeys::new(address_of(self.store, &hash)?);
@@ -86,7 +87,7 @@ impl Loader<'_> {
         self.write_portion()
     }
 
-    fn write_portion(&mut self) -> Result<(), StateError> {
+    fn write_portion(&mut self) -> Result<()> {
         if self.leaves.count() >= LEAVES || self.batch.byte_len() >= BYTES {
             self.write()?;
         }
@@ -94,7 +95,7 @@ impl Loader<'_> {
     }
 
     /// Writes the gathered leaves and rows. Stems of earlier portions are read again.
-    fn write(&mut self) -> Result<(), StateError> {
+    fn write(&mut self) -> Result<()> {
         let mut batch = mem::take(&mut self.batch);
         let changes = mem::take(&mut self.leaves).into_sorted();
         let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
@@ -113,7 +114,7 @@ impl Loader<'_> {
     }
 }
 
-fn expect_known(rows: &dyn Read, what: &str, hash: &B256) -> Result<(), StateError> {
+fn expect_known(rows: &dyn Read, what: &str, hash: &B256) -> Result<()> {
     if rows.get(PREIMAGE_TABLE, hash.as_slice())?.is_some() {
         return Ok(());
     }
@@ -126,7 +127,7 @@ fn expect_known(rows: &dyn Read, what: &str, hash: &B256) -> Result<(), StateErr
 }
 
 /// Builds the tree over all stored stems.
-fn build(store: &Store, group_depth: GroupDepth) -> Result<Node, StateError> {
+fn build(store: &Store, group_depth: GroupDepth) -> Result<Node> {
     let tree = Tree { rows: store, cache: None, group_depth };
     let mut root = Node::Empty;
     let mut next = Vec::new();
@@ -153,8 +154,8 @@ fn build(store: &Store, group_depth: GroupDepth) -> Result<Node, StateError> {
 /// # Errors
 ///
 /// If it is not a stem.
-pub(crate) fn stem_of(key: &[u8]) -> Result<Stem, StateError> {
-    key.try_into().map(Stem).map_err(|_| {
-        StateError::Corrupt(format!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))
-    })
+pub(crate) fn stem_of(key: &[u8]) -> Result<Stem> {
+    key.try_into()
+        .map(Stem)
+        .map_err(|_| corrupt!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))
 }

@@ -3,7 +3,7 @@
 use crate::{FLAT, GroupDepth, Reads, node::Node, state::View, tree::Tree};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
 
 /// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
@@ -21,11 +21,7 @@ impl BinaryReader {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub(crate) fn new(
-        rows: Snapshot,
-        group_depth: GroupDepth,
-        reads: Reads,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn new(rows: Snapshot, group_depth: GroupDepth, reads: Reads) -> Result<Self> {
         let root = Tree { rows: &rows, cache: None, group_depth }.root()?;
         Ok(Self { rows, root, group_depth, reads })
     }
@@ -41,20 +37,20 @@ impl BinaryReader {
 }
 
 impl StateReader for BinaryReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.view().account(address, &hash_address(address), &mut Vec::new())
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (account, hash) = (hash_address(address), hash_slot(slot));
         self.view().slot((address, &account), (slot, &hash), &mut Vec::new())
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.rows, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         FLAT.has_slots(&self.rows, &hash_address(address))
     }
 }

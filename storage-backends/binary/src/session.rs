@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
+    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
     UndoRecord, WriteSet, put_preimages, read_code, write_codes,
 };
 use std::sync::{
@@ -42,7 +42,7 @@ pub(crate) struct Move {
 }
 
 impl HeadChange for Move {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         if let Some(update) = self.to.take() {
             let Memory { head, cache, written } = &self.memory;
             update.settle(cache);
@@ -92,7 +92,7 @@ pub(crate) fn applied(
     root: &Node,
     writes: &WriteSet,
     batch: &mut Batch,
-) -> Result<Update, StateError> {
+) -> Result<Update> {
     let changes = LeafChanges::of(tree.rows, writes)?.into_sorted();
     let update = Update::of(tree, root, &changes)?;
     FLAT.write(batch, writes);
@@ -106,7 +106,7 @@ pub(crate) fn commitment(root: &Node) -> Commitment {
 }
 
 impl LayerSession for BinarySession {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
         let Self { store, options, proposal, parent, value, .. } = self;
         view(store, options, &proposal.change.memory, parent).account(address, hash, value)
     }
@@ -117,21 +117,21 @@ impl LayerSession for BinarySession {
         account: &B256,
         slot: &U256,
         hash: &B256,
-    ) -> Result<U256, StateError> {
+    ) -> Result<U256> {
         let Self { store, options, proposal, parent, value, .. } = self;
         let view = view(store, options, &proposal.change.memory, parent);
         view.slot((address, account), (slot, hash), value)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.store, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         FLAT.has_slots(&self.store, hash)
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let Self { store, options, mut proposal, number, parent, .. } = *self;
         proposal.check()?;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {

@@ -9,7 +9,7 @@ use crate::{
     tree::Tree,
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_state::{Account, StateError};
+use polytrie_state::{Account, Result, corrupt};
 
 /// The rows of a state, with the root and the way of reading.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl View<'_> {
         address: &Address,
         hash: &B256,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Account>, StateError> {
+    ) -> Result<Option<Account>> {
         match self.reads {
             Reads::Flat => FLAT.account(self.tree.rows, hash, buffer),
             Reads::Tree => {
@@ -48,7 +48,7 @@ impl View<'_> {
         (address, account): (&Address, &B256),
         (slot, hash): (&U256, &B256),
         buffer: &mut Vec<u8>,
-    ) -> Result<U256, StateError> {
+    ) -> Result<U256> {
         match self.reads {
             Reads::Flat => FLAT.slot(self.tree.rows, account, hash, buffer),
             Reads::Tree => {
@@ -61,10 +61,7 @@ impl View<'_> {
 }
 
 /// Decodes the account in the leaves of its own stem; `None` if there are no leaves.
-pub(crate) fn account_in(
-    leaves: &Leaves,
-    address: &Address,
-) -> Result<Option<Account>, StateError> {
+pub(crate) fn account_in(leaves: &Leaves, address: &Address) -> Result<Option<Account>> {
     if leaves.all().is_empty() {
         return Ok(None);
     }
@@ -72,6 +69,6 @@ pub(crate) fn account_in(
         (Some(basic), Some(code_hash)) => account_of(basic, code_hash, leaves.get(BALANCE_REST)),
         _ => None,
     };
-    let damaged = || StateError::Corrupt(format!("the leaves of account {address} are no account"));
+    let damaged = || corrupt!("the leaves of account {address} are no account");
     account.map(Some).ok_or_else(damaged)
 }

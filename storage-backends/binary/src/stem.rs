@@ -10,7 +10,7 @@ use crate::{
     hash::{hash_pair, hash_stem, hash_value},
 };
 use alloy_primitives::B256;
-use polytrie_state::{StateError, flat::trim};
+use polytrie_state::{Result, corrupt, flat::trim};
 
 /// Number of levels of the tree above the leaves.
 pub(crate) const LEVELS: u32 = 8;
@@ -35,13 +35,8 @@ impl Leaves {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if a part of the leaf should stay and the leaf is missing.
-    pub(crate) fn change(
-        &mut self,
-        stem: &Stem,
-        sub: u8,
-        change: LeafChange,
-    ) -> Result<(), StateError> {
+    /// [`Corrupt`](polytrie_state::StateError::Corrupt) if a part of the leaf should stay and the leaf is missing.
+    pub(crate) fn change(&mut self, stem: &Stem, sub: u8, change: LeafChange) -> Result<()> {
         let found = self.0.binary_search_by_key(&sub, |(sub, _)| *sub);
         match (change, found) {
             (LeafChange::Set(value), Ok(at)) => self.0[at].1 = value,
@@ -52,9 +47,9 @@ impl Leaves {
                 self.0[at].1 = with_code_size_of(data, &self.0[at].1);
             }
             (LeafChange::KeepCodeSize(_), Err(_)) => {
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the basic data of the account with the stem {stem} is not in the tree"
-                )));
+                ));
             }
         }
         Ok(())
@@ -79,11 +74,9 @@ impl Leaves {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if it is not exactly what [`Self::encode`] writes.
-    pub(crate) fn decode(stem: &Stem, row: &[u8]) -> Result<Self, StateError> {
-        parse(row).map(Self).ok_or_else(|| {
-            StateError::Corrupt(format!("the row of the stem {stem} does not decode"))
-        })
+    /// [`Corrupt`](polytrie_state::StateError::Corrupt) if it is not exactly what [`Self::encode`] writes.
+    pub(crate) fn decode(stem: &Stem, row: &[u8]) -> Result<Self> {
+        parse(row).map(Self).ok_or_else(|| corrupt!("the row of the stem {stem} does not decode"))
     }
 
     /// Decodes an optional row; without a row there are no leaves.
@@ -91,7 +84,7 @@ impl Leaves {
     /// # Errors
     ///
     /// Those of [`Self::decode`].
-    pub(crate) fn of_row(stem: &Stem, row: Option<Vec<u8>>) -> Result<Self, StateError> {
+    pub(crate) fn of_row(stem: &Stem, row: Option<Vec<u8>>) -> Result<Self> {
         row.map_or_else(|| Ok(Self::default()), |row| Self::decode(stem, &row))
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use std::ops::ControlFlow;
 
 /// The tree in the rows of a store or a snapshot.
@@ -22,7 +22,7 @@ pub(crate) struct Tree<'a> {
 }
 
 /// A callback for stems with the hashes that they should have.
-pub(crate) type StemVisit<'a> = dyn FnMut(&Stem, &B256) -> Result<ControlFlow<()>, StateError> + 'a;
+pub(crate) type StemVisit<'a> = dyn FnMut(&Stem, &B256) -> Result<ControlFlow<()>> + 'a;
 
 /// The path to the position where a stem is or would be.
 #[derive(Debug)]
@@ -39,35 +39,35 @@ impl Tree<'_> {
     /// # Errors
     ///
     /// If the store fails or is damaged, as in the methods below.
-    pub(crate) fn root(&self) -> Result<Node, StateError> {
+    pub(crate) fn root(&self) -> Result<Node> {
         Ok(self.read(&GroupKey::ROOT)?.unwrap_or_default())
     }
 
     /// Reads the inner node with this hash, which begins a group.
-    pub(crate) fn group(&self, key: GroupKey, hash: &B256) -> Result<Node, StateError> {
+    pub(crate) fn group(&self, key: GroupKey, hash: &B256) -> Result<Node> {
         if let Some(node) = self.cache.and_then(|cache| cache.get(&key))
             && node.hash() == *hash
         {
             return Ok(node);
         }
         let node = self.read(&key)?;
-        let node = node.filter(|node| node.hash() == *hash).ok_or_else(|| {
-            StateError::Corrupt(format!("the part of the tree with the hash {hash} is not there"))
-        })?;
+        let node = node
+            .filter(|node| node.hash() == *hash)
+            .ok_or_else(|| corrupt!("the part of the tree with the hash {hash} is not there"))?;
         if let Some(cache) = self.cache {
             cache.put(key, &node);
         }
         Ok(node)
     }
 
-    fn read(&self, key: &GroupKey) -> Result<Option<Node>, StateError> {
+    fn read(&self, key: &GroupKey) -> Result<Option<Node>> {
         let (bytes, length) = key.bytes();
         let row = self.rows.get(GROUPS, &bytes[..length])?;
         row.map(|row| group::decode(key, self.group_depth, &row)).transpose()
     }
 
     /// Returns the path from `root` to a stem.
-    pub(crate) fn way(&self, root: &Node, stem: &Stem) -> Result<Way, StateError> {
+    pub(crate) fn way(&self, root: &Node, stem: &Stem) -> Result<Way> {
         let mut siblings = Vec::new();
         let mut node = root.clone();
         loop {
@@ -90,7 +90,7 @@ impl Tree<'_> {
     }
 
     /// Reads the leaves of a stem, found from `root` on; none if the stem does not exist.
-    pub(crate) fn leaves(&self, root: &Node, stem: &Stem) -> Result<Leaves, StateError> {
+    pub(crate) fn leaves(&self, root: &Node, stem: &Stem) -> Result<Leaves> {
         match self.way(root, stem)?.end {
             Some((found, _)) if found == *stem => self.row(stem),
             _ => Ok(Leaves::default()),
@@ -98,17 +98,15 @@ impl Tree<'_> {
     }
 
     /// Reads the leaves in the row of an existing stem.
-    pub(crate) fn row(&self, stem: &Stem) -> Result<Leaves, StateError> {
+    pub(crate) fn row(&self, stem: &Stem) -> Result<Leaves> {
         match self.rows.get(STEMS, &stem.0)? {
             Some(row) => Leaves::decode(stem, &row),
-            None => {
-                Err(StateError::Corrupt(format!("the leaves of the stem {stem} are not there")))
-            }
+            None => Err(corrupt!("the leaves of the stem {stem} are not there")),
         }
     }
 
     /// Visits all stems in order, with the hashes that they should have. Returns the number of groups that hold them.
-    pub(crate) fn stems(&self, root: &Node, visit: &mut StemVisit<'_>) -> Result<u64, StateError> {
+    pub(crate) fn stems(&self, root: &Node, visit: &mut StemVisit<'_>) -> Result<u64> {
         let mut groups = u64::from(!root.is_empty());
         let _ended_early = self.stems_below(root, Stem([0; 31]), 0, &mut groups, visit)?;
         Ok(groups)
@@ -121,7 +119,7 @@ impl Tree<'_> {
         depth: usize,
         groups: &mut u64,
         visit: &mut StemVisit<'_>,
-    ) -> Result<ControlFlow<()>, StateError> {
+    ) -> Result<ControlFlow<()>> {
         match node {
             Node::Empty => Ok(ControlFlow::Continue(())),
             Node::Stem(stem, hash) => visit(stem, hash),

@@ -12,7 +12,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Batch;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// The changes of leaves: stems in order, each once, with its changes in the order in which they apply.
@@ -42,11 +42,7 @@ impl Update {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub(crate) fn of(
-        tree: Tree<'_>,
-        root: &Node,
-        changes: &StemChanges,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn of(tree: Tree<'_>, root: &Node, changes: &StemChanges) -> Result<Self> {
         let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
         let rows = tree.rows.get_many(STEMS, &keys)?;
         let changed = |((stem, changes), row): (&StemChange, Option<Vec<u8>>)| {
@@ -58,7 +54,7 @@ impl Update {
             Ok((leaves != before).then(|| (*stem, leaves.hash(stem), leaves)))
         };
         let pairs = changes.par_iter().zip(rows).with_min_len(PARALLEL / 2);
-        let changed: Result<Vec<_>, StateError> = pairs.map(changed).collect();
+        let changed: Result<Vec<_>> = pairs.map(changed).collect();
         let mut hashes = Vec::new();
         let mut stems = Vec::new();
         for (stem, hash, leaves) in changed?.into_iter().flatten() {
@@ -74,11 +70,7 @@ impl Update {
     /// # Errors
     ///
     /// Those of [`Self::of`].
-    pub(crate) fn of_hashes(
-        tree: Tree<'_>,
-        root: &Node,
-        changed: &[Changed],
-    ) -> Result<Self, StateError> {
+    pub(crate) fn of_hashes(tree: Tree<'_>, root: &Node, changed: &[Changed]) -> Result<Self> {
         let mut groups = Vec::new();
         let before = root.hash();
         let root = within(tree, root.clone(), 0, changed, &mut groups)?;
@@ -136,7 +128,7 @@ fn at(
     depth: usize,
     changed: &[Changed],
     groups: &mut Vec<(GroupKey, Option<Node>)>,
-) -> Result<Node, StateError> {
+) -> Result<Node> {
     let [(stem, _), ..] = changed else { return Ok(node) };
     if !tree.group_depth.begins_at(depth) {
         return within(tree, node, depth, changed, groups);
@@ -170,13 +162,13 @@ fn within(
     depth: usize,
     changed: &[Changed],
     groups: &mut Vec<(GroupKey, Option<Node>)>,
-) -> Result<Node, StateError> {
+) -> Result<Node> {
     if changed.is_empty() {
         return Ok(node);
     }
     let (left, right) = match node {
         Node::Inner(inner) => (inner.left.clone(), inner.right.clone()),
-        Node::Below(_) => return Err(StateError::Corrupt("a group lies within another".into())),
+        Node::Below(_) => return Err(corrupt!("a group lies within another")),
         Node::Empty | Node::Stem(..) => {
             // A changed stem is among the changes.
             let stays = match node {

@@ -1,7 +1,7 @@
 //! The credentials and the TLS with which a client connects to the nodes.
 
 use crate::error::failed;
-use polytrie_kv::KvError;
+use polytrie_kv::{KvError, Result};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
@@ -55,7 +55,7 @@ impl Access {
     /// # Errors
     ///
     /// If a path is empty, or the working directory is gone.
-    pub(crate) fn replace(&mut self, other: &Self) -> Result<(), KvError> {
+    pub(crate) fn replace(&mut self, other: &Self) -> Result<()> {
         let absolute = |file: &Path| path::absolute(file).map_err(|e| KvError::io("find", file, e));
         if let Some(Login { user, password_file }) = &other.login {
             let (user, password_file) = (user.clone(), absolute(password_file)?);
@@ -72,7 +72,7 @@ impl Access {
     /// # Errors
     ///
     /// If a file cannot be read, or holds something else.
-    pub(crate) fn load(&self) -> Result<Keys, KvError> {
+    pub(crate) fn load(&self) -> Result<Keys> {
         let login = self.login.as_ref().map(|login| Ok((login.user.clone(), password(login)?)));
         let tls = self.tls_ca.as_deref().map(trusting);
         Ok(Keys { login: login.transpose()?, tls: tls.transpose()? })
@@ -80,7 +80,7 @@ impl Access {
 }
 
 /// Reads the password. Messages name its file, and never show what that holds.
-fn password(Login { user, password_file }: &Login) -> Result<String, KvError> {
+fn password(Login { user, password_file }: &Login) -> Result<String> {
     let wrong = |found: &dyn Display| {
         let reason = format!(
             "{} {found}; expected the password of `{user}`, alone on one line: put it there, or name another file with --kv.user and --kv.password-file",
@@ -103,7 +103,7 @@ fn password(Login { user, password_file }: &Login) -> Result<String, KvError> {
 }
 
 /// Makes the settings of connections to nodes that prove with a certificate who they are.
-fn trusting(file: &Path) -> Result<Arc<ClientConfig>, KvError> {
+fn trusting(file: &Path) -> Result<Arc<ClientConfig>> {
     let action = "reading the authority of the nodes";
     let wrong = |found: &dyn Display| {
         let reason = format!(

@@ -4,7 +4,7 @@ use crate::{
     access::Access,
     error::{NAME, failed},
 };
-use polytrie_kv::{KvError, create_dir, disk::if_there, write_whole};
+use polytrie_kv::{KvError, Result, create_dir, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
@@ -44,7 +44,7 @@ impl Address {
         keyspace: Option<&str>,
         store: Option<&str>,
         access: &Access,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let action = "finding the store";
         let Some(mut known) = Self::read(dir)? else {
             if nodes.is_empty() {
@@ -84,7 +84,7 @@ impl Address {
         Ok(known)
     }
 
-    fn read(dir: &Path) -> Result<Option<Self>, KvError> {
+    fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(ADDRESS_FILE);
         let found = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
         let Some(text) = found else { return Ok(None) };
@@ -104,7 +104,7 @@ impl Address {
     /// # Errors
     ///
     /// If the directory or the file cannot be written.
-    pub(crate) fn keep(&self, dir: &Path) -> Result<(), KvError> {
+    pub(crate) fn keep(&self, dir: &Path) -> Result<()> {
         if Self::read(dir)?.as_ref() == Some(self) {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use crate::{
     refusal::{hint, refusal},
     schema::{self, Statements},
 };
-use polytrie_kv::KvError;
+use polytrie_kv::{KvError, Result};
 use scylla::{
     client::{
         execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder,
@@ -75,7 +75,7 @@ impl Cluster {
         access: &Access,
         patience: Duration,
         create: bool,
-    ) -> Result<Arc<Self>, KvError> {
+    ) -> Result<Arc<Self>> {
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if keyspace.is_empty() || keyspace.len() > 48 || !keyspace.chars().all(is_word) {
             return Err(failed(
@@ -105,8 +105,8 @@ impl Cluster {
     /// to another runtime, is blocked.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, KvError>> + Send + 'static,
-    ) -> Result<T, KvError> {
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
         wait(self.runtime(), work)?
     }
 
@@ -148,12 +148,12 @@ fn spawn<T: Send + 'static>(
 fn wait<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, KvError> {
+) -> Result<T> {
     received(&spawn(runtime, work))
 }
 
 /// Waits for the result of a spawned future. Fails if it panicked.
-pub(crate) fn received<T>(receiver: &mpsc::Receiver<T>) -> Result<T, KvError> {
+pub(crate) fn received<T>(receiver: &mpsc::Receiver<T>) -> Result<T> {
     receiver.recv().map_err(|_| failed("waiting for an answer", "the request ended in a panic"))
 }
 
@@ -164,7 +164,7 @@ impl Link {
         (access, keys): (&Access, &Keys),
         patience: Duration,
         create: bool,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let names = nodes.join(", ");
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::Quorum)
@@ -226,7 +226,7 @@ impl Link {
         &self,
         action: &'static str,
         request: impl Fn() -> F,
-    ) -> Result<T, KvError> {
+    ) -> Result<T> {
         let mut patience = self.patience();
         loop {
             let answer = self.send(request()).await?;
@@ -238,7 +238,7 @@ impl Link {
     }
 
     /// Sends a request once. The outer result is an error only if a test has cut the connection.
-    pub(crate) async fn send<T>(&self, request: impl Future<Output = T>) -> Result<T, KvError> {
+    pub(crate) async fn send<T>(&self, request: impl Future<Output = T>) -> Result<T> {
         #[cfg(test)]
         self.line.send()?;
         let answer = request.await;
@@ -282,7 +282,7 @@ impl<'a> Patience<'a> {
         action: &'static str,
         error: &impl Display,
         is_final: bool,
-    ) -> Result<(), KvError> {
+    ) -> Result<()> {
         if is_final {
             return Err(failed(action, error));
         }

@@ -5,8 +5,8 @@ use crate::{
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Changes, Engine, KvError, LiveSet, Table, View};
-use std::{fmt, path::PathBuf, sync::Arc};
+use polytrie_kv::{Changes, Engine, KvError, LiveSet, Result, Table, View};
+use std::{path::PathBuf, sync::Arc};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -35,11 +35,7 @@ pub(crate) struct Shared {
     pub(crate) looked: Mutex<Option<Look>>,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("store", &self.store).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Shared { store });
 
 /// The version and deleted ranges of a view that is taken now.
 #[derive(Debug, Default)]
@@ -51,7 +47,7 @@ pub(crate) struct Current {
 
 impl Shared {
     /// Fails with [`KvError::UnknownTable`] for a table that the engine was not opened with.
-    pub(crate) fn expect_table(&self, table: Table) -> Result<(), KvError> {
+    pub(crate) fn expect_table(&self, table: Table) -> Result<()> {
         match self.options.tables.contains(&table) {
             true => Ok(()),
             false => Err(KvError::UnknownTable(table.name)),
@@ -71,11 +67,11 @@ impl Engine for CassandraEngine {
         NAME
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         Ok(Box::new(Shared::take_view(&self.shared)))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         self.write_changes(changes)
     }
 
@@ -93,7 +89,7 @@ impl Engine for CassandraEngine {
     }
 
     /// Returns zero, because the rows are on other machines.
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 }

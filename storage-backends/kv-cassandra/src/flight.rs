@@ -1,7 +1,7 @@
 //! A bounded number of concurrent requests.
 
 use crate::{Cluster, error::failed};
-use polytrie_kv::KvError;
+use polytrie_kv::Result;
 use std::{
     future::Future,
     sync::mpsc::{Receiver, Sender, channel},
@@ -15,8 +15,8 @@ const BYTES: usize = 8 << 20;
 /// Requests that are sent and not answered; they may be answered in any order.
 pub(crate) struct Flight<'a, T> {
     cluster: &'a Cluster,
-    sender: Sender<(usize, Result<T, KvError>)>,
-    receiver: Receiver<(usize, Result<T, KvError>)>,
+    sender: Sender<(usize, Result<T>)>,
+    receiver: Receiver<(usize, Result<T>)>,
     requests: usize,
     bytes: usize,
 }
@@ -35,9 +35,9 @@ impl<'a, T: Send + 'static> Flight<'a, T> {
     pub(crate) fn push(
         &mut self,
         bytes: usize,
-        request: impl Future<Output = Result<T, KvError>> + Send + 'static,
+        request: impl Future<Output = Result<T>> + Send + 'static,
         take: &mut dyn FnMut(T),
-    ) -> Result<(), KvError> {
+    ) -> Result<()> {
         while self.requests >= REQUESTS || (self.requests > 0 && self.bytes + bytes > BYTES) {
             self.land(take)?;
         }
@@ -58,14 +58,14 @@ impl<'a, T: Send + 'static> Flight<'a, T> {
     /// # Errors
     ///
     /// The error of the first request that fails.
-    pub(crate) fn finish(mut self, take: &mut dyn FnMut(T)) -> Result<(), KvError> {
+    pub(crate) fn finish(mut self, take: &mut dyn FnMut(T)) -> Result<()> {
         while self.requests > 0 {
             self.land(take)?;
         }
         Ok(())
     }
 
-    fn land(&mut self, take: &mut dyn FnMut(T)) -> Result<(), KvError> {
+    fn land(&mut self, take: &mut dyn FnMut(T)) -> Result<()> {
         let answer = self.receiver.recv();
         let (bytes, answer) = answer.map_err(|error| failed("waiting for an answer", error))?;
         self.requests -= 1;

@@ -4,7 +4,7 @@ use crate::{
     cluster::Link,
     error::{corrupt, failed, is_final},
 };
-use polytrie_kv::KvError;
+use polytrie_kv::Result;
 use scylla::{errors::ExecutionError, response::query_result::QueryResult};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) fn cql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn number(cql: i64) -> Result<u64, KvError> {
+fn number(cql: i64) -> Result<u64> {
     u64::try_from(cql)
         .map_err(|_| corrupt(format!("a number of a store is {cql}, expected 0 or more")))
 }
@@ -47,7 +47,7 @@ impl Head {
         Self { owner, epoch: 1, version: 0, writer: 1, parts: 0, floor: 0, cleared: 0 }
     }
 
-    fn from_fields(fields: Fields) -> Result<Self, KvError> {
+    fn from_fields(fields: Fields) -> Result<Self> {
         let (owner, epoch, version, writer, parts, floor, cleared, format) = fields;
         if format != FORMAT {
             return Err(corrupt(format!(
@@ -80,7 +80,7 @@ impl Head {
 }
 
 /// Reads the row after any compare-and-set that is not finished; `None` if the store does not exist.
-pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, KvError> {
+pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>> {
     let action = "reading the head of the store";
     let request = || link.session.execute_unpaged(&link.statements.head_read, (store,));
     let rows = link.persist(action, request).await?.into_rows_result();
@@ -90,7 +90,7 @@ pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, 
 }
 
 /// Reads the floor and the owner as of the time of the call, or newer.
-pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String), KvError> {
+pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String)> {
     let action = "reading the head of the store";
     let request = || link.session.execute_unpaged(&link.statements.floor_read, (store,));
     let rows = link.persist(action, request).await?.into_rows_result();
@@ -100,7 +100,7 @@ pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String)
 }
 
 /// Takes the store over, or creates it: from then on the owner before cannot commit.
-pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head, KvError> {
+pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head> {
     let owner = format!("{:016x}", rand::random::<u64>());
     loop {
         let found = read(link, store).await?;
@@ -124,7 +124,7 @@ pub(crate) async fn swap(
     store: &Arc<str>,
     before: Option<&Head>,
     next: &Head,
-) -> Result<Option<Head>, KvError> {
+) -> Result<Option<Head>> {
     let action = "committing";
     let mut patience = link.patience();
     loop {

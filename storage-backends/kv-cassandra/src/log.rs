@@ -12,7 +12,7 @@ use crate::{
     flight::Flight,
     head::cql,
 };
-use polytrie_kv::{Batch, Changes, KvError, Op, Table};
+use polytrie_kv::{Batch, Changes, Op, Result, Table};
 use scylla::response::{PagingState, PagingStateResponse};
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(crate) fn append(
     place: &Place,
     tables: &[Table],
     changes: &dyn Changes,
-) -> Result<u32, KvError> {
+) -> Result<u32> {
     let head = encode_tables(tables);
     let mut flight = Flight::new(cluster);
     let mut parts = 0;
@@ -72,7 +72,7 @@ fn has_room(part: &Batch, op: &Op<'_>) -> bool {
     part.is_empty() || part.encoded_len() + bytes < PART
 }
 
-async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<(), KvError> {
+async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<()> {
     let Place { store, version, writer } = place;
     let part = i32::try_from(number).map_err(|e| failed("writing a batch down", e))?;
     let values = (store, cql(*version), cql(*writer), part, bytes, cql(*version));
@@ -85,8 +85,8 @@ pub(crate) fn read(
     cluster: &Cluster,
     place: &Place,
     tables: &[Table],
-    visit: &mut dyn FnMut(Batch) -> Result<(), KvError>,
-) -> Result<u32, KvError> {
+    visit: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<u32> {
     let mut parts = 0;
     let mut state = Some(PagingState::start());
     while let Some(from) = state {
@@ -105,7 +105,7 @@ async fn page(
     link: &Link,
     place: &Place,
     from: PagingState,
-) -> Result<(Vec<Vec<u8>>, Option<PagingState>), KvError> {
+) -> Result<(Vec<Vec<u8>>, Option<PagingState>)> {
     let action = "reading a batch that was written down";
     let Place { store, version, writer } = place;
     let mut statement = link.statements.batch_read.clone();
@@ -128,7 +128,7 @@ pub(crate) fn following(response: PagingStateResponse) -> Option<PagingState> {
 }
 
 /// Removes a logged batch, if there is one.
-pub(crate) fn remove(cluster: &Cluster, place: &Place) -> Result<(), KvError> {
+pub(crate) fn remove(cluster: &Cluster, place: &Place) -> Result<()> {
     let (link, place) = (cluster.link(), place.clone());
     cluster.wait(async move {
         let Place { store, version, writer } = &place;
@@ -147,7 +147,7 @@ fn encode_tables(tables: &[Table]) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8], tables: &[Table]) -> Result<Batch, KvError> {
+fn decode(bytes: &[u8], tables: &[Table]) -> Result<Batch> {
     let damaged = || corrupt("a part of a batch that was written down does not read");
     let (count, mut bytes) = bytes.split_first().ok_or_else(damaged)?;
     let mut listed = Vec::new();

@@ -13,7 +13,7 @@ use crate::{
     write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{KvError, LiveSet, Table};
+use polytrie_kv::{LiveSet, Result, Table};
 use scylla::response::PagingState;
 use std::{
     path::PathBuf,
@@ -72,10 +72,10 @@ impl CassandraEngine {
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::Engine`] if the
-    /// directory belongs to another store, or the cluster does not answer within the patience of the options;
-    /// [`KvError::Corrupt`].
-    pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
+    /// [`DuplicateTable`](polytrie_kv::KvError::DuplicateTable); [`Io`](polytrie_kv::KvError::Io) for a directory that
+    /// cannot be used; [`Engine`](polytrie_kv::KvError::Engine) if the directory belongs to another store, or the
+    /// cluster does not answer within the patience of the options; [`Corrupt`](polytrie_kv::KvError::Corrupt).
+    pub fn open(options: CassandraOptions) -> Result<Self> {
         Table::expect_distinct(&options.tables)?;
         let CassandraOptions { dir, nodes, keyspace, store, access, .. } = &options;
         let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref(), access)?;
@@ -94,11 +94,7 @@ impl CassandraEngine {
     /// # Errors
     ///
     /// Those of [`open`](Self::open).
-    pub fn open_on(
-        cluster: Arc<Cluster>,
-        store: &str,
-        options: CassandraOptions,
-    ) -> Result<Self, KvError> {
+    pub fn open_on(cluster: Arc<Cluster>, store: &str, options: CassandraOptions) -> Result<Self> {
         Table::expect_distinct(&options.tables)?;
         let store: Arc<str> = store.into();
         let (link, name, read_only) = (cluster.link(), Arc::clone(&store), options.read_only);
@@ -138,7 +134,7 @@ impl Shared {
     /// Applies the last version again, because the process that committed it may have ended before it was applied.
     /// Where it is applied, that changes nothing, even beside a writer that applies it at the same time. Returns the
     /// ranges that versions not yet collected deleted.
-    fn finish(&self, head: &Head) -> Result<Deleted, KvError> {
+    fn finish(&self, head: &Head) -> Result<Deleted> {
         let mut deleted = Deleted::default();
         for version in head.cleared + 1..=head.version {
             let place = Place { store: self.store.clone(), version, writer: head.writer };
@@ -159,7 +155,7 @@ impl Shared {
 
     /// Accepts missing parts of the last version's log only if another writer has raised the floor to that version:
     /// only then is the log of an applied version removed.
-    fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<(), KvError> {
+    fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<()> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (floor, _) = self.cluster.wait(async move { head::floor(&link, &store).await })?;
         if floor >= version {
@@ -172,12 +168,12 @@ impl Shared {
     }
 
     /// Removes the log of a batch that the owner before may have left and can no longer commit.
-    fn remove_in_vain(&self, head: &Head) -> Result<(), KvError> {
+    fn remove_in_vain(&self, head: &Head) -> Result<()> {
         let (store, version) = (Arc::clone(&self.store), head.version + 1);
         log::remove(&self.cluster, &Place { store, version, writer: head.epoch - 1 })
     }
 
-    fn read_buckets(&self) -> Result<(), KvError> {
+    fn read_buckets(&self) -> Result<()> {
         let action = "reading the partitions of the store";
         let mut state = Some(PagingState::start());
         while let Some(from) = state {

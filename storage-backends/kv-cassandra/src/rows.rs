@@ -3,7 +3,7 @@
 use crate::{
     Cluster, buckets::bucket, cluster::Link, flight::Flight, head::cql, schema::Statements,
 };
-use polytrie_kv::{KvError, Table};
+use polytrie_kv::{Result, Table};
 use scylla::{
     serialize::row::SerializeRow,
     statement::{
@@ -84,7 +84,7 @@ impl<'a, R: SerializeRow + Send + Sync + 'static> Groups<'a, R> {
     /// # Errors
     ///
     /// The error of an earlier row.
-    pub(crate) fn add(&mut self, (bytes, row): (usize, R)) -> Result<(), KvError> {
+    pub(crate) fn add(&mut self, (bytes, row): (usize, R)) -> Result<()> {
         let bytes = bytes + OVERHEAD;
         // A large row is sent alone.
         if !self.rows.is_empty() && self.bytes + bytes > BYTES {
@@ -100,14 +100,14 @@ impl<'a, R: SerializeRow + Send + Sync + 'static> Groups<'a, R> {
     /// # Errors
     ///
     /// The error of the first group that fails.
-    pub(crate) fn finish(mut self) -> Result<(), KvError> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         if !self.rows.is_empty() {
             self.send()?;
         }
         self.flight.finish(&mut |()| {})
     }
 
-    fn send(&mut self) -> Result<(), KvError> {
+    fn send(&mut self) -> Result<()> {
         let (rows, bytes) = (mem::take(&mut self.rows), mem::take(&mut self.bytes));
         let (link, action, statement) = (self.cluster.link(), self.action, self.statement);
         let request = async move { send(&link, action, statement(&link.statements), rows).await };
@@ -120,7 +120,7 @@ async fn send<R: SerializeRow>(
     action: &'static str,
     statement: &PreparedStatement,
     rows: Vec<R>,
-) -> Result<(), KvError> {
+) -> Result<()> {
     if let [row] = rows.as_slice() {
         let request = || link.session.execute_unpaged(statement, row);
         return link.persist(action, request).await.map(drop);

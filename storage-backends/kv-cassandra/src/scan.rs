@@ -7,7 +7,7 @@ use crate::{
     log::following,
     view::CassandraView,
 };
-use polytrie_kv::{KeyRange, KvError, Table, Visit};
+use polytrie_kv::{KeyRange, Result, Table, Visit};
 use scylla::response::PagingState;
 use std::{
     collections::VecDeque,
@@ -37,7 +37,7 @@ pub(crate) fn scan(
     table: Table,
     range: KeyRange<'_>,
     visit: &mut Visit<'_>,
-) -> Result<(), KvError> {
+) -> Result<()> {
     let shared = view.shared();
     let bounds = (range.from.to_vec(), range.to.unwrap_or(&Table::END).to_vec());
     let query = Query {
@@ -85,18 +85,12 @@ impl Query {
         bucket: &[u8],
         rows: i32,
         from: PagingState,
-    ) -> Receiver<Result<Page, KvError>> {
+    ) -> Receiver<Result<Page>> {
         let (link, query, bucket) = (shared.cluster.link(), self.clone(), bucket.to_vec());
         shared.cluster.spawn(async move { query.page(&link, &bucket, rows, from).await })
     }
 
-    async fn page(
-        &self,
-        link: &Link,
-        bucket: &[u8],
-        rows: i32,
-        from: PagingState,
-    ) -> Result<Page, KvError> {
+    async fn page(&self, link: &Link, bucket: &[u8], rows: i32, from: PagingState) -> Result<Page> {
         let action = "reading a range";
         let statements = &link.statements;
         let statement = if self.reverse { &statements.scan_back } else { &statements.scan };
@@ -128,7 +122,7 @@ impl Newest<'_> {
         version: i64,
         value: Option<Vec<u8>>,
         visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<()>, KvError> {
+    ) -> Result<ControlFlow<()>> {
         if u64::try_from(version).is_ok_and(|version| version > self.view.version()) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -147,7 +141,7 @@ impl Newest<'_> {
         }
     }
 
-    fn end(&mut self, visit: &mut Visit<'_>) -> Result<ControlFlow<()>, KvError> {
+    fn end(&mut self, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let Some((key, version, value)) = self.row.take() else {
             return Ok(ControlFlow::Continue(()));
         };

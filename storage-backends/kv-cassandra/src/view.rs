@@ -11,7 +11,7 @@ use crate::{
     head::{self, cql},
     scan,
 };
-use polytrie_kv::{KeyRange, KvError, Read, Table, Ticket, Visit};
+use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
 use std::{fmt, sync::Arc};
 
 /// The rows as they were after one version, whatever is written later.
@@ -59,7 +59,7 @@ impl CassandraView {
         &self,
         table: Table,
         key: &[u8],
-    ) -> impl Future<Output = Result<Option<Versioned>, KvError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Versioned>>> + Send + 'static {
         let (link, store) = (self.shared.cluster.link(), Arc::clone(&self.shared.store));
         let (bucket, key, version) = (bucket(table, key).to_vec(), key.to_vec(), self.version());
         async move { ask(&link, &store, table, (&bucket, &key), version).await }
@@ -71,7 +71,7 @@ impl CassandraView {
     /// process that only reads checks that floor after each read. A process that may write checks from time to time
     /// that it still owns the store, so that after a pause or a lost connection it does not take a removed row for a
     /// missing one.
-    pub(crate) fn expect_whole(&self) -> Result<(), KvError> {
+    pub(crate) fn expect_whole(&self) -> Result<()> {
         let shared = &*self.shared;
         let read_only = shared.options.read_only;
         let now = Look::now();
@@ -104,7 +104,7 @@ async fn ask(
     table: Table,
     (bucket, key): (&[u8], &[u8]),
     version: u64,
-) -> Result<Option<Versioned>, KvError> {
+) -> Result<Option<Versioned>> {
     let action = "reading";
     let values = (store, table.name, bucket, key, cql(version));
     let request = || link.session.execute_unpaged(&link.statements.get, values);
@@ -114,7 +114,7 @@ async fn ask(
 }
 
 impl Read for CassandraView {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         self.shared.expect_table(table)?;
         let row = self.shared.cluster.wait(self.request(table, key))?;
@@ -125,7 +125,7 @@ impl Read for CassandraView {
     }
 
     /// Sends all requests at once, within the limits of [`Flight`].
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.shared.expect_table(table)?;
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let mut rows = vec![None; keys.len()];
@@ -143,12 +143,7 @@ impl Read for CassandraView {
         Ok(rows.into_iter().zip(keys).map(value).collect())
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         table.check_range(range.from, range.to)?;
         self.shared.expect_table(table)?;
         scan::scan(self, table, range, visit)

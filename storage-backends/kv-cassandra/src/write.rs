@@ -18,7 +18,7 @@ use crate::{
     log::{self, Place},
     rows::{Groups, drop_key, put},
 };
-use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Table};
+use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Result, Table};
 use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
 
 /// Largest size of a value in bytes. Cassandra takes no write larger than half a segment of its log, which is 16 MiB by
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
 }
 
 impl CassandraEngine {
-    pub(crate) fn write_changes(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    pub(crate) fn write_changes(&self, changes: &dyn Changes) -> Result<()> {
         let shared = &*self.shared;
         if shared.options.read_only {
             return Err(KvError::read_only(&shared.options.dir));
@@ -71,7 +71,7 @@ impl CassandraEngine {
 
 impl Shared {
     /// Checks tables and lengths before any request is sent.
-    fn check(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn check(&self, changes: &dyn Changes) -> Result<()> {
         for (table, op) in changes.ops() {
             self.expect_table(table)?;
             match op {
@@ -92,7 +92,7 @@ impl Shared {
         Ok(())
     }
 
-    fn write(&self, writer: &mut Writer, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, writer: &mut Writer, changes: &dyn Changes) -> Result<()> {
         let version = writer.head.version + 1;
         let place = Place { store: self.store.clone(), version, writer: writer.head.epoch };
         self.add_buckets(version, changes)?;
@@ -119,7 +119,7 @@ impl Shared {
     /// # Errors
     ///
     /// If another process has taken the store over.
-    fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
+    fn commit(&self, writer: &mut Writer, next: Head) -> Result<()> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (before, moved) = (writer.head.clone(), next.clone());
         let swap = async move { head::swap(&link, &store, Some(&before), &moved).await };
@@ -132,7 +132,7 @@ impl Shared {
     }
 
     /// Stores the new buckets of a batch before it is committed: readers look for rows in known buckets only.
-    fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
+    fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<()> {
         let mut new: BTreeSet<(&'static str, &[u8])> = BTreeSet::new();
         let mut groups =
             Groups::new(&self.cluster, "adding partitions", |statements| &statements.bucket_put);
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// Writes the rows of a committed version. Repeating it changes nothing.
-    pub(crate) fn apply(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
+    pub(crate) fn apply(&self, version: u64, changes: &dyn Changes) -> Result<()> {
         let mut groups = Groups::new(&self.cluster, "applying", |statements| &statements.put);
         for (table, op) in changes.ops() {
             let (key, value) = match op {
@@ -173,7 +173,7 @@ impl Shared {
     /// Collects the versions that the owner before has left, if that is not done. It is done before the first commit,
     /// because the head names one epoch for all versions that are not collected. Waits until the owner before must have
     /// noticed that it has lost the store.
-    fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
+    fn clear_up(&self, writer: &mut Writer) -> Result<()> {
         let Some(from) = writer.clears_up else { return Ok(()) };
         thread::sleep(from.saturating_duration_since(Instant::now()));
         // Views of this process read that version or newer ones.
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// Collects the versions up to the head's floor, which no view reads any more.
-    fn collect_unseen(&self, writer: &mut Writer) -> Result<(), KvError> {
+    fn collect_unseen(&self, writer: &mut Writer) -> Result<()> {
         while writer.collected < writer.head.floor {
             let version = writer.collected + 1;
             let place = Place { store: self.store.clone(), version, writer: writer.head.writer };
@@ -202,7 +202,7 @@ impl Shared {
     /// Removes the rows that a version replaced: older rows of its keys, the ranges it deleted, and its logged batch.
     /// Removals carry write times, so that no newer row is removed, no older one comes back, and repeating them changes
     /// nothing.
-    fn collect(&self, place: &Place) -> Result<(), KvError> {
+    fn collect(&self, place: &Place) -> Result<()> {
         let Place { store, version, .. } = place;
         let version = *version;
         let mut groups =

@@ -5,7 +5,7 @@ use crate::{
     error::{NAME, convert},
     view::RocksView,
 };
-use polytrie_kv::{Changes, Engine, KvError, Op, Table, TableStats, View, dir_bytes};
+use polytrie_kv::{Changes, Engine, KvError, Op, Result, Table, TableStats, View, dir_bytes};
 use rocksdb::{
     ColumnFamily, DB, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
@@ -35,7 +35,7 @@ impl Database {
     }
 
     /// Returns the column family of a table; `None` if a database that was opened read-only has none.
-    pub(crate) fn family(&self, table: Table) -> Result<Option<&ColumnFamily>, KvError> {
+    pub(crate) fn family(&self, table: Table) -> Result<Option<&ColumnFamily>> {
         match self.db.cf_handle(table.name) {
             Some(family) => Ok(Some(family)),
             None if self.options.tables.contains(&table) => Ok(None),
@@ -49,11 +49,11 @@ impl Engine for RocksEngine {
         NAME
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         Ok(Box::new(RocksView::new(self.db.clone())))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         let Database { db, options } = &*self.db;
         if options.read_only {
             return Err(KvError::read_only(&options.path));
@@ -90,11 +90,11 @@ impl Engine for RocksEngine {
         self.db.options.row_cache_bytes()
     }
 
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         dir_bytes(&self.db.options.path)
     }
 
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+    fn table_stats(&self, table: Table) -> Result<TableStats> {
         let Some(family) = self.db.family(table)? else { return Ok(TableStats::default()) };
         let property = |name| {
             let value = self.db.db.property_int_value_cf(family, name);

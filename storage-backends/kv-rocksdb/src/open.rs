@@ -1,7 +1,7 @@
 //! The opening of a database.
 
 use crate::{RocksEngine, engine::Database, error::convert};
-use polytrie_kv::{KvError, Table, create_dir};
+use polytrie_kv::{KvError, Result, Table, create_dir};
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options};
 use std::{path::PathBuf, sync::Arc};
 
@@ -61,7 +61,7 @@ impl RocksEngine {
     ///
     /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
     /// if another process, or this one, has it open; [`KvError::Corrupt`]; [`KvError::DiskFull`].
-    pub fn open(options: RocksOptions) -> Result<Self, KvError> {
+    pub fn open(options: RocksOptions) -> Result<Self> {
         let RocksOptions { path, tables, .. } = &options;
         Table::expect_distinct(tables)?;
         let current = path.join(CURRENT_FILE);

@@ -1,7 +1,7 @@
 //! A consistent view of a database.
 
 use crate::engine::Database;
-use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
+use polytrie_kv::{KeyRange, Read, Result, Table, Visit};
 use rocksdb::{DB, DBPinnableSlice, ReadOptions, Snapshot};
 use std::{fmt, sync::Arc};
 
@@ -38,7 +38,7 @@ impl fmt::Debug for RocksView {
 }
 
 impl Read for RocksView {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         let Some(family) = self.db.family(table)? else { return Ok(false) };
         let value = self.db.db.get_pinned_cf_opt(family, key, &self.at_snapshot);
@@ -47,7 +47,7 @@ impl Read for RocksView {
         Ok(value.is_some())
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let Some(family) = self.db.family(table)? else { return Ok(vec![None; keys.len()]) };
         let sorted = keys.is_sorted();
@@ -60,12 +60,7 @@ impl Read for RocksView {
             .collect()
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         table.check_range(range.from, range.to)?;
         let Some(family) = self.db.family(table)? else { return Ok(()) };
         if range.is_empty() {

@@ -4,7 +4,7 @@
 //! whose cursors need a lock therefore copy a few entries out under the lock, let go of it, and visit the
 //! copies. The first chunk is small, because many scans want only the first entry.
 
-use crate::{KeyRange, KvError, Visit};
+use crate::{KeyRange, Result, Visit};
 
 const FIRST: usize = 4;
 const LARGEST: usize = 1_024;
@@ -48,8 +48,8 @@ impl Chunk {
 pub(crate) fn scan_in_chunks(
     range: KeyRange<'_>,
     visit: &mut Visit<'_>,
-    mut fill: impl FnMut(KeyRange<'_>, &mut Chunk) -> Result<(), KvError>,
-) -> Result<(), KvError> {
+    mut fill: impl FnMut(KeyRange<'_>, &mut Chunk) -> Result<()>,
+) -> Result<()> {
     let mut chunk = Chunk { bytes: Vec::new(), ends: Vec::new(), limit: FIRST };
     // The last key of the last chunk; the next chunk begins behind it.
     let mut resume: Option<Vec<u8>> = None;

@@ -14,7 +14,7 @@
 //! older version of it, never one that names more than there is. Without the file nothing is lost but the comparison.
 
 use crate::{
-    KvError, append_checksum,
+    KvError, Result, append_checksum,
     codec::take_array,
     disk::{Access, File, if_there},
     strip_checksum, write_whole,
@@ -60,7 +60,7 @@ pub(crate) struct Confirmed {
 
 impl Confirmed {
     /// Reads the file in `dir`; `None` if there is no file, or neither slot of it is valid.
-    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         Ok(newest(dir)?.map(|(_, confirmed)| confirmed))
     }
 
@@ -94,7 +94,7 @@ impl Confirmed {
 }
 
 /// Returns what the newest valid slot of the file in `dir` holds, with its sequence number.
-fn newest(dir: &Path) -> Result<Option<(u64, Confirmed)>, KvError> {
+fn newest(dir: &Path) -> Result<Option<(u64, Confirmed)>> {
     let path = dir.join(CONFIRMED_FILE);
     let bytes = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
     let slots = bytes.iter().flat_map(|bytes| bytes.chunks(SLOT)).take(2);
@@ -112,7 +112,7 @@ pub(crate) struct ConfirmedFile {
 
 impl ConfirmedFile {
     /// Opens the file in `dir`, or creates it, and writes `confirmed` to it, all of which must be durable.
-    pub(crate) fn open(dir: &Path, confirmed: Confirmed) -> Result<Self, KvError> {
+    pub(crate) fn open(dir: &Path, confirmed: Confirmed) -> Result<Self> {
         let path = dir.join(CONFIRMED_FILE);
         let sequence = newest(dir)?.map(|(sequence, _)| sequence);
         if sequence.is_none() {
@@ -131,18 +131,18 @@ impl ConfirmedFile {
     }
 
     /// Notes that a record of the journal has become durable.
-    pub(crate) fn record(&mut self, record: Durable) -> Result<(), KvError> {
+    pub(crate) fn record(&mut self, record: Durable) -> Result<()> {
         self.confirmed.record = Some(record);
         self.write()
     }
 
     /// Notes that a commit of the engine has become durable.
-    pub(crate) fn commit(&mut self, commit: Option<Durable>) -> Result<(), KvError> {
+    pub(crate) fn commit(&mut self, commit: Option<Durable>) -> Result<()> {
         self.confirmed.commit = commit;
         self.write()
     }
 
-    fn write(&mut self) -> Result<(), KvError> {
+    fn write(&mut self) -> Result<()> {
         self.sequence += 1;
         let slot = self.confirmed.encode(self.sequence);
         let place = SeekFrom::Start(self.sequence % 2 * SLOT as u64);

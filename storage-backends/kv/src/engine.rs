@@ -1,6 +1,6 @@
 //! The interface of a key-value engine.
 
-use crate::{Changes, KeyRange, KvError, Read, Table, confirmed::Durable};
+use crate::{Changes, KeyRange, Read, Result, Table, confirmed::Durable};
 use std::{fmt::Debug, ops::ControlFlow, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
@@ -16,7 +16,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the engine fails.
-    fn view(&self) -> Result<Box<dyn View>, KvError>;
+    fn view(&self) -> Result<Box<dyn View>>;
 
     /// Applies the changes atomically and durably. After `Ok` they survive a power cut; after `Err`, or a crash
     /// within the call, either all or none of them are there. The rules of order are those of
@@ -25,8 +25,8 @@ pub trait Engine: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the engine fails or is read-only; [`KvError::DiskFull`] if the disk is full.
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError>;
+    /// If the engine fails or is read-only; [`DiskFull`](crate::KvError::DiskFull) if the disk is full.
+    fn write(&self, changes: &dyn Changes) -> Result<()>;
 
     /// Whether the engine takes no changes. Another process may still write to it meanwhile.
     fn is_read_only(&self) -> bool {
@@ -52,7 +52,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the engine's files cannot be read.
-    fn last_commit(&self) -> Result<Option<Durable>, KvError> {
+    fn last_commit(&self) -> Result<Option<Durable>> {
         Ok(None)
     }
 
@@ -67,7 +67,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the engine fails, or the size of its files cannot be read.
-    fn disk_bytes(&self) -> Result<u64, KvError>;
+    fn disk_bytes(&self) -> Result<u64>;
 
     /// Returns the number of entries of one table and the bytes of its keys and values. By default the whole table is
     /// read; an engine that has such figures, exact or estimated, returns them instead.
@@ -75,7 +75,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the engine fails.
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+    fn table_stats(&self, table: Table) -> Result<TableStats> {
         let mut stats = TableStats::default();
         self.view()?.scan(table, KeyRange::ALL, &mut |key, value| {
             stats.entries += 1;

@@ -112,6 +112,9 @@ pub enum KvError {
     Poisoned(Box<Self>),
 }
 
+/// The result of a call to a store or an engine.
+pub type Result<T, E = KvError> = std::result::Result<T, E>;
+
 impl KvError {
     /// Finds the number of an operating system's error in the text of a library, as in `(os error 28)`, or in that of
     /// a panic, as in `Os { code: 28, …`; `None` if the text holds none.

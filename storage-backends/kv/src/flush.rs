@@ -1,7 +1,7 @@
 //! The writing of generations to the engine: in the background, or by the thread that fills them.
 
 use crate::{
-    Batch, Changes, Engine, KvError, LiveSet, Worker, caught,
+    Batch, Changes, Engine, KvError, LiveSet, Result, Worker, caught,
     confirmed::ConfirmedFile,
     counters::{Counted, Counters},
     journal::{self, Applied, Journal},
@@ -12,7 +12,7 @@ use crate::{
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
-use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 /// Number of batches whose memory is kept for reuse, and the most bytes that one of them may take: several times what
 /// an ordinary block writes.
@@ -45,11 +45,7 @@ pub(crate) struct StoreState {
     pub(crate) ended: Condvar,
 }
 
-impl fmt::Debug for StoreState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreState").field("engine", &self.engine).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(StoreState { engine });
 
 /// The written changes that are not in the engine, and the number of the last one.
 #[derive(Debug, Default)]
@@ -84,7 +80,7 @@ impl StoreState {
     /// # Errors
     ///
     /// [`KvError::Poisoned`] after the first failure.
-    pub(crate) fn check_poison(&self) -> Result<(), KvError> {
+    pub(crate) fn check_poison(&self) -> Result<()> {
         match &self.control.lock().poison {
             Some(first) => Err(KvError::Poisoned(Box::new(first.clone()))),
             None => Ok(()),
@@ -104,7 +100,7 @@ impl StoreState {
     /// # Errors
     ///
     /// The engine's error; the store is poisoned then. A panic counts as an error.
-    pub(crate) fn flush_frozen(&self) -> Result<(), KvError> {
+    pub(crate) fn flush_frozen(&self) -> Result<()> {
         let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
         let journaled = self.control.lock().journaled;
         let written = self.guarded(|| {
@@ -148,7 +144,7 @@ impl StoreState {
         &self,
         changes: &dyn Changes,
         started: Instant,
-    ) -> Result<Arc<EngineView>, KvError> {
+    ) -> Result<Arc<EngineView>> {
         let counted = Counted::new(changes);
         self.engine.write(if self.counters.is_some() { &counted } else { changes })?;
         if let Some(confirmed) = &mut *self.confirmed.lock() {
@@ -159,7 +155,7 @@ impl StoreState {
     }
 
     /// Appends a batch to the journal, and counts it.
-    pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<(), KvError> {
+    pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<()> {
         let started = Instant::now();
         let record = journal.append(batch)?;
         if let Some(confirmed) = &mut *self.confirmed.lock() {
@@ -177,10 +173,7 @@ impl StoreState {
     }
 
     /// Runs code of an engine, and turns a panic in it into an error.
-    pub(crate) fn guarded<T>(
-        &self,
-        action: impl FnOnce() -> Result<T, KvError>,
-    ) -> Result<T, KvError> {
+    pub(crate) fn guarded<T>(&self, action: impl FnOnce() -> Result<T>) -> Result<T> {
         // Nothing that a panic leaves half done is used again: the store takes no more writes.
         caught(action).unwrap_or_else(|said| {
             let (engine, reason) = (self.engine.name(), format!("it panicked: {said}"));
@@ -196,9 +189,9 @@ impl StoreState {
     /// The failure of the flush.
     pub(crate) fn end_flush(
         &self,
-        outcome: Result<Arc<EngineView>, KvError>,
+        outcome: Result<Arc<EngineView>>,
         settle: impl FnOnce(&mut Unflushed) -> u64,
-    ) -> Result<(), KvError> {
+    ) -> Result<()> {
         let outcome = outcome.map(|view| self.set_view(view));
         let mut control = self.control.lock();
         match &outcome {
@@ -214,7 +207,7 @@ impl StoreState {
     }
 
     /// Starts the flush thread.
-    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker, KvError> {
+    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker> {
         let shared = Arc::clone(shared);
         Worker::start("kv-flush", move || {
             if let Err(said) = caught(|| shared.run()) {

@@ -1,7 +1,7 @@
 //! Forks: stores that begin with the content of another store and then change in memory only.
 
 use crate::{
-    Batch, Changes, Durability, Engine, KvError, Scratch, Snapshot, Store, StoreOptions, Table,
+    Batch, Changes, Durability, Engine, Result, Scratch, Snapshot, Store, StoreOptions, Table,
     View, journal::Damage,
 };
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ impl Store {
     /// # Errors
     ///
     /// None at present: nothing is read or written yet.
-    pub fn fork(&self) -> Result<Self, KvError> {
+    pub fn fork(&self) -> Result<Self> {
         on(self.snapshot(), self.engine_name(), self.tables(), self.scratch())
     }
 }
@@ -27,7 +27,7 @@ fn on(
     name: &'static str,
     tables: &[Table],
     scratch: &Scratch,
-) -> Result<Store, KvError> {
+) -> Result<Store> {
     let options = StoreOptions {
         durability: Durability::ByHand,
         background: false,
@@ -51,11 +51,11 @@ impl Engine for ForkEngine {
         self.name
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         Ok(Box::new(self.head.lock().clone()))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         let mut head = self.head.lock();
         // The changes go into the overlay of another store above the old snapshot; no engine is needed to hold them.
         let next = on(head.clone(), self.name, &self.tables, &Scratch::default())?;
@@ -64,7 +64,7 @@ impl Engine for ForkEngine {
         Ok(())
     }
 
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 }

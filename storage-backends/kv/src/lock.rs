@@ -1,6 +1,6 @@
 //! The lock that keeps a directory to one process.
 
-use crate::KvError;
+use crate::{KvError, Result};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
@@ -30,12 +30,12 @@ impl DirLock {
     ///
     /// [`KvError::InUse`] names the process that holds the lock; [`KvError::Io`] if the directory cannot be
     /// written to; [`KvError::DiskFull`].
-    pub fn acquire(dir: &Path) -> Result<Self, KvError> {
+    pub fn acquire(dir: &Path) -> Result<Self> {
         Self::acquire_after(dir, || ())
     }
 
     /// Locks `dir` as [`Self::acquire`] does. Calls `opened` between the opening of a file and its lock.
-    fn acquire_after(dir: &Path, mut opened: impl FnMut()) -> Result<Self, KvError> {
+    fn acquire_after(dir: &Path, mut opened: impl FnMut()) -> Result<Self> {
         let path = dir.join(LOCK_FILE);
         let io = |action| {
             let path = path.clone();

@@ -1,7 +1,7 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Changes, Engine, KeyRange, KvError, Live, LiveSet, Op, Read, Table, Ticket, Versions, View,
+    Changes, Engine, KeyRange, Live, LiveSet, Op, Read, Result, Table, Ticket, Versions, View,
     Visit,
     chunk::{Chunk, scan_in_chunks},
 };
@@ -26,12 +26,8 @@ pub struct MemoryEngine {
     inner: Arc<Inner>,
 }
 
-impl fmt::Debug for MemoryEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The content is left out, because it may be gigabytes.
-        f.debug_struct("MemoryEngine").finish_non_exhaustive()
-    }
-}
+// The content is left out, because it may be gigabytes.
+crate::debug_fields!(MemoryEngine {});
 
 #[derive(Default)]
 struct Inner {
@@ -67,14 +63,14 @@ impl Engine for MemoryEngine {
         Self::NAME
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         // The lock is held, so that no write discards a version that this view needs before the view is registered.
         let state = self.inner.state.read();
         let ticket = self.inner.live.enter(state.head);
         Ok(Box::new(MemoryView { inner: self.inner.clone(), ticket }))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         for (table, op) in changes.ops() {
             match op {
                 Op::Put { key, .. } | Op::Delete { key } => table.check_key(key)?,
@@ -110,7 +106,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 }
@@ -181,7 +177,7 @@ impl fmt::Debug for MemoryView {
 }
 
 impl Read for MemoryView {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         let state = self.inner.state.read();
         let versions = state.tables.get(&table.id).and_then(|entries| entries.get(key));
@@ -191,7 +187,7 @@ impl Read for MemoryView {
     }
 
     /// Reads all keys under one lock.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let state = self.inner.state.read();
         let entries = state.tables.get(&table.id);
         let get = |key: &&[u8]| {
@@ -202,12 +198,7 @@ impl Read for MemoryView {
         keys.iter().map(get).collect()
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         table.check_range(range.from, range.to)?;
         scan_in_chunks(range, visit, |range, chunk| {
             let state = self.inner.state.read();

@@ -1,11 +1,11 @@
 //! The interface for reading, common to a store's head, a snapshot and an engine.
 
-use crate::{KvError, Table};
+use crate::{Result, Table};
 use std::ops::ControlFlow;
 
 /// A callback for the entries of a scan. It breaks to end the scan early. An error ends the scan, and the scan
 /// returns it.
-pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, KvError> + 'a;
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -67,15 +67,14 @@ pub trait Read: Send + Sync {
     /// # Errors
     ///
     /// If the engine fails, or the store was opened without the table.
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Visits the entries of a range in order until `visit` breaks.
     ///
     /// # Errors
     ///
     /// Those of [`Self::get_into`], and those that `visit` returns.
-    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
-    -> Result<(), KvError>;
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Reads the values of many keys, in the order of the keys; `None` for a key that is not there. The keys need not
     /// be sorted and may repeat. Engines mostly read them faster than one by one, above all if they are sorted.
@@ -83,7 +82,7 @@ pub trait Read: Send + Sync {
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
@@ -92,7 +91,7 @@ pub trait Read: Send + Sync {
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         Ok(self.get_into(table, key, &mut out)?.then_some(out))
     }
@@ -102,7 +101,7 @@ pub trait Read: Send + Sync {
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn first(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Entry>, KvError> {
+    fn first(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Entry>> {
         let mut found = None;
         self.scan(table, range, &mut |key, value| {
             found = Some((key.to_vec(), value.to_vec()));

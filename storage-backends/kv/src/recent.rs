@@ -5,10 +5,9 @@
 //! one thread when the block is run ahead, and again when it is executed. A view never changes its answers, so the
 //! cache belongs to the view, and is dropped with it.
 
-use crate::{Engine, KvError, Table, View};
+use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
-use std::fmt;
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
@@ -26,7 +25,7 @@ pub(crate) struct EngineView {
 
 impl EngineView {
     /// Opens the engine's newest view.
-    pub(crate) fn of(engine: &dyn Engine) -> Result<Self, KvError> {
+    pub(crate) fn of(engine: &dyn Engine) -> Result<Self> {
         let bytes = engine.row_cache_bytes();
         Ok(Self { view: engine.view()?, recent: (bytes > 0).then(|| Recent::new(bytes)) })
     }
@@ -114,11 +113,7 @@ impl Recent {
     }
 }
 
-impl fmt::Debug for Recent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recent").field("limit", &self.limit).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Recent { limit });
 
 #[cfg(test)]
 mod tests {

@@ -11,8 +11,8 @@
 //! maps.
 
 use crate::{
-    Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Store, StoreOptions, Table,
-    Visit, disk::remove_dir, prefix_end,
+    Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Result, Store,
+    StoreOptions, Table, Visit, disk::remove_dir, prefix_end,
 };
 use parking_lot::Mutex;
 use std::{
@@ -83,7 +83,7 @@ struct Parts {
 impl Scratch {
     /// Returns scratch space in `within`, and removes what a crash left there; in the directory for temporary files
     /// if `None`.
-    pub(crate) fn new(within: Option<PathBuf>) -> Result<Self, KvError> {
+    pub(crate) fn new(within: Option<PathBuf>) -> Result<Self> {
         if let Some(dir) = &within {
             remove_left_over(dir)?;
         }
@@ -95,7 +95,7 @@ impl Scratch {
     /// # Errors
     ///
     /// If there is no store yet and none can be created.
-    pub fn part(&self) -> Result<Part, KvError> {
+    pub fn part(&self) -> Result<Part> {
         let mut known = self.0.opened.lock();
         let opened = match known.upgrade() {
             Some(opened) => opened,
@@ -117,7 +117,7 @@ impl Scratch {
 }
 
 impl Opened {
-    fn new(within: Option<&Path>) -> Result<Self, KvError> {
+    fn new(within: Option<&Path>) -> Result<Self> {
         let made = match within {
             Some(within) => TempDir::with_prefix_in(PREFIX, within),
             None => TempDir::with_prefix("polytrie-"),
@@ -179,7 +179,7 @@ impl Part {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn write(&self, batch: &Batch) -> Result<(), KvError> {
+    pub fn write(&self, batch: &Batch) -> Result<()> {
         let Owned { opened, table, .. } = &*self.0;
         let _writing = opened.writing.lock();
         let (mut rows, into) = (opened.remove_dropped(), TABLES[*table]);
@@ -209,7 +209,7 @@ impl Part {
         table: Table,
         from: Vec<u8>,
         to: Option<Vec<u8>>,
-    ) -> impl Iterator<Item = Result<Entry, KvError>> + use<> {
+    ) -> impl Iterator<Item = Result<Entry>> + use<> {
         let part = self.clone();
         let mut next = Some(from);
         let mut page = VecDeque::new();
@@ -261,16 +261,11 @@ impl Part {
 }
 
 impl Read for Part {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.0.opened.store.get_into(TABLES[self.0.table], &self.key(table, key), out)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let (from, to) = (self.key(table, range.from), self.end(table, range.to));
         let range = KeyRange { from: &from, to: to.as_deref(), ..range };
         let mut visit = |key: &[u8], value: &[u8]| visit(&key[HEAD..], value);
@@ -285,7 +280,7 @@ impl Drop for Owned {
     }
 }
 
-fn remove_left_over(dir: &Path) -> Result<(), KvError> {
+fn remove_left_over(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).map_err(|error| KvError::io("read", dir, error))? {
         let path = entry.map_err(|error| KvError::io("read", dir, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();

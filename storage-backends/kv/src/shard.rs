@@ -1,12 +1,9 @@
 //! Locks and numbers that spread the accesses of many threads over several cache lines.
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use std::{
-    fmt,
-    sync::{
-        PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// Returns a small number for this thread: 0 for the first thread that calls this, 1 for the second, and so on.
@@ -48,12 +45,8 @@ impl<T> Sharded<T> {
     }
 }
 
-impl<T> fmt::Debug for Sharded<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The value is left out, because the caller may hold a guard.
-        f.debug_struct("Sharded").finish_non_exhaustive()
-    }
-}
+// The value is left out, because the caller may hold a guard.
+crate::debug_fields!([T] Sharded[T] {});
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Snapshots: a store at one moment.
 
 use crate::{
-    KeyRange, KvError, Read, Table, Ticket, Visit,
+    KeyRange, Read, Result, Table, Ticket, Visit,
     counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
@@ -49,7 +49,7 @@ impl Snapshot {
 }
 
 impl Read for Snapshot {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let position = shared.tables.key_position(table, key)?;
         if !layers.is_empty() {
@@ -62,7 +62,7 @@ impl Read for Snapshot {
         shared.engine_get(view, table, key, out)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let mut values = vec![None; keys.len()];
         // Indices of the keys that no layer knows and the engine must look up.
@@ -92,12 +92,7 @@ impl Read for Snapshot {
         Ok(values)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let position = shared.tables.range_position(table, range)?;
         if range.is_empty() {
@@ -128,7 +123,7 @@ impl StoreState {
         table: Table,
         key: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<bool, KvError> {
+    ) -> Result<bool> {
         if let Some(found) = self.recent_get(view, table, key, out) {
             return Ok(found);
         }
@@ -164,7 +159,7 @@ impl StoreState {
         view: &EngineView,
         table: Table,
         keys: &[&[u8]],
-    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -186,7 +181,7 @@ impl StoreState {
         table: Table,
         key: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<bool, KvError> {
+    ) -> Result<bool> {
         let Some(counters) = &self.counters else { return view.view.get_into(table, key, out) };
         let before = out.len();
         let started = counters.engine_get();

@@ -4,7 +4,7 @@
 //! is written and read once more, in order.
 
 use crate::{
-    Batch, KvError, Table, prefix_end,
+    Batch, Result, Table, prefix_end,
     scratch::{Part, Scratch},
 };
 use std::{cmp::Reverse, collections::BinaryHeap, iter, mem};
@@ -49,7 +49,7 @@ impl<T: Sortable> Sorter<T> {
     /// # Errors
     ///
     /// If the scratch store fails.
-    pub fn add(&mut self, one: T) -> Result<(), KvError> {
+    pub fn add(&mut self, one: T) -> Result<()> {
         self.held.push(one);
         if self.held.len() < self.most {
             return Ok(());
@@ -75,7 +75,7 @@ impl<T: Sortable> Sorter<T> {
     /// # Errors
     ///
     /// If the scratch store fails.
-    pub fn drain(&mut self) -> Result<Run<'_, T>, KvError> {
+    pub fn drain(&mut self) -> Result<Run<'_, T>> {
         self.held.sort_unstable_by_key(T::key);
         let Some((part, runs)) = self.spilled.take() else {
             return Ok(Box::new(self.held.drain(..).map(Ok)));
@@ -115,7 +115,7 @@ impl<T: Sortable> Sorter<T> {
 }
 
 /// An iterator over items in order; it ends after an error.
-pub type Run<'a, T> = Box<dyn Iterator<Item = Result<T, KvError>> + 'a>;
+pub type Run<'a, T> = Box<dyn Iterator<Item = Result<T>> + 'a>;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]

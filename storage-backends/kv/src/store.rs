@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Read,
-    Scratch, Snapshot, Table, TableStats, Visit, Worker,
+    Result, Scratch, Snapshot, Table, TableStats, Visit, Worker,
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
     journal::{self, APPLIED, Damage, JOURNAL_TABLE, Journal, Recovered},
@@ -140,11 +140,7 @@ impl Store {
     ///
     /// [`KvError::DuplicateTable`]; any error of the engine; [`KvError::Lost`] if a confirmed record or commit is
     /// damaged or missing.
-    pub fn open(
-        engine: Arc<dyn Engine>,
-        tables: &[Table],
-        options: StoreOptions,
-    ) -> Result<Self, KvError> {
+    pub fn open(engine: Arc<dyn Engine>, tables: &[Table], options: StoreOptions) -> Result<Self> {
         let scratch = Scratch::new(engine.scratch_dir())?;
         Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
@@ -159,7 +155,7 @@ impl Store {
         engine: Arc<dyn Engine>,
         tables: &[Table],
         options: StoreOptions,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let scratch = Scratch::new(engine.scratch_dir())?;
         Self::recover(engine, tables, options, scratch, Damage::GiveUp)
     }
@@ -172,7 +168,7 @@ impl Store {
         options: StoreOptions,
         scratch: Scratch,
         damage: Damage,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let tables = TableSet::new(declared)?;
         let (hasher, live) = (DefaultHashBuilder::default(), Arc::new(LiveSet::default()));
         let replay = |head: &mut Unflushed, batch: &Batch| {
@@ -217,7 +213,7 @@ impl Store {
     /// # Errors
     ///
     /// [`KvError::DuplicateTable`].
-    pub fn memory(tables: &[Table]) -> Result<Self, KvError> {
+    pub fn memory(tables: &[Table]) -> Result<Self> {
         Self::open(Arc::new(MemoryEngine::new()), tables, StoreOptions::default())
     }
 
@@ -245,7 +241,7 @@ impl Store {
     /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`], with nothing changed. [`KvError::Poisoned`] after a
     /// failed flush. Any error of the journal or the engine during this write, or during a flush that it begins and
     /// waits for. Readers may see the batch then, but it will not become durable.
-    pub fn write(&self, batch: Batch) -> Result<(), KvError> {
+    pub fn write(&self, batch: Batch) -> Result<()> {
         self.handle.check(&batch)?;
         self.handle.write(batch)
     }
@@ -274,7 +270,7 @@ impl Store {
     ///
     /// The error of an earlier flush; [`KvError::Poisoned`] if a write has failed before; and, where flushes do not
     /// run in the background, the error of this flush.
-    pub fn begin_flush(&self) -> Result<(), KvError> {
+    pub fn begin_flush(&self) -> Result<()> {
         let mut writing = self.handle.writing.lock();
         // Readers see a batch that the journal did not take; it will not become durable.
         self.handle.shared.check_poison()?;
@@ -290,7 +286,7 @@ impl Store {
     /// # Errors
     ///
     /// The engine's error; [`KvError::Poisoned`] if an earlier flush has failed.
-    pub fn flush(&self) -> Result<(), KvError> {
+    pub fn flush(&self) -> Result<()> {
         let mut writing = self.handle.writing.lock();
         self.handle.shared.check_poison()?;
         if self.handle.is_covered(&mut writing) { Ok(()) } else { self.handle.checkpoint(writing) }
@@ -301,7 +297,7 @@ impl Store {
     /// # Errors
     ///
     /// Those of [`flush`](Self::flush).
-    pub fn checkpoint(&self) -> Result<(), KvError> {
+    pub fn checkpoint(&self) -> Result<()> {
         self.handle.checkpoint(self.handle.writing.lock())
     }
 
@@ -318,7 +314,7 @@ impl Store {
     /// # Errors
     ///
     /// Those of [`write`](Self::write) and [`flush`](Self::flush).
-    pub fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {
+    pub fn engine_write(&self, batch: &Batch) -> Result<()> {
         self.handle.check(batch)?;
         self.handle.engine_write(batch)
     }
@@ -368,7 +364,7 @@ impl Store {
     /// # Errors
     ///
     /// The engine's error.
-    pub fn disk_bytes(&self) -> Result<u64, KvError> {
+    pub fn disk_bytes(&self) -> Result<u64> {
         self.handle.shared.engine.disk_bytes()
     }
 
@@ -377,7 +373,7 @@ impl Store {
     /// # Errors
     ///
     /// The engine's error.
-    pub fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+    pub fn table_stats(&self, table: Table) -> Result<TableStats> {
         self.handle.shared.tables.position(table)?;
         self.handle.shared.engine.table_stats(table)
     }
@@ -389,7 +385,7 @@ impl Store {
 }
 
 impl Read for Store {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let shared = &*self.handle.shared;
         let position = shared.tables.key_position(table, key)?;
         let head = shared.head.read();
@@ -407,23 +403,18 @@ impl Read for Store {
         shared.engine_get(&shared.view.read(), table, key, out)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.snapshot().get_many(table, keys)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         self.snapshot().scan(table, range, visit)
     }
 }
 
 impl Handle {
     /// Checks the tables and key lengths of a batch.
-    fn check(&self, batch: &Batch) -> Result<(), KvError> {
+    fn check(&self, batch: &Batch) -> Result<()> {
         let tables = &self.shared.tables;
         for (table, op) in batch.ops() {
             match op {
@@ -437,7 +428,7 @@ impl Handle {
     }
 
     /// Writes a checked batch.
-    fn write(&self, batch: Batch) -> Result<(), KvError> {
+    fn write(&self, batch: Batch) -> Result<()> {
         let mut writing = self.writing.lock();
         self.shared.check_poison()?;
         let begins_flushes = self.options.durability == Durability::Deferred;
@@ -467,7 +458,7 @@ impl Handle {
     }
 
     /// Adds a checked batch to the overlay and to the journal.
-    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<(), KvError> {
+    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<()> {
         let shared = &*self.shared;
         // The space comes before the record, which belongs to the generation that takes the batch.
         self.make_room(writing)?;
@@ -513,7 +504,7 @@ impl Handle {
     }
 
     /// Adds a checked batch to the active generation. Returns whether that generation should be flushed now.
-    fn apply(&self, batch: &Batch) -> Result<bool, KvError> {
+    fn apply(&self, batch: &Batch) -> Result<bool> {
         let shared = &*self.shared;
         let full = {
             let mut head = shared.head.write();
@@ -539,7 +530,7 @@ impl Handle {
     }
 
     /// Freezes the active generation if it is full, after waiting for the flush that was running when it became full.
-    fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
+    fn make_room(&self, writing: &mut Writing) -> Result<()> {
         let shared = &*self.shared;
         if !self.has_full() && !self.has_long_journal(writing) {
             return Ok(());
@@ -555,7 +546,7 @@ impl Handle {
     }
 
     /// Freezes the active generation, and flushes it or wakes the flush thread. There must be no frozen generation.
-    fn start_flush(&self, writing: &mut Writing) -> Result<(), KvError> {
+    fn start_flush(&self, writing: &mut Writing) -> Result<()> {
         let ended = writing.journal.as_mut().map(Journal::rotate);
         self.shared.freeze(ended);
         if self.thread.is_none() {
@@ -567,7 +558,7 @@ impl Handle {
     }
 
     /// Waits until `done` returns true; its result may change only when a flush ends.
-    fn wait(&self, done: impl Fn(&Control) -> bool) -> Result<(), KvError> {
+    fn wait(&self, done: impl Fn(&Control) -> bool) -> Result<()> {
         let mut control = self.shared.control.lock();
         while !done(&control) {
             if let Some(error) = &control.poison {
@@ -578,7 +569,7 @@ impl Handle {
         Ok(())
     }
 
-    fn checkpoint(&self, mut writing: MutexGuard<'_, Writing>) -> Result<(), KvError> {
+    fn checkpoint(&self, mut writing: MutexGuard<'_, Writing>) -> Result<()> {
         let shared = &*self.shared;
         shared.check_poison()?;
         self.asked.store(false, Relaxed);
@@ -591,7 +582,7 @@ impl Handle {
         self.wait(|control| control.durable >= seq)
     }
 
-    fn engine_write(&self, batch: &Batch) -> Result<(), KvError> {
+    fn engine_write(&self, batch: &Batch) -> Result<()> {
         let shared = &*self.shared;
         // The lock is kept between the flush and the write, so that no other write comes in between.
         let mut writing = loop {

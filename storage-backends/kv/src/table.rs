@@ -1,6 +1,6 @@
 //! The declarations of ordered tables.
 
-use crate::{KeyRange, KvError};
+use crate::{KeyRange, KvError, Result};
 use std::fmt;
 
 /// One ordered table of byte keys and byte values.
@@ -36,7 +36,7 @@ impl Table {
     /// # Errors
     ///
     /// [`KvError::DuplicateTable`].
-    pub fn expect_distinct(tables: &[Self]) -> Result<(), KvError> {
+    pub fn expect_distinct(tables: &[Self]) -> Result<()> {
         for (i, table) in tables.iter().enumerate() {
             let same = |other: &&Self| other.id == table.id || other.name == table.name;
             if let Some(other) = tables[..i].iter().find(same) {
@@ -51,7 +51,7 @@ impl Table {
     /// # Errors
     ///
     /// [`KvError::KeyTooLong`].
-    pub const fn check_key(&self, key: &[u8]) -> Result<(), KvError> {
+    pub const fn check_key(&self, key: &[u8]) -> Result<()> {
         if key.len() <= self.max_key as usize {
             Ok(())
         } else {
@@ -65,7 +65,7 @@ impl Table {
     /// # Errors
     ///
     /// [`KvError::KeyTooLong`].
-    pub fn check_range(&self, from: &[u8], to: Option<&[u8]>) -> Result<(), KvError> {
+    pub fn check_range(&self, from: &[u8], to: Option<&[u8]>) -> Result<()> {
         const BOUND_LIMIT: u16 = Table::KEY_LIMIT + 1;
         for bound in [Some(from), to].into_iter().flatten() {
             if bound.len() > BOUND_LIMIT as usize {
@@ -96,7 +96,7 @@ impl fmt::Debug for TableSet {
 
 impl TableSet {
     /// Builds a set, and checks that names and numbers are unique.
-    pub(crate) fn new(tables: &[Table]) -> Result<Self, KvError> {
+    pub(crate) fn new(tables: &[Table]) -> Result<Self> {
         Table::expect_distinct(tables)?;
         let mut positions = Box::new([None; 256]);
         for (i, table) in tables.iter().enumerate() {
@@ -112,7 +112,7 @@ impl TableSet {
 
     /// Returns the position of a declared table.
     #[inline]
-    pub(crate) fn position(&self, table: Table) -> Result<usize, KvError> {
+    pub(crate) fn position(&self, table: Table) -> Result<usize> {
         match self.positions[usize::from(table.id)] {
             // Numbers are unique, so another name under the same number is another store's table.
             Some(i) if self.tables[usize::from(i)].name == table.name => Ok(usize::from(i)),
@@ -122,18 +122,14 @@ impl TableSet {
 
     /// Returns the position of a table, and checks the length of a key.
     #[inline]
-    pub(crate) fn key_position(&self, table: Table, key: &[u8]) -> Result<usize, KvError> {
+    pub(crate) fn key_position(&self, table: Table, key: &[u8]) -> Result<usize> {
         let position = self.position(table)?;
         self.tables[position].check_key(key)?;
         Ok(position)
     }
 
     /// Returns the position of a table, and checks the bounds of a range.
-    pub(crate) fn range_position(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-    ) -> Result<usize, KvError> {
+    pub(crate) fn range_position(&self, table: Table, range: KeyRange<'_>) -> Result<usize> {
         let position = self.position(table)?;
         table.check_range(range.from, range.to)?;
         Ok(position)

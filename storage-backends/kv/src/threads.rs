@@ -1,6 +1,6 @@
 //! Threads that the system may refuse to start, and that may panic.
 
-use crate::KvError;
+use crate::{KvError, Result};
 use parking_lot::Mutex;
 use std::{
     any::Any,
@@ -46,10 +46,7 @@ impl Worker {
     /// # Errors
     ///
     /// [`KvError::Thread`] if the system refuses.
-    pub fn start(
-        name: impl Into<String>,
-        work: impl FnOnce() + Send + 'static,
-    ) -> Result<Self, KvError> {
+    pub fn start(name: impl Into<String>, work: impl FnOnce() + Send + 'static) -> Result<Self> {
         let name = name.into();
         let thread = thread::Builder::new().name(name.clone());
         let work = move || {
@@ -79,7 +76,7 @@ impl Drop for Worker {
 /// # Errors
 ///
 /// [`KvError::Thread`] if the system refuses.
-pub fn expect_threads(count: usize) -> Result<(), KvError> {
+pub fn expect_threads(count: usize) -> Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
         let held = gate.lock();

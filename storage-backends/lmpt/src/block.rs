@@ -6,7 +6,7 @@ use crate::{
     value::{Record, Value},
 };
 use alloy_primitives::B256;
-use polytrie_state::{StateError, WriteSet};
+use polytrie_state::{Result, WriteSet};
 
 /// Returns the changes that a block makes in the delta, whose last change is `seq`. `record` returns accounts as they
 /// were before the block.
@@ -17,10 +17,10 @@ pub(crate) fn changes_of(
     writes: &WriteSet,
     number: u64,
     (delta, seq): (&Generation, u64),
-    record: &mut dyn FnMut(&B256) -> Result<Option<Record>, StateError>,
-) -> Result<Vec<Change>, StateError> {
+    record: &mut dyn FnMut(&B256) -> Result<Option<Record>>,
+) -> Result<Vec<Change>> {
     let mut changes = Vec::with_capacity(writes.accounts().len() + writes.slot_count());
-    let mut push = |key: Key, after: Value| -> Result<(), StateError> {
+    let mut push = |key: Key, after: Value| -> Result<()> {
         let before = delta.get(&key, seq)?;
         changes.push(Change { key, before, after: Some(after) });
         Ok(())

@@ -11,7 +11,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, LiveSet, Read, Scratch, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
+use polytrie_state::{AccountWalk, CheckReport, Result, count_rows, each_row};
 use polytrie_trie::{Rows, check_rows, leaf_on_path};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -20,18 +20,13 @@ pub(crate) fn check(
     meta: &Meta,
     room: (&Scratch, usize),
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let (mut report, store) = (CheckReport::default(), &reader.view.flat);
-    let found = check_state(reader, &mut report, progress);
-    report.part(found)?;
-    let found = check_meta(store, meta, &mut report);
-    report.part(found)?;
-    let found = check_journal(store, meta, room, &mut report);
-    report.part(found)?;
-    let found = check_snapshot(store, meta, &mut report);
-    report.part(found)?;
-    let found = check_storages(reader, &mut report);
-    report.part(found)?;
+    report.part(|report| check_state(reader, report, progress))?;
+    report.part(|report| check_meta(store, meta, report))?;
+    report.part(|report| check_journal(store, meta, room, report))?;
+    report.part(|report| check_snapshot(store, meta, report))?;
+    report.part(|report| check_storages(reader, report))?;
     Ok(report)
 }
 
@@ -40,7 +35,7 @@ fn check_state(
     reader: &LmptReader,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     let view = &reader.view;
     report.check_codes(&view.flat)?;
     let mut walk = AccountWalk::new(report, progress);
@@ -56,7 +51,7 @@ fn check_state(
     Ok(())
 }
 
-fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<()> {
     // A layer that was never filled has no row.
     let stored = Meta::read(store)?;
     if stored != Some(*meta) && (stored.is_some() || meta.number.is_some()) {
@@ -75,7 +70,7 @@ fn check_journal(
     meta: &Meta,
     (scratch, memory_bytes): (&Scratch, usize),
     report: &mut CheckReport,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
     report.expect_rows(store, JOURNAL, blocks.end - blocks.start)?;
     journal::scan_blocks(store, blocks, |_, _| Ok(()))?;
@@ -84,11 +79,7 @@ fn check_journal(
 }
 
 /// Compares the snapshot trie with its leaves, and those with the flat map.
-fn check_snapshot(
-    store: &Snapshot,
-    meta: &Meta,
-    report: &mut CheckReport,
-) -> Result<(), StateError> {
+fn check_snapshot(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<()> {
     let rows = Rows::new(store as &dyn Read, SNAPSHOT_TRIE);
     let trie = check_rows::<Value>(rows, &mut |_, _| Ok(()))?;
     report.nodes += trie.rows;
@@ -106,7 +97,7 @@ fn check_snapshot(
     }
     let mut places = Places::snapshot();
     let mut entries = 0;
-    let mut compare = |key: Key, value: Value| -> Result<ControlFlow<()>, StateError> {
+    let mut compare = |key: Key, value: Value| -> Result<ControlFlow<()>> {
         entries += 1;
         let place = places.of(&key);
         let leaf = leaf_on_path::<Value>(&place, &rows)?;
@@ -130,15 +121,15 @@ fn check_snapshot(
 
 /// Checks that every storage in the flat map is alive, about to be merged, or queued to be swept, and that the queue
 /// holds no other storage.
-fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<()> {
     let store = &reader.view.flat;
     let mut queue = BTreeSet::new();
-    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+    each_row(store, SWEEP, KeyRange::ALL, |key, value| {
         match <[u8; 40]>::try_from(key) {
             Ok(dead) if value.is_empty() => drop(queue.insert(storage_of(&dead))),
             _ => report.problem("a row of the queue of dead storage is damaged".to_owned()),
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     let mut seen = BTreeSet::new();
     let mut last = None;

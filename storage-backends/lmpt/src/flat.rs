@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
-use polytrie_state::{StateError, any_slot, scan};
+use polytrie_state::{Result, StateError, any_slot, corrupt, scan};
 use polytrie_trie::LeafValue;
 use std::ops::ControlFlow;
 
@@ -19,22 +19,19 @@ const fn table(key: &Key) -> Table {
 }
 
 /// Reads the record of an account.
-pub(crate) fn account(store: &dyn Read, hash: &B256) -> Result<Option<Record>, StateError> {
+pub(crate) fn account(store: &dyn Read, hash: &B256) -> Result<Option<Record>> {
     let Some(bytes) = store.get(FLAT_ACCOUNTS, hash.as_slice())? else { return Ok(None) };
     decode_account(hash, &bytes).map(Some)
 }
 
 /// Reads the value of a slot; zero if it is not set.
-pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256, StateError> {
+pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256> {
     let Some(bytes) = store.get(FLAT_SLOTS, &key.to_bytes())? else { return Ok(U256::ZERO) };
     decode_slot(key, &bytes)
 }
 
 /// Reads the records of many accounts.
-pub(crate) fn accounts_of(
-    store: &dyn Read,
-    hashes: &[&B256],
-) -> Result<Vec<Option<Record>>, StateError> {
+pub(crate) fn accounts_of(store: &dyn Read, hashes: &[&B256]) -> Result<Vec<Option<Record>>> {
     let keys: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_slice()).collect();
     let rows = hashes.iter().zip(store.get_many(FLAT_ACCOUNTS, &keys)?);
     rows.map(|(hash, row)| row.map(|row| decode_account(hash, &row)).transpose()).collect()
@@ -52,8 +49,8 @@ pub(crate) fn set(batch: &mut Batch, key: &Key, value: Option<Value>) {
 pub(crate) fn scan_accounts(
     store: &dyn Read,
     from: &B256,
-    visit: &mut dyn FnMut(B256, Record) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    visit: &mut dyn FnMut(B256, Record) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     scan(store, FLAT_ACCOUNTS, KeyRange::from(from.as_slice()), |key, value| {
         let Some(Key::Account(hash)) = Key::parse(key) else { return Err(wrong_key(key)) };
         visit(hash, decode_account(&hash, value)?)
@@ -65,8 +62,8 @@ pub(crate) fn scan_slots(
     store: &dyn Read,
     (account, incarnation): (B256, u64),
     from: &B256,
-    visit: &mut dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    visit: &mut dyn FnMut(B256, U256) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
     let to = prefix_end(&from[..40]);
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
@@ -79,8 +76,8 @@ pub(crate) fn scan_slots(
 /// Visits the slots of all accounts in key order.
 pub(crate) fn scan_all_slots(
     store: &dyn Read,
-    mut visit: impl FnMut(SlotKey, U256) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(SlotKey, U256) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     scan(store, FLAT_SLOTS, KeyRange::ALL, |key, value| {
         let key = parse_slot(key)?;
         visit(key, decode_slot(&key, value)?)
@@ -88,15 +85,11 @@ pub(crate) fn scan_all_slots(
 }
 
 /// Whether this incarnation has any slot.
-pub(crate) fn has_slots(
-    store: &dyn Read,
-    account: B256,
-    incarnation: u64,
-) -> Result<bool, StateError> {
+pub(crate) fn has_slots(store: &dyn Read, account: B256, incarnation: u64) -> Result<bool> {
     any_slot(|visit| scan_slots(store, (account, incarnation), &B256::ZERO, visit))
 }
 
-fn parse_slot(key: &[u8]) -> Result<SlotKey, StateError> {
+fn parse_slot(key: &[u8]) -> Result<SlotKey> {
     match Key::parse(key) {
         Some(Key::Slot(key)) => Ok(key),
         _ => Err(wrong_key(key)),
@@ -104,27 +97,24 @@ fn parse_slot(key: &[u8]) -> Result<SlotKey, StateError> {
 }
 
 fn wrong_key(key: &[u8]) -> StateError {
-    StateError::Corrupt(format!("a key of {} bytes in the flat map", key.len()))
+    corrupt!("a key of {} bytes in the flat map", key.len())
 }
 
-fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Record, StateError> {
+fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Record> {
     match Value::decode(bytes) {
         Ok(Value::Account(record)) => Ok(record),
-        _ => Err(StateError::Corrupt(format!(
-            "the row of account {hash} is no account ({} bytes)",
-            bytes.len()
-        ))),
+        _ => Err(corrupt!("the row of account {hash} is no account ({} bytes)", bytes.len())),
     }
 }
 
-fn decode_slot(key: &SlotKey, bytes: &[u8]) -> Result<U256, StateError> {
+fn decode_slot(key: &SlotKey, bytes: &[u8]) -> Result<U256> {
     match Value::decode(bytes) {
         Ok(Value::Slot(value)) => Ok(value),
-        _ => Err(StateError::Corrupt(format!(
+        _ => Err(corrupt!(
             "the row of slot {} of account {} is no value of a slot ({} bytes)",
             key.slot,
             key.account,
             bytes.len()
-        ))),
+        )),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, LiveSet, Scratch};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use polytrie_trie::Trie;
 use std::{
     cmp::Ordering,
@@ -82,7 +82,7 @@ impl Generation {
     }
 
     /// Applies changes to the trie and returns its root. The index is not changed.
-    pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256, StateError> {
+    pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256> {
         let places = Places::salted(self.salt).of_all(changes, |change| &change.key);
         let mut sorted: Vec<_> =
             places.into_iter().zip(changes.iter().map(|change| change.after)).collect();
@@ -104,18 +104,14 @@ impl Generation {
     }
 
     /// Returns the value that the trie has for a key, and the nodes that prove it.
-    pub(crate) fn prove(&self, key: &Key) -> Result<(Option<Value>, Vec<Bytes>), StateError> {
+    pub(crate) fn prove(&self, key: &Key) -> Result<(Option<Value>, Vec<Bytes>)> {
         let place = Places::salted(self.salt).of(key);
         Ok(self.trie.lock().prove(&place, &self.nodes())?)
     }
 
     /// Returns the record that the trie has for an account after change `seq`; an inner `None` is a tombstone, and an
     /// outer one means that the trie does not have the key.
-    pub(crate) fn account(
-        &self,
-        hash: &B256,
-        seq: u64,
-    ) -> Result<Option<Option<Record>>, StateError> {
+    pub(crate) fn account(&self, hash: &B256, seq: u64) -> Result<Option<Option<Record>>> {
         if let Some(found) = self.index.read().account(hash, seq) {
             return Ok(found);
         }
@@ -124,7 +120,7 @@ impl Generation {
 
     /// Returns the value that the trie has for a slot after change `seq`; zero is a tombstone, and `None` means that
     /// the trie does not have the key.
-    pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Result<Option<U256>, StateError> {
+    pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Result<Option<U256>> {
         if let Some(found) = self.index.read().slot(key, seq) {
             return Ok(found);
         }
@@ -132,7 +128,7 @@ impl Generation {
     }
 
     /// Returns the value that the trie has for a key after change `seq`.
-    pub(crate) fn get(&self, key: &Key, seq: u64) -> Result<Option<Value>, StateError> {
+    pub(crate) fn get(&self, key: &Key, seq: u64) -> Result<Option<Value>> {
         Ok(match key {
             Key::Account(hash) => self.account(hash, seq)?.map(Value::of_account),
             Key::Slot(key) => self.slot(key, seq)?.map(Value::of_slot),
@@ -144,7 +140,7 @@ impl Generation {
         &self,
         from: &B256,
         seq: u64,
-    ) -> impl Iterator<Item = Result<(B256, Option<Record>), StateError>> {
+    ) -> impl Iterator<Item = Result<(B256, Option<Record>)>> {
         // The index is read before the spilled keys, because its keys may be spilled in between.
         let mut known: Vec<_> = self.index.read().accounts_from(from, seq).collect();
         known.sort_unstable_by_key(|(hash, _)| *hash);
@@ -160,7 +156,7 @@ impl Generation {
         storage: (B256, u64),
         from: &B256,
         seq: u64,
-    ) -> impl Iterator<Item = Result<(B256, Option<U256>), StateError>> {
+    ) -> impl Iterator<Item = Result<(B256, Option<U256>)>> {
         let present = |value: U256| (!value.is_zero()).then_some(value);
         let mut known: Vec<_> = self.index.read().slots_from(storage, from, seq).collect();
         known.sort_unstable_by_key(|(slot, _)| *slot);
@@ -173,7 +169,7 @@ impl Generation {
     }
 
     /// Returns all entries of the trie, in no order.
-    pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>, StateError> {
+    pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>> {
         let index = self.index.read();
         let mut entries = match self.spilled_keys() {
             None => Vec::with_capacity(index.len()),
@@ -192,7 +188,7 @@ impl Generation {
     }
 
     /// Drops from memory the nodes that were not touched in the last `keep` blocks, after spilling changed ones.
-    pub(crate) fn spill_nodes(&self, keep: u32) -> Result<(), StateError> {
+    pub(crate) fn spill_nodes(&self, keep: u32) -> Result<()> {
         let spill = self.open_spill()?;
         let mut trie = self.trie.lock();
         let (_, rows) = trie.commit(Spill::nodes());
@@ -203,7 +199,7 @@ impl Generation {
 
     /// Spills the index, whose last change must be `seq`, and drops it from memory. Does nothing while a reader sees
     /// an earlier state, because the index's older versions are in memory only.
-    pub(crate) fn spill_keys(&self, seq: u64, live: &LiveSet) -> Result<(), StateError> {
+    pub(crate) fn spill_keys(&self, seq: u64, live: &LiveSet) -> Result<()> {
         let mut index = self.index.write();
         if live.lock().sees(0..seq) || index.bytes() == 0 {
             return Ok(());
@@ -224,14 +220,14 @@ impl Generation {
     }
 
     /// Spills everything after `block`, before this trie has any reader.
-    pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<(), StateError> {
+    pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<()> {
         // Nodes that were touched in the current block would otherwise stay.
         self.trie.lock().set_block(block.wrapping_add(1) as u32);
         self.spill_nodes(0)?;
         self.spill_keys(0, live)
     }
 
-    fn spilled(&self, key: &Key) -> Result<Option<Value>, StateError> {
+    fn spilled(&self, key: &Key) -> Result<Option<Value>> {
         self.spilled_keys().map_or(Ok(None), |spill| spill.get(key))
     }
 
@@ -243,7 +239,7 @@ impl Generation {
         SpilledNodes(self.spill.get())
     }
 
-    fn open_spill(&self) -> Result<&Spill, StateError> {
+    fn open_spill(&self) -> Result<&Spill> {
         if let Some(spill) = self.spill.get() {
             return Ok(spill);
         }
@@ -254,9 +250,9 @@ impl Generation {
 
 /// Merges two sequences in the order of their keys; if both have a key, the upper one counts.
 pub(crate) fn over<T>(
-    upper: impl Iterator<Item = Result<(B256, T), StateError>>,
-    lower: impl Iterator<Item = Result<(B256, T), StateError>>,
-) -> impl Iterator<Item = Result<(B256, T), StateError>> {
+    upper: impl Iterator<Item = Result<(B256, T)>>,
+    lower: impl Iterator<Item = Result<(B256, T)>>,
+) -> impl Iterator<Item = Result<(B256, T)>> {
     let (mut upper, mut lower) = (upper.peekable(), lower.peekable());
     iter::from_fn(move || {
         let order = match (upper.peek(), lower.peek()) {
@@ -274,8 +270,8 @@ pub(crate) fn over<T>(
 
 /// Leaves out the keys that the trie does not have.
 fn held<T>(
-    entries: impl Iterator<Item = Result<(B256, Option<T>), StateError>>,
-) -> impl Iterator<Item = Result<(B256, T), StateError>> {
+    entries: impl Iterator<Item = Result<(B256, Option<T>)>>,
+) -> impl Iterator<Item = Result<(B256, T)>> {
     entries.filter_map(|entry| match entry {
         Ok((key, found)) => found.map(|found| Ok((key, found))),
         Err(error) => Some(Err(error)),

@@ -16,8 +16,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
-    Commitment, HeadChange, Lifecycle, Outcome, Proposal, StateError, UndoRecord, WriteSet,
-    write_codes,
+    Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
+    corrupt, write_codes,
 };
 use polytrie_trie::{EMPTY_ROOT, Readers, Trie};
 use std::{
@@ -99,22 +99,22 @@ enum Step {
 
 impl Pending {
     /// Undoes the changes in the trie that is ahead.
-    pub(crate) fn take_back(&self) -> Result<(), StateError> {
+    pub(crate) fn take_back(&self) -> Result<()> {
         let back: Vec<Change> = self.changes.iter().map(Change::reversed).collect();
         self.update(&back)
     }
 
     /// Makes the changes again that [`Self::take_back`] has undone.
-    pub(crate) fn make_again(&self) -> Result<(), StateError> {
+    pub(crate) fn make_again(&self) -> Result<()> {
         self.update(&self.changes)
     }
 
     /// Whether this change is written to `store`, which may be a snapshot.
-    pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool, StateError> {
+    pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool> {
         Ok(Meta::read(store)? == Some(self.meta))
     }
 
-    fn update(&self, changes: &[Change]) -> Result<(), StateError> {
+    fn update(&self, changes: &[Change]) -> Result<()> {
         self.ahead.update(changes, self.meta.number.unwrap_or_default()).map(drop)
     }
 }
@@ -124,13 +124,13 @@ impl Pending {
 pub(crate) struct LmptChange(pub(crate) Arc<LmptState>);
 
 impl HeadChange for LmptChange {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         let mut work = self.0.work.lock();
         let pending = work.pending.take();
         pending.map_or(Ok(()), |pending| self.0.settle(&mut work, pending))
     }
 
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         // The lock keeps a proof from seeing the trie ahead of the head.
         let mut work = self.0.work.lock();
         work.pending.take().map_or(Ok(()), |pending| pending.take_back())
@@ -139,7 +139,7 @@ impl HeadChange for LmptChange {
 
 impl LmptState {
     /// Reads the state from a store; an empty store is the empty state.
-    pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
+    pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self> {
         options.check()?;
         let live = Arc::new(LiveSet::default());
         let empty = Meta::loaded(&options, EMPTY_ROOT);
@@ -161,11 +161,7 @@ impl LmptState {
     }
 
     /// Returns the merge from which the next block takes its slice, and starts it if necessary.
-    pub(crate) fn ensure_merge<'w>(
-        &self,
-        work: &'w mut Work,
-        next: u64,
-    ) -> Result<&'w mut Merge, StateError> {
+    pub(crate) fn ensure_merge<'w>(&self, work: &'w mut Work, next: u64) -> Result<&'w mut Merge> {
         let head = self.head.read();
         let schedule = head.meta.schedule;
         let start = schedule.first_block(next);
@@ -191,8 +187,8 @@ impl LmptState {
         proposal: Proposal<LmptChange>,
         parent: u64,
         (writes, state): (&WriteSet, &UndoRecord),
-        mut record: impl FnMut(&B256) -> Result<Option<Record>, StateError>,
-    ) -> Result<Outcome, StateError> {
+        mut record: impl FnMut(&B256) -> Result<Option<Record>>,
+    ) -> Result<Outcome> {
         proposal.check()?;
         let mut work = self.work.lock();
         let (meta, delta, seq) = {
@@ -255,22 +251,14 @@ impl LmptState {
     }
 
     /// Computes the undo of the head's block.
-    pub(crate) fn undo(
-        &self,
-        proposal: Proposal<LmptChange>,
-        record: &[u8],
-    ) -> Result<Outcome, StateError> {
+    pub(crate) fn undo(&self, proposal: Proposal<LmptChange>, record: &[u8]) -> Result<Outcome> {
         let record = undo::decode(record)?;
         let (commitment, batch) = self.way_back(&mut self.work.lock(), record)?;
         proposal.finish(commitment, batch, Vec::new())
     }
 
     /// Does the work of [`Self::undo`]. If this fails without poisoning the layer, nothing has changed.
-    fn way_back(
-        &self,
-        work: &mut Work,
-        record: undo::LmptUndo,
-    ) -> Result<(Commitment, Batch), StateError> {
+    fn way_back(&self, work: &mut Work, record: undo::LmptUndo) -> Result<(Commitment, Batch)> {
         let (meta, delta, intermediate) = {
             let head = self.head.read();
             (head.meta, head.delta.clone(), head.intermediate.clone())
@@ -280,10 +268,10 @@ impl LmptState {
             || record.meta.schedule != meta.schedule
             || record.meta.number.is_some_and(|before| before + 1 != number)
         {
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "an undo record of block {number} stands where block {:?} is to be undone",
                 meta.number
-            )));
+            ));
         }
         (work.merge, work.snapshot) = (None, None);
         let mut previous = record.meta;
@@ -322,7 +310,7 @@ impl LmptState {
     }
 
     /// Makes the pending change the head.
-    pub(crate) fn settle(&self, work: &mut Work, pending: Pending) -> Result<(), StateError> {
+    pub(crate) fn settle(&self, work: &mut Work, pending: Pending) -> Result<()> {
         let Pending { ahead, changes, meta, step } = pending;
         if let Step::Forward { slice: true, .. } = step
             && let Some(merge) = &mut work.merge
@@ -361,7 +349,7 @@ impl LmptState {
 
     /// Spills what does not fit into memory, least needed parts first: the nodes of the intermediate, which only
     /// proofs need; cold nodes of the delta; and the keys of both.
-    pub(crate) fn shrink(&self) -> Result<(), StateError> {
+    pub(crate) fn shrink(&self) -> Result<()> {
         let head = self.head.read();
         let (delta, intermediate) = (&head.delta, &head.intermediate);
         let fits = || delta.bytes() + intermediate.bytes() <= self.options.memory_bytes;
@@ -406,5 +394,5 @@ impl LmptState {
 }
 
 fn not_before(number: u64) -> StateError {
-    StateError::Corrupt(format!("an undo record does not lead to the state before block {number}"))
+    corrupt!("an undo record does not lead to the state before block {number}")
 }

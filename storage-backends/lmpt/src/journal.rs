@@ -12,7 +12,7 @@ use crate::{
 use alloy_primitives::{Bytes, map::HashMap};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, LiveSet, Read, Scratch, append_checksum, strip_checksum};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Result, StateError, corrupt, scan};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::{mem, ops::ControlFlow, ops::Range, sync::Arc};
 
@@ -46,8 +46,8 @@ pub(crate) fn remove(batch: &mut Batch, number: u64) {
 pub(crate) fn scan_blocks(
     store: &dyn Read,
     blocks: Range<u64>,
-    mut visit: impl FnMut(u64, Vec<(Key, Value)>) -> Result<(), StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(u64, Vec<(Key, Value)>) -> Result<()>,
+) -> Result<()> {
     let mut next = blocks.start;
     let (from, to) = (blocks.start.to_be_bytes(), blocks.end.to_be_bytes());
     if blocks.is_empty() {
@@ -71,11 +71,11 @@ pub(crate) fn rebuild(
     blocks: Range<u64>,
     expected: &Salted,
     (live, budget): (&LiveSet, usize),
-) -> Result<Arc<Generation>, StateError> {
+) -> Result<Arc<Generation>> {
     let last = blocks.end.saturating_sub(1);
     let generation = Generation::new(expected.salt, scratch);
     let mut root = EMPTY_ROOT;
-    let mut take = |block: u64, written: HashMap<Key, Value>| -> Result<(), StateError> {
+    let mut take = |block: u64, written: HashMap<Key, Value>| -> Result<()> {
         if written.is_empty() {
             return Ok(());
         }
@@ -96,10 +96,10 @@ pub(crate) fn rebuild(
     })?;
     take(last, written)?;
     if root != expected.root {
-        return Err(StateError::Corrupt(format!(
+        return Err(corrupt!(
             "the journal up to block {last} makes root {root}, expected {}",
             expected.root
-        )));
+        ));
     }
     Ok(Arc::new(generation))
 }
@@ -119,7 +119,7 @@ pub(crate) fn generations(
     meta: &Meta,
     live: &LiveSet,
     budget: usize,
-) -> Result<(Arc<Generation>, Arc<Generation>), StateError> {
+) -> Result<(Arc<Generation>, Arc<Generation>)> {
     let (delta, intermediate) = blocks_in_memory(meta);
     let each = (live, budget / 2);
     Ok((
@@ -128,9 +128,8 @@ pub(crate) fn generations(
     ))
 }
 
-fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
-    let damaged =
-        || StateError::Corrupt(format!("the row of block {number} in the journal is damaged"));
+fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>> {
+    let damaged = || corrupt!("the row of block {number} in the journal is damaged");
     let body = strip_checksum(&number.to_be_bytes(), row).ok_or_else(damaged)?;
     let entries: Vec<Entry> = alloy_rlp::decode_exact(body).map_err(|_| damaged())?;
     entries
@@ -143,5 +142,5 @@ fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
 }
 
 fn missing(number: u64) -> StateError {
-    StateError::Corrupt(format!("the journal has no row of block {number}"))
+    corrupt!("the journal has no row of block {number}")
 }

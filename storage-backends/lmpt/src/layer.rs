@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
-    LayerSession, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
+    LayerSession, Outcome, Proof, Prove, Result, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecords, WIPED_TABLE,
 };
 use std::sync::{Arc, OnceLock, atomic::Ordering};
@@ -44,14 +44,14 @@ impl LmptLayer {
     /// # Errors
     ///
     /// If the store fails or is damaged, or holds a state with another interval or sweep.
-    pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>> {
         let shared = Arc::new(LmptState::open(store.clone(), options)?);
         let roots = shared.head.read().meta.roots;
         Ok(Arc::new(Self { store, options, roots, shared: OnceLock::from(shared) }))
     }
 
     /// Returns the state; reads it from the store if that was not done yet.
-    fn shared(&self) -> Result<&Arc<LmptState>, StateError> {
+    fn shared(&self) -> Result<&Arc<LmptState>> {
         if let Some(shared) = self.shared.get() {
             return Ok(shared);
         }
@@ -84,13 +84,13 @@ impl StateLayer for LmptLayer {
         roots.unwrap_or(self.roots).commitment()
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         Ok(Arc::new(shared.reader()))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let shared = self.shared()?;
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;
@@ -105,7 +105,7 @@ impl StateLayer for LmptLayer {
         Ok(meta.roots.commitment())
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let shared = self.shared()?;
         let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
         let mut work = shared.work.lock();
@@ -126,13 +126,13 @@ impl StateLayer for LmptLayer {
         Ok(Box::new(LmptSession::new(proposal, parent.number, view)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let shared = self.shared()?;
         let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
         shared.undo(proposal, record)
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.shared()?.lifecycle.ready()?;
         let store = self.store.fork()?;
         let roots = Meta::read(&store)?.map_or(self.roots, |meta| meta.roots);
@@ -141,19 +141,14 @@ impl StateLayer for LmptLayer {
         Ok(Fork { layer, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         let reader = shared.reader();
         reader.view.accounts(&from, &mut |hash, record| visit(hash, record.account))
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         let reader = shared.reader();
@@ -163,7 +158,7 @@ impl StateLayer for LmptLayer {
         }
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         let shared = self.shared()?;
         if let Some(damage) = shared.lifecycle.damage()? {
             return Ok(damage);
@@ -203,7 +198,7 @@ impl StateLayer for LmptLayer {
 }
 
 impl Prove for LmptLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
         // The lock keeps the head from changing meanwhile.

@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Sortable, Sorter, Store};
-use polytrie_state::{GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
 use polytrie_trie::{LeafValue, Rows, SortedBuilder};
 
 /// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
@@ -25,8 +25,8 @@ const HELD: usize = 1 << 17;
 pub(crate) fn load(
     store: &Store,
     options: &LmptOptions,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<Meta, StateError> {
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+) -> Result<Meta> {
     clear_tables(store, &[FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP, JOURNAL, META])?;
     let mut loader = Loader {
         store,
@@ -104,18 +104,18 @@ struct SomeRows {
 
 impl Loader<'_> {
     /// Writes the earlier leaves, if the places of this account and those of the last one begin differently.
-    fn make_room_for(&mut self, account: B256) -> Result<(), StateError> {
+    fn make_room_for(&mut self, account: B256) -> Result<()> {
         let last = std::mem::replace(&mut self.last, account);
         if last[..SHARED] != account[..SHARED] { self.flush() } else { Ok(()) }
     }
 
-    fn add(&mut self, key: Key, value: Value) -> Result<(), StateError> {
+    fn add(&mut self, key: Key, value: Value) -> Result<()> {
         flat::set(&mut self.rows.others, &key, Some(value));
         self.neighbours.add(Leaf { place: self.places.of(&key), value })?;
         self.rows.write_some(self.store)
     }
 
-    fn flush(&mut self) -> Result<(), StateError> {
+    fn flush(&mut self) -> Result<()> {
         let Self { store, rows, neighbours, .. } = self;
         for leaf in neighbours.drain()? {
             let Leaf { place, value } = leaf?;
@@ -127,7 +127,7 @@ impl Loader<'_> {
 }
 
 impl SomeRows {
-    fn write_some(&mut self, store: &Store) -> Result<(), StateError> {
+    fn write_some(&mut self, store: &Store) -> Result<()> {
         if self.builder.rows().inner().byte_len() + self.others.byte_len() < PORTION {
             return Ok(());
         }

@@ -10,7 +10,7 @@
 use crate::{Boundary, LmptOptions, META, merge::Schedule, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
-use polytrie_state::{Commitment, StateError};
+use polytrie_state::{Commitment, Result, corrupt};
 use polytrie_trie::EMPTY_ROOT;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,7 @@ impl Meta {
     /// # Errors
     ///
     /// If the commitment of the stored blocks depends on other options.
-    pub(crate) fn under(self, options: &LmptOptions) -> Result<Self, StateError> {
+    pub(crate) fn under(self, options: &LmptOptions) -> Result<Self> {
         let schedule = options.schedule();
         if self.number.is_none() {
             return Ok(Self { schedule, ..self });
@@ -130,7 +130,7 @@ impl Meta {
     }
 
     /// Reads the row; `None` in an empty store.
-    pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>, StateError> {
+    pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>> {
         let Some(row) = store.get(META, KEY)? else { return Ok(None) };
         Self::decode(&row).map(Some)
     }
@@ -159,8 +159,8 @@ impl Meta {
     }
 
     /// Decodes a row of [`Self::encode`].
-    pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
-        let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
+    pub(crate) fn decode(row: &[u8]) -> Result<Self> {
+        let damaged = || corrupt!("the row of where the layer stands is damaged");
         let body = strip_checksum(KEY, row).ok_or_else(damaged)?;
         if body.len() != BODY || body[16] > 3 {
             return Err(damaged());

@@ -4,7 +4,7 @@ use crate::{
     NAME,
     merge::{Boundary, Schedule},
 };
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::time::Duration;
 
 /// The user's settings of the layer.
@@ -56,7 +56,7 @@ impl LmptOptions {
     /// # Errors
     ///
     /// If a setting that must be at least 1 is 0.
-    pub(crate) fn check(&self) -> Result<(), StateError> {
+    pub(crate) fn check(&self) -> Result<()> {
         for (option, value) in [("interval", self.interval), ("sweep", self.sweep)] {
             if value == 0 {
                 return Err(unsupported(format!("takes no --lmpt.{option} 0; use 1 or more")));

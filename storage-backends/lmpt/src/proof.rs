@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Account, Proof, ProofError, Proven, StateError, hash_address, hash_slot};
+use polytrie_state::{Account, Proof, ProofError, Proven, Result, hash_address, hash_slot};
 use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ pub(crate) fn prove(
     roots: &Roots,
     address: &Address,
     slots: &[U256],
-) -> Result<Proof, StateError> {
+) -> Result<Proof> {
     let account = hash_address(address);
     let (value, account_proof) = prove_layers(reader, &Key::Account(account))?;
     let record = value.and_then(Value::record);
@@ -74,7 +74,7 @@ pub(crate) fn prove(
             let value = value.map_or(U256::ZERO, Value::number);
             Ok(Slot { key: *slot, value, proof })
         })
-        .collect::<Result<_, StateError>>()?;
+        .collect::<Result<_>>()?;
     let shown = record.map_or_else(Account::default, |record| record.account);
     let body = Body {
         address: *address,
@@ -92,7 +92,7 @@ pub(crate) fn prove(
     Proof::of(NAME, &body)
 }
 
-fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
+fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers)> {
     let mut layers = Layers::default();
     let mut decided;
     (decided, layers.delta) = reader.view.delta.prove(key)?;

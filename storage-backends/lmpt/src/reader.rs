@@ -3,7 +3,7 @@
 use crate::{keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Snapshot, Ticket};
-use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
 
 #[derive(Debug)]
 pub(crate) struct LmptReader {
@@ -14,29 +14,29 @@ pub(crate) struct LmptReader {
 
 impl LmptReader {
     /// Returns the hash and the record of an account.
-    fn record(&self, address: &Address) -> Result<(B256, Option<Record>), StateError> {
+    fn record(&self, address: &Address) -> Result<(B256, Option<Record>)> {
         let hash = hash_address(address);
         Ok((hash, self.view.account(&hash)?))
     }
 }
 
 impl StateReader for LmptReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.record(address)?.1.map(|record| record.account))
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (account, Some(Record { incarnation, .. })) = self.record(address)? else {
             return Ok(U256::ZERO);
         };
         self.view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.view.flat, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         match self.record(address)? {
             (account, Some(record)) => self.view.has_slots(account, record.incarnation),
             (_, None) => Ok(false),

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, Proposal, SlotVisit, StateError, UndoRecord, Wants,
+    Access, Account, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, Wants,
     WriteSet, hash_address, hash_slot, read_code,
 };
 use polytrie_trie::{ReadAhead, Reading};
@@ -32,7 +32,7 @@ impl LmptSession {
         Self { proposal, parent, view, known, announced }
     }
 
-    fn record(&mut self, hash: &B256) -> Result<Option<Record>, StateError> {
+    fn record(&mut self, hash: &B256) -> Result<Option<Record>> {
         self.announced.close();
         let known = self.known.lock().get(hash).copied();
         if let Some(record) = known {
@@ -53,34 +53,28 @@ impl LayerSession for LmptSession {
         self.announced.want(access);
     }
 
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         Ok(self.record(hash)?.map(|record| record.account))
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         let Some(record) = self.record(account)? else { return Ok(U256::ZERO) };
         let incarnation = record.incarnation;
         self.view.slot(&SlotKey { account: *account, incarnation, slot: *hash })
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.view.flat, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         match self.record(hash)? {
             Some(record) => self.view.has_slots(*hash, record.incarnation),
             None => Ok(false),
         }
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let Self { proposal, parent, view, known, announced } = *self;
         announced.end().map_err(|error| proposal.poison(error.into()))?;
         let shared = proposal.change.0.clone();
@@ -115,7 +109,7 @@ impl ReadAhead for Ahead {
 }
 
 impl Ahead {
-    fn try_read(&self, wanted: &[Access]) -> Result<(), StateError> {
+    fn try_read(&self, wanted: &[Access]) -> Result<()> {
         let Self { view, known } = self;
         let mut accounts: Vec<B256> =
             wanted.iter().map(|access| hash_address(&access.place().0)).collect();

@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Part, Read, Scratch, Table, prefix_end};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, TrieError};
 
 /// The table of nodes, by path.
@@ -22,7 +22,7 @@ pub(crate) struct Spill(Part);
 
 impl Spill {
     /// Creates an empty set of rows.
-    pub(crate) fn new(scratch: &Scratch) -> Result<Self, StateError> {
+    pub(crate) fn new(scratch: &Scratch) -> Result<Self> {
         Ok(Self(scratch.part()?))
     }
 
@@ -40,18 +40,18 @@ impl Spill {
     }
 
     /// Writes a batch of nodes or keys.
-    pub(crate) fn write(&self, batch: &Batch) -> Result<(), StateError> {
+    pub(crate) fn write(&self, batch: &Batch) -> Result<()> {
         Ok(self.0.write(batch)?)
     }
 
     /// Reads the value of a key; `None` if the key was not spilled.
-    pub(crate) fn get(&self, key: &Key) -> Result<Option<Value>, StateError> {
+    pub(crate) fn get(&self, key: &Key) -> Result<Option<Value>> {
         let Some(bytes) = self.0.get(KEYS, &key.to_vec())? else { return Ok(None) };
         decode(&bytes).map(Some)
     }
 
     /// Reads all spilled keys.
-    pub(crate) fn all(&self) -> Result<Vec<(Key, Value)>, StateError> {
+    pub(crate) fn all(&self) -> Result<Vec<(Key, Value)>> {
         self.keys(Vec::new(), None).collect()
     }
 
@@ -59,7 +59,7 @@ impl Spill {
     pub(crate) fn accounts_from(
         &self,
         from: &B256,
-    ) -> impl Iterator<Item = Result<(B256, Value), StateError>> + use<> {
+    ) -> impl Iterator<Item = Result<(B256, Value)>> + use<> {
         self.keys(from.to_vec(), None).filter_map(|entry| match entry {
             Ok((Key::Account(hash), value)) => Some(Ok((hash, value))),
             Ok((Key::Slot(_), _)) => None,
@@ -72,7 +72,7 @@ impl Spill {
         &self,
         (account, incarnation): (B256, u64),
         from: &B256,
-    ) -> impl Iterator<Item = Result<(B256, Value), StateError>> + use<> {
+    ) -> impl Iterator<Item = Result<(B256, Value)>> + use<> {
         let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
         self.keys(from.to_vec(), prefix_end(&from[..40])).filter_map(|entry| match entry {
             Ok((Key::Slot(key), value)) => Some(Ok((key.slot, value))),
@@ -85,7 +85,7 @@ impl Spill {
         &self,
         from: Vec<u8>,
         to: Option<Vec<u8>>,
-    ) -> impl Iterator<Item = Result<(Key, Value), StateError>> + use<> {
+    ) -> impl Iterator<Item = Result<(Key, Value)>> + use<> {
         self.0.rows(KEYS, from, to).map(|row| {
             let (key, value) = row?;
             let key = Key::parse(&key).ok_or_else(|| Part::unreadable("a key of a trie"))?;
@@ -94,7 +94,7 @@ impl Spill {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<Value, StateError> {
+fn decode(bytes: &[u8]) -> Result<Value> {
     Value::decode(bytes).map_err(|_| Part::unreadable("a value of a trie").into())
 }
 

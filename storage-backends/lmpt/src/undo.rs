@@ -7,7 +7,7 @@ use crate::{generation::Change, keys::Key, merge::SliceUndo, meta::Meta, value::
 use alloy_primitives::Bytes;
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::Read;
-use polytrie_state::{StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
+use polytrie_state::{Result, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet, corrupt};
 use polytrie_trie::LeafValue;
 
 /// A decoded record, without the part that only reads at earlier blocks need.
@@ -64,9 +64,9 @@ pub(crate) fn encode(
 }
 
 /// Decodes a record.
-pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo, StateError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo> {
     let raw = raw(bytes)?;
-    let keys = |keys: &[Bytes]| -> Result<Vec<[u8; 40]>, StateError> {
+    let keys = |keys: &[Bytes]| -> Result<Vec<[u8; 40]>> {
         keys.iter().map(|key| <[u8; 40]>::try_from(&key[..]).map_err(|_| damaged())).collect()
     };
     Ok(LmptUndo {
@@ -86,21 +86,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo, StateError> {
 pub(crate) struct LmptRecords;
 
 impl UndoRecords for LmptRecords {
-    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps> {
         // The tries have a wiped storage again as soon as its account is restored.
         Ok(UndoSteps::one(record))
     }
 
-    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet> {
         Ok(UndoRecord::decode(&raw(record)?.state)?.into_writes())
     }
 }
 
-fn raw(bytes: &[u8]) -> Result<Raw, StateError> {
+fn raw(bytes: &[u8]) -> Result<Raw> {
     alloy_rlp::decode_exact(bytes).map_err(|_| damaged())
 }
 
-fn entries(raw: &[RawEntry]) -> Result<Vec<(Key, Option<Value>)>, StateError> {
+fn entries(raw: &[RawEntry]) -> Result<Vec<(Key, Option<Value>)>> {
     raw.iter()
         .map(|entry| {
             let key = Key::parse(&entry.key).ok_or_else(damaged)?;
@@ -115,5 +115,5 @@ fn entries(raw: &[RawEntry]) -> Result<Vec<(Key, Option<Value>)>, StateError> {
 }
 
 fn damaged() -> StateError {
-    StateError::Corrupt("an undo record does not decode".into())
+    corrupt!("an undo record does not decode")
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::{HashVisit, SlotVisit, StateError, any_slot, visit_over};
+use polytrie_state::{HashVisit, Result, SlotVisit, any_slot, visit_over};
 use std::sync::Arc;
 
 /// The state after change `seq`, over the flat map in a store or a snapshot.
@@ -22,7 +22,7 @@ pub(crate) struct View<R> {
 
 impl<R: Read> View<R> {
     /// Reads the record of an account.
-    pub(crate) fn account(&self, hash: &B256) -> Result<Option<Record>, StateError> {
+    pub(crate) fn account(&self, hash: &B256) -> Result<Option<Record>> {
         for generation in [&self.delta, &self.intermediate] {
             if let Some(found) = generation.account(hash, self.seq)? {
                 return Ok(found);
@@ -32,7 +32,7 @@ impl<R: Read> View<R> {
     }
 
     /// Reads the value of a slot; zero if it is not set.
-    pub(crate) fn slot(&self, key: &SlotKey) -> Result<U256, StateError> {
+    pub(crate) fn slot(&self, key: &SlotKey) -> Result<U256> {
         for generation in [&self.delta, &self.intermediate] {
             if let Some(found) = generation.slot(key, self.seq)? {
                 return Ok(found);
@@ -42,7 +42,7 @@ impl<R: Read> View<R> {
     }
 
     /// Reads the records of many accounts.
-    pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>, StateError> {
+    pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>> {
         let mut records = vec![None; hashes.len()];
         let mut rest = Vec::new();
         'next: for (place, hash) in hashes.iter().enumerate() {
@@ -62,16 +62,12 @@ impl<R: Read> View<R> {
     }
 
     /// Whether an account has any slot.
-    pub(crate) fn has_slots(&self, account: B256, incarnation: u64) -> Result<bool, StateError> {
+    pub(crate) fn has_slots(&self, account: B256, incarnation: u64) -> Result<bool> {
         any_slot(|visit| self.slots((account, incarnation), &B256::ZERO, visit))
     }
 
     /// Visits the accounts in order of their hash.
-    pub(crate) fn accounts(
-        &self,
-        from: &B256,
-        visit: &mut HashVisit<'_, Record>,
-    ) -> Result<(), StateError> {
+    pub(crate) fn accounts(&self, from: &B256, visit: &mut HashVisit<'_, Record>) -> Result<()> {
         let above = over(
             self.delta.accounts_from(from, self.seq),
             self.intermediate.accounts_from(from, self.seq),
@@ -85,7 +81,7 @@ impl<R: Read> View<R> {
         storage: (B256, u64),
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let above = over(
             self.delta.slots_from(storage, from, self.seq),
             self.intermediate.slots_from(storage, from, self.seq),

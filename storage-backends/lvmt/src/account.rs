@@ -15,7 +15,7 @@
 use crate::record::Value;
 use alloy_primitives::KECCAK256_EMPTY;
 use polytrie_state::{
-    Account, StateError,
+    Account, Result, corrupt,
     flat::{parse_number, trim},
 };
 
@@ -87,9 +87,8 @@ impl AccountState {
     }
 
     /// Decodes the account in a record.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
-        Self::parse(bytes)
-            .ok_or_else(|| StateError::Corrupt("the value of an account is no account".into()))
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
+        Self::parse(bytes).ok_or_else(|| corrupt!("the value of an account is no account"))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_amt::SLOTS;
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError, corrupt};
 use rayon::prelude::*;
 
 /// Number of slots of an entry that keys can have.
@@ -39,11 +39,7 @@ pub(crate) struct EntryRow {
 
 impl<'a> Allocator<'a> {
     /// Reads the entries of level 1 of all new keys ahead, on all threads.
-    pub(crate) fn new(
-        store: &'a dyn Read,
-        height: u8,
-        new_keys: &[B256],
-    ) -> Result<Self, StateError> {
+    pub(crate) fn new(store: &'a dyn Read, height: u8, new_keys: &[B256]) -> Result<Self> {
         let read = |position: &B256| {
             let key = entry_row_key(height, 1, position);
             Ok::<_, StateError>((key.clone(), read_entry(store, &key)?))
@@ -57,7 +53,7 @@ impl<'a> Allocator<'a> {
     }
 
     /// Allocates the place of a new key.
-    pub(crate) fn place(&mut self, key: &Key, position: &B256) -> Result<Place, StateError> {
+    pub(crate) fn place(&mut self, key: &Key, position: &B256) -> Result<Place> {
         for level in 1..=MAX_LEVEL {
             let row = entry_row_key(self.height, level, position);
             if !self.entries.contains_key(&row) {
@@ -84,7 +80,7 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn read_entry(store: &dyn Read, key: &RowKey) -> Result<EntryRow, StateError> {
+fn read_entry(store: &dyn Read, key: &RowKey) -> Result<EntryRow> {
     let before = store.get(ENTRIES, key)?;
     let now = before.clone().unwrap_or_default();
     let used = references(&now)?.len();
@@ -99,7 +95,7 @@ pub(crate) enum Reference<'a> {
 }
 
 /// Returns the keys that an entry's row names, in the order of their slots.
-pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>, StateError> {
+pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>> {
     let parse = || {
         let mut rest = row;
         let mut found = Vec::new();
@@ -122,7 +118,5 @@ pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>, StateError> {
         }
         (found.len() <= KEY_SLOTS).then_some(found)
     };
-    parse().ok_or_else(|| {
-        StateError::Corrupt(format!("a row of {} bytes names no keys of an entry", row.len()))
-    })
+    parse().ok_or_else(|| corrupt!("a row of {} bytes names no keys of an entry", row.len()))
 }

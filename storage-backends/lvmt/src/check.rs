@@ -21,11 +21,8 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{CheckReport, StateError, scan};
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::ControlFlow,
-};
+use polytrie_state::{CheckReport, Result, StateError, each_row};
+use std::collections::{BTreeMap, HashMap};
 
 /// Number of versions that are gathered before they are converted to points.
 const GATHERED: usize = 1 << 18;
@@ -36,7 +33,7 @@ pub(crate) fn check(
     head: &LvmtHead,
     share: Option<Share>,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut scrub = Scrub {
         store,
         setup,
@@ -68,7 +65,7 @@ struct Scrub<'a> {
 }
 
 impl Scrub<'_> {
-    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<()> {
         self.report.check_codes(self.store)?;
         self.history(epochs)?;
         self.accounts(progress)?;
@@ -78,7 +75,7 @@ impl Scrub<'_> {
     }
 
     /// Checks that tuples lead to epochs and epochs to the root, and that there are no further rows.
-    fn history(&mut self, size: u64) -> Result<(), StateError> {
+    fn history(&mut self, size: u64) -> Result<()> {
         for number in 0..size {
             let epoch = Epoch::read(self.store, number)?;
             if read_node(self.store, 0, number)? != epoch.root() {
@@ -116,32 +113,28 @@ impl Scrub<'_> {
         self.report.expect_rows(self.store, LEAVES, self.report.nodes)
     }
 
-    fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+    fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let store = self.store;
-        scan(store, ACCOUNTS, KeyRange::ALL, |key, row| {
+        each_row(store, ACCOUNTS, KeyRange::ALL, |key, row| {
             let (key, record) = (Key::from_row(ACCOUNTS, key)?, KeyRecord::read(row)?);
             self.record(&key, &record)?;
-            let Some(account) = AccountState::read(&record.value)?.account else {
-                return Ok(ControlFlow::Continue(()));
-            };
+            let Some(account) = AccountState::read(&record.value)?.account else { return Ok(()) };
             self.report.count_account(progress);
             self.report.check_code_is_there(store, format_args!("{key:?}"), &account)?;
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         progress(self.report.accounts);
         Ok(())
     }
 
-    fn slots(&mut self) -> Result<(), StateError> {
+    fn slots(&mut self) -> Result<()> {
         let store = self.store;
         let mut owner: Option<(B256, AccountState)> = None;
         let mut buffer = Vec::new();
-        scan(store, SLOTS, KeyRange::ALL, |key, row| {
+        each_row(store, SLOTS, KeyRange::ALL, |key, row| {
             let (key, record) = (Key::from_row(SLOTS, key)?, KeyRecord::read(row)?);
             self.record(&key, &record)?;
-            let Key::Slot { account, incarnation, .. } = key else {
-                return Ok(ControlFlow::Continue(()));
-            };
+            let Key::Slot { account, incarnation, .. } = key else { return Ok(()) };
             if owner.is_none_or(|(known, _)| known != account) {
                 let key = Key::Account(account);
                 let record = crate::read::read_record(store, &key, &mut buffer)?;
@@ -157,12 +150,12 @@ impl Scrub<'_> {
                     self.report.problem(format!("{key:?} has a value, and no account"));
                 }
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })
     }
 
     /// Checks that a record is that of its tuple, and has the slot that its entry gives it.
-    fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<(), StateError> {
+    fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<()> {
         let height = self.setup.height();
         let position = key.position();
         if leaf_at(self.store, &record.at, &mut self.leaves)? != Some(record.leaf(&position)) {
@@ -186,12 +179,12 @@ impl Scrub<'_> {
     }
 
     /// Checks that entries name as many keys as there are.
-    fn entries(&mut self) -> Result<(), StateError> {
+    fn entries(&mut self) -> Result<()> {
         let mut named = 0;
-        scan(self.store, ENTRIES, KeyRange::ALL, |key, row| {
+        each_row(self.store, ENTRIES, KeyRange::ALL, |key, row| {
             Path::from_row_key(self.setup.height(), key)?;
             named += references(row)?.len() as u64;
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         if named != self.named {
             let expected = self.named;
@@ -201,16 +194,16 @@ impl Scrub<'_> {
     }
 
     /// Checks that trees are those of their tuples, and that their commitments are those of the versions.
-    fn trees(&mut self) -> Result<(), StateError> {
+    fn trees(&mut self) -> Result<()> {
         let height = self.setup.height();
         let mut found: Vec<(Path, G1Affine)> = Vec::new();
-        scan(self.store, TREES, KeyRange::ALL, |key, row| {
+        each_row(self.store, TREES, KeyRange::ALL, |key, row| {
             let path = Path::from_row_key(height, key)?;
             let tree = Tree::read(&path, row)?;
             found.push((path, tree.commitment));
             self.report.nodes += 1;
             if path == Path::ROOT {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(());
             }
             if leaf_at(self.store, &tree.at, &mut self.leaves)? != Some(tree.leaf(&path)) {
                 self.report.problem(format!("{path:?} is not what its tuple says"));
@@ -218,7 +211,7 @@ impl Scrub<'_> {
             let above = Path::of(height, path.level - 1, &path.prefix);
             let index = entry_index(height, above.level, &path.prefix);
             self.sums.add(self.setup, above, index, 0, tree.version);
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let mut expected = std::mem::take(&mut self.sums).finish(self.setup);
         for (path, commitment) in found {

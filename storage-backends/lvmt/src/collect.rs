@@ -14,15 +14,15 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
-use polytrie_state::{Pruned, StateError, scan};
-use std::{mem, ops::ControlFlow};
+use polytrie_state::{Pruned, Result, StateError, corrupt, each_row};
+use std::mem;
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
 const HELD: usize = 1 << 20;
 /// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
 
-pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
+pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned> {
     let mut positions = Sorter::new(store.scratch().clone(), HELD);
     find_live(store, undo_records, &mut positions)?;
     let live = Live::new(positions.drain()?)?;
@@ -35,15 +35,10 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned,
 }
 
 /// Finds the tuples to which some row points, now or after the last blocks are undone.
-fn find_live(
-    store: &Store,
-    undo_records: &[Vec<u8>],
-    found: &mut Sorter<Position>,
-) -> Result<(), StateError> {
+fn find_live(store: &Store, undo_records: &[Vec<u8>], found: &mut Sorter<Position>) -> Result<()> {
     for table in [ACCOUNTS, SLOTS, TREES] {
-        scan(store, table, KeyRange::ALL, |_, row| {
-            position(table, row)?.map_or(Ok(()), |at| found.add(at))?;
-            Ok(ControlFlow::Continue(()))
+        each_row(store, table, KeyRange::ALL, |_, row| {
+            Ok(position(table, row)?.map_or(Ok(()), |at| found.add(at))?)
         })?;
     }
     for record in undo_records {
@@ -59,7 +54,7 @@ fn find_live(
 }
 
 /// Returns the position of the tuple to which a row points; `None` if it points to none.
-fn position(table: Table, row: &[u8]) -> Result<Option<Position>, StateError> {
+fn position(table: Table, row: &[u8]) -> Result<Option<Position>> {
     if table != TREES {
         return Ok(Some(KeyRecord::read(row)?.at));
     }
@@ -77,13 +72,13 @@ struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    fn new(mut positions: Run<'a, Position>) -> Result<Self, StateError> {
+    fn new(mut positions: Run<'a, Position>) -> Result<Self> {
         let next = positions.next().transpose()?;
         Ok(Self { positions, next })
     }
 
     /// Returns which of the `len` tuples from `first` on are live. Calls must be in order and without a gap.
-    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>, StateError> {
+    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>> {
         let mut live = vec![false; len];
         // A chunk has fewer than 2^32 tuples, and so has an epoch.
         let end = Position { leaf: first.leaf + len as u32, ..first };
@@ -99,9 +94,7 @@ impl<'a> Live<'a> {
 }
 
 fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
-    StateError::Corrupt(format!(
-        "a row points at tuple {leaf} of epoch {epoch}, which is not there"
-    ))
+    corrupt!("a row points at tuple {leaf} of epoch {epoch}, which is not there")
 }
 
 /// A pass that rewrites the chunks from which tuples can be removed.
@@ -113,7 +106,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn epoch(&mut self, number: u64) -> Result<(), StateError> {
+    fn epoch(&mut self, number: u64) -> Result<()> {
         let epoch = Epoch::read(self.store, number)?;
         self.report.entries += u64::from(epoch.count);
         for chunk in 0..epoch.chunks.len() {
@@ -124,17 +117,17 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<(), StateError> {
+    fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<()> {
         let Self { store, live, report, batch } = self;
         let live = live.of(first, len)?;
         report.needed += live.iter().filter(|live| **live).count() as u64;
         let key = chunk_key(first.epoch, chunk);
-        let damaged = || StateError::Corrupt("a chunk of tuples is missing or damaged".into());
+        let damaged = || corrupt!("a chunk of tuples is missing or damaged");
         let row = store.get(LEAVES, &key)?.ok_or_else(damaged)?;
         let parsed = Chunk::parse(&row, len).ok_or_else(damaged)?;
-        let kept = parsed.collected(&live).ok_or_else(|| {
-            StateError::Corrupt("a tuple that is live was collected before".into())
-        })?;
+        let kept = parsed
+            .collected(&live)
+            .ok_or_else(|| corrupt!("a tuple that is live was collected before"))?;
         report.bytes_before += row.len() as u64;
         report.bytes_after += kept.len().min(row.len()) as u64;
         if kept.len() < row.len() {
@@ -146,7 +139,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn end(self) -> Result<Pruned, StateError> {
+    fn end(self) -> Result<Pruned> {
         if let Some(at) = self.live.next {
             return Err(points_nowhere(at));
         }

@@ -25,7 +25,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_amt::{Counting, Direction, G1Affine, Setup};
 use polytrie_kv::{Batch, Read};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use rayon::prelude::*;
 use std::{cmp::Ordering, mem};
 
@@ -95,7 +95,7 @@ pub(crate) fn commit(
     changes: Vec<KeyChange>,
     read: &[u8],
     remarks: Option<&Remarks<'_>>,
-) -> Result<Committed, StateError> {
+) -> Result<Committed> {
     let height = setup.height();
     let epoch = head.history.size();
     if epoch >= Position::MAX_EPOCHS {
@@ -183,7 +183,7 @@ fn versions<'a>(
     epoch: u64,
     changes: Vec<KeyChange>,
     read: &'a [u8],
-) -> Result<Versions<'a>, StateError> {
+) -> Result<Versions<'a>> {
     let positions = positions(&changes);
     let new_keys: Vec<B256> = changes
         .iter()
@@ -227,7 +227,7 @@ fn sum(
     share: Option<Share>,
     head: &LvmtHead,
     changed: &[Changed<'_>],
-) -> Result<Sums, StateError> {
+) -> Result<Sums> {
     let height = setup.height();
     let deepest = changed.iter().map(|change| change.new.place.level).max().unwrap_or(0);
     let mut levels: Vec<Vec<Increment>> = vec![Vec::new(); usize::from(deepest) + 1];

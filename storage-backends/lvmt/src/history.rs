@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 /// The data that appending needs: the size and the roots of the mountains, the largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ impl History {
     }
 
     /// Loads the history of `size` epochs from its rows.
-    pub(crate) fn load(store: &dyn Read, size: u64) -> Result<Self, StateError> {
+    pub(crate) fn load(store: &dyn Read, size: u64) -> Result<Self> {
         let mut peaks = Vec::new();
         let mut start = 0;
         for level in (0..u64::BITS).rev().filter(|level| size >> level & 1 == 1) {
@@ -69,12 +69,7 @@ impl History {
     }
 
     /// Returns a node of the tree of this size, complete or on its right edge.
-    pub(crate) fn node(
-        &self,
-        store: &dyn Read,
-        level: u32,
-        index: u64,
-    ) -> Result<B256, StateError> {
+    pub(crate) fn node(&self, store: &dyn Read, level: u32, index: u64) -> Result<B256> {
         if (index + 1) << level <= self.size {
             return read_node(store, level, index);
         }
@@ -88,11 +83,10 @@ impl History {
 }
 
 /// Reads the row of a complete node.
-pub(crate) fn read_node(store: &dyn Read, level: u32, index: u64) -> Result<B256, StateError> {
+pub(crate) fn read_node(store: &dyn Read, level: u32, index: u64) -> Result<B256> {
     let row = store.get(HISTORY, &node_key(level, index))?;
-    row.and_then(|row| B256::try_from(&row[..]).ok()).ok_or_else(|| {
-        StateError::Corrupt(format!("node {index} of level {level} of the history is missing"))
-    })
+    row.and_then(|row| B256::try_from(&row[..]).ok())
+        .ok_or_else(|| corrupt!("node {index} of level {level} of the history is missing"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::{ACCOUNTS, SLOTS};
 use alloy_primitives::{B256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_kv::Table;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 /// A key of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,9 +52,8 @@ impl Key {
     }
 
     /// Decodes the bytes of [`Self::row`].
-    pub(crate) fn from_row(table: Table, row: &[u8]) -> Result<Self, StateError> {
-        let damaged =
-            || StateError::Corrupt(format!("a key of {} bytes in {}", row.len(), table.name));
+    pub(crate) fn from_row(table: Table, row: &[u8]) -> Result<Self> {
+        let damaged = || corrupt!("a key of {} bytes in {}", row.len(), table.name);
         if table == ACCOUNTS {
             return B256::try_from(row).map(Self::Account).map_err(|_| damaged());
         }

@@ -19,8 +19,8 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Outcome, Proof, Prove, Prune, Pruned, SlotVisit, StateError, StateLayer,
-    StateReader, UndoRecords, scan,
+    LayerSession, Outcome, Proof, Prove, Prune, Pruned, Result, SlotVisit, StateLayer, StateReader,
+    UndoRecords, corrupt, scan,
 };
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl LvmtLayer {
         store: Store,
         setup: impl Into<KnownSetup>,
         options: LvmtOptions,
-    ) -> Result<Arc<Self>, StateError> {
+    ) -> Result<Arc<Self>> {
         let setup = setup.into();
         options.proofs.expect_fits(setup.height())?;
         let bare = setup.opened().is_some_and(|tables| !tables.can_prove());
@@ -72,12 +72,12 @@ impl StateLayer for LvmtLayer {
         Body::of(self.shared.setup.id(), &self.shared.head()).commitment()
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.shared.lifecycle.ready()?;
         Ok(Arc::new(LvmtReader(self.shared.store.snapshot())))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let shared = &*self.shared;
         shared.lifecycle.fillable()?;
         // The head in memory must not outlive its rows if the load fails half-way.
@@ -89,12 +89,12 @@ impl StateLayer for LvmtLayer {
         Ok(self.commitment())
     }
 
-    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.shared.lifecycle.begin(LvmtChange::of(&self.shared))?;
         Ok(Box::new(LvmtSession::new(proposal)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let shared = &*self.shared;
         let proposal = shared.lifecycle.begin(LvmtChange::of(&self.shared))?;
         let (batch, update) = shared.undone(record)?;
@@ -102,19 +102,19 @@ impl StateLayer for LvmtLayer {
         LvmtChange::finish(proposal, update, before, batch, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.shared.lifecycle.ready()?;
         let shared = self.shared.fork()?;
         let store = shared.store.clone();
         Ok(Fork { layer: Arc::new(Self { shared: Arc::new(shared) }), store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.shared.lifecycle.ready()?;
         let snapshot = self.shared.store.snapshot();
         scan(&snapshot, ACCOUNTS, KeyRange::from(from.as_slice()), |key, row| {
             let Key::Account(hash) = Key::from_row(ACCOUNTS, key)? else {
-                return Err(StateError::Corrupt("a slot is among the accounts".into()));
+                return Err(corrupt!("a slot is among the accounts"));
             };
             match AccountState::read(&KeyRecord::read(row)?.value)?.account {
                 Some(account) => visit(hash, account),
@@ -123,12 +123,7 @@ impl StateLayer for LvmtLayer {
         })
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.shared.lifecycle.ready()?;
         let snapshot = self.shared.store.snapshot();
         let record = read_record(&snapshot, &Key::Account(account), &mut Vec::new())?;
@@ -136,7 +131,7 @@ impl StateLayer for LvmtLayer {
         visit_slots(&snapshot, &account, incarnation, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         if let Some(damage) = self.shared.lifecycle.damage()? {
             return Ok(damage);
         }
@@ -159,7 +154,7 @@ impl StateLayer for LvmtLayer {
 }
 
 impl Prove for LvmtLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         let shared = &*self.shared;
         shared.lifecycle.ready()?;
         let (head, snapshot) = self.shared.at_head()?;
@@ -175,7 +170,7 @@ impl Prove for LvmtLayer {
 }
 
 impl Prune for LvmtLayer {
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
+    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned> {
         // This keeps a block from beginning meanwhile.
         let _held = self.shared.lifecycle.begin(())?;
         collect::collect(&self.shared.store, undo_records)

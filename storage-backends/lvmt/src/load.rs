@@ -11,7 +11,7 @@ use crate::{
 };
 use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
 
 /// Number of keys of an epoch: a large genesis is loaded in several epochs, so that it takes bounded memory. The
 /// commitment depends on it, so it is the same everywhere.
@@ -27,8 +27,8 @@ pub(crate) fn load(
     store: &Store,
     setup: &Setup,
     share: Option<Share>,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<LvmtHead, StateError> {
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+) -> Result<LvmtHead> {
     clear_tables(
         store,
         &[ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES],
@@ -67,7 +67,7 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    fn push(&mut self, change: KeyChange) -> Result<(), StateError> {
+    fn push(&mut self, change: KeyChange) -> Result<()> {
         self.changes.push(change);
         if self.codes.byte_len() >= CODE_BYTES {
             self.store.engine_write(&std::mem::take(&mut self.codes))?;
@@ -75,7 +75,7 @@ impl Loading<'_> {
         if self.changes.len() >= EPOCH_KEYS { self.end_epoch() } else { Ok(()) }
     }
 
-    fn end_epoch(&mut self) -> Result<(), StateError> {
+    fn end_epoch(&mut self) -> Result<()> {
         let changes = std::mem::take(&mut self.changes);
         let Self { store, setup, share, head, .. } = &*self;
         let mut committed = commit(*store, setup, *share, head, changes, &[], None)?;
@@ -85,7 +85,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<LvmtHead, StateError> {
+    fn finish(mut self) -> Result<LvmtHead> {
         if !self.changes.is_empty() {
             self.end_epoch()?;
         } else if !self.codes.is_empty() {

@@ -14,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::{B256, Keccak256};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// Number of levels of the tree within a chunk.
@@ -63,11 +63,10 @@ impl Epoch {
         })
     }
 
-    pub(crate) fn read(store: &dyn Read, epoch: u64) -> Result<Self, StateError> {
+    pub(crate) fn read(store: &dyn Read, epoch: u64) -> Result<Self> {
         let row = store.get(EPOCHS, &epoch.to_be_bytes())?;
-        row.and_then(|row| Self::parse(&row)).ok_or_else(|| {
-            StateError::Corrupt(format!("the row of epoch {epoch} is missing or damaged"))
-        })
+        row.and_then(|row| Self::parse(&row))
+            .ok_or_else(|| corrupt!("the row of epoch {epoch} is missing or damaged"))
     }
 
     /// Returns the number of tuples in a chunk.
@@ -108,16 +107,10 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub(crate) fn read(
-        store: &dyn Read,
-        epoch: u64,
-        chunk: u32,
-        len: usize,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn read(store: &dyn Read, epoch: u64, chunk: u32, len: usize) -> Result<Self> {
         let row = store.get(LEAVES, &chunk_key(epoch, chunk))?;
-        row.and_then(|row| Self::parse(&row, len)).ok_or_else(|| {
-            StateError::Corrupt(format!("chunk {chunk} of epoch {epoch} is missing or damaged"))
-        })
+        row.and_then(|row| Self::parse(&row, len))
+            .ok_or_else(|| corrupt!("chunk {chunk} of epoch {epoch} is missing or damaged"))
     }
 
     /// Decodes the row of a chunk of `len` tuples.
@@ -211,10 +204,8 @@ pub(crate) fn epoch_node(
     cache: &mut Option<(u32, Chunk)>,
     level: u32,
     index: u64,
-) -> Result<B256, StateError> {
-    let missing = || {
-        StateError::Corrupt(format!("node {index} of level {level} of epoch {number} is missing"))
-    };
+) -> Result<B256> {
+    let missing = || corrupt!("node {index} of level {level} of epoch {number} is missing");
     if level >= CHUNK_LEVELS {
         let mut nodes = epoch.chunks.clone();
         for _ in CHUNK_LEVELS..level {

@@ -3,7 +3,7 @@
 use crate::{META, kept::Share, record::Position};
 use alloy_primitives::B256;
 use polytrie_kv::{Read, append_checksum, strip_checksum};
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 /// The content of the meta row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl Meta {
 }
 
 /// Reads the row; `None` in an empty store.
-pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<Meta>, StateError> {
+pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<Meta>> {
     let Some(row) = store.get(META, &[])? else { return Ok(None) };
-    let damaged = || StateError::Corrupt("the row about the whole state is damaged".into());
+    let damaged = || corrupt!("the row about the whole state is damaged");
     Meta::parse(&row).map(Some).ok_or_else(damaged)
 }

@@ -1,7 +1,7 @@
 //! The settings of the layer.
 
 use crate::kept::Share;
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -45,7 +45,7 @@ impl Proofs {
     /// # Errors
     ///
     /// If there is no such shard, or the root tree has fewer entries than there are shards.
-    pub fn expect_fits(self, height: u8) -> Result<(), StateError> {
+    pub fn expect_fits(self, height: u8) -> Result<()> {
         match self.share() {
             Some(share) => share.expect_fits(height),
             None if self.are_kept() => Err(crate::unsupported(format!(

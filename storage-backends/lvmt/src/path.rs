@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 use arrayvec::ArrayVec;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 /// A tree of the multi-layer structure: the root tree has level 0, and the tree of level `l` holds the keys whose
 /// hash begins with the tree's `l · height` bits.
@@ -33,8 +33,8 @@ impl Path {
     }
 
     /// Decodes the bytes of [`Self::row_key`].
-    pub(crate) fn from_row_key(height: u8, key: &[u8]) -> Result<Self, StateError> {
-        let damaged = || StateError::Corrupt(format!("a tree has a key of {} bytes", key.len()));
+    pub(crate) fn from_row_key(height: u8, key: &[u8]) -> Result<Self> {
+        let damaged = || corrupt!("a tree has a key of {} bytes", key.len());
         let (level, rest) = key.split_first().ok_or_else(damaged)?;
         let mut prefix = B256::ZERO;
         prefix.0.get_mut(..rest.len()).ok_or_else(damaged)?.copy_from_slice(rest);

@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
 use polytrie_state::{
-    Account, StateError, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
+    Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
 };
 use std::ops::ControlFlow;
 
@@ -18,19 +18,19 @@ pub(crate) fn read_record(
     store: &dyn Read,
     key: &Key,
     buffer: &mut Vec<u8>,
-) -> Result<Option<KeyRecord>, StateError> {
+) -> Result<Option<KeyRecord>> {
     buffer.clear();
     let found = store.get_into(key.table(), &key.row(), buffer)?;
     found.then(|| KeyRecord::read(buffer)).transpose()
 }
 
 /// Returns the account in a record; without a record, the empty one.
-pub(crate) fn state_of(record: Option<&KeyRecord>) -> Result<AccountState, StateError> {
+pub(crate) fn state_of(record: Option<&KeyRecord>) -> Result<AccountState> {
     record.map_or_else(|| Ok(AccountState::default()), |record| AccountState::read(&record.value))
 }
 
 /// Returns the number in a slot's record; zero without a record.
-pub(crate) fn number_of(record: Option<&KeyRecord>) -> Result<U256, StateError> {
+pub(crate) fn number_of(record: Option<&KeyRecord>) -> Result<U256> {
     record.map_or(Ok(U256::ZERO), |record| read_slot_value(&record.value))
 }
 
@@ -40,8 +40,8 @@ pub(crate) fn visit_slots(
     account: &B256,
     incarnation: u32,
     from: &B256,
-    mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let from = Key::Slot { account: *account, incarnation, slot: *from }.row();
     let to = prefix_end(&slots_prefix(account, incarnation));
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
@@ -55,11 +55,7 @@ pub(crate) fn visit_slots(
 }
 
 /// Whether an incarnation of an account has a slot that is not zero.
-pub(crate) fn has_slots(
-    store: &dyn Read,
-    account: &B256,
-    incarnation: u32,
-) -> Result<bool, StateError> {
+pub(crate) fn has_slots(store: &dyn Read, account: &B256, incarnation: u32) -> Result<bool> {
     any_slot(|visit| visit_slots(store, account, incarnation, &B256::ZERO, visit))
 }
 
@@ -68,7 +64,7 @@ pub(crate) fn has_slots(
 pub(crate) struct LvmtReader(pub(crate) Snapshot);
 
 impl LvmtReader {
-    fn state(&self, address: &Address) -> Result<(B256, AccountState), StateError> {
+    fn state(&self, address: &Address) -> Result<(B256, AccountState)> {
         let hash = hash_address(address);
         let record = read_record(&self.0, &Key::Account(hash), &mut Vec::new())?;
         Ok((hash, state_of(record.as_ref())?))
@@ -76,21 +72,21 @@ impl LvmtReader {
 }
 
 impl StateReader for LvmtReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.state(address)?.1.account)
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (account, AccountState { incarnation, .. }) = self.state(address)?;
         let key = Key::Slot { account, incarnation, slot: hash_slot(slot) };
         number_of(read_record(&self.0, &key, &mut Vec::new())?.as_ref())
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.0, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         let (account, AccountState { incarnation, .. }) = self.state(address)?;
         has_slots(&self.0, &account, incarnation)
     }

@@ -11,7 +11,7 @@ use alloy_primitives::{B256, U256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_amt::{SLOTS, VERSION_LIMIT};
 use polytrie_kv::Sortable;
-use polytrie_state::{StateError, flat::parse_number};
+use polytrie_state::{Result, StateError, corrupt, flat::parse_number};
 
 /// The value of a key: at most the 77 bytes of an account.
 pub(crate) type Value = ArrayVec<u8, 77>;
@@ -93,7 +93,7 @@ pub(crate) fn from_wide(bytes: &[u8]) -> u64 {
 }
 
 /// Returns the next version.
-pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
+pub(crate) fn next_version(version: u64) -> Result<u64> {
     let next = version + 1;
     if next < VERSION_LIMIT {
         return Ok(next);
@@ -112,7 +112,7 @@ impl KeyRecord {
     }
 
     /// Decodes the bytes of [`Self::write`].
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
         let RecordRef { place, version, at, value } = RecordRef::read(bytes)?;
         let value = value.try_into().map_err(|_| no_record(bytes))?;
         Ok(Self { place, version, at, value })
@@ -140,7 +140,7 @@ pub(crate) struct RecordRef<'a> {
 
 impl<'a> RecordRef<'a> {
     /// Decodes the bytes of [`KeyRecord::write`].
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, StateError> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
         Self::parse(bytes).ok_or_else(|| no_record(bytes))
     }
 
@@ -156,7 +156,7 @@ impl<'a> RecordRef<'a> {
 }
 
 fn no_record(bytes: &[u8]) -> StateError {
-    StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
+    corrupt!("a row of {} bytes is no record of a key", bytes.len())
 }
 
 /// Returns the hash of a key's tuple.
@@ -185,7 +185,6 @@ pub(crate) fn slot_value(number: &U256) -> Value {
 }
 
 /// Decodes the number in a slot's record.
-pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256, StateError> {
-    parse_number(bytes)
-        .ok_or_else(|| StateError::Corrupt("the value of a slot is no number".into()))
+pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256> {
+    parse_number(bytes).ok_or_else(|| corrupt!("the value of a slot is no number"))
 }

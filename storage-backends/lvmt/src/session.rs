@@ -15,7 +15,7 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{
-    Account, AccountWrite, LayerSession, Outcome, Proposal, StateError, WriteSet, read_code,
+    Account, AccountWrite, LayerSession, Outcome, Proposal, Result, WriteSet, read_code,
     write_codes,
 };
 
@@ -53,7 +53,7 @@ struct BlockChanges {
 }
 
 impl RowsRead {
-    fn account(&mut self, account: &B256) -> Result<Known, StateError> {
+    fn account(&mut self, account: &B256) -> Result<Known> {
         let key = Key::Account(*account);
         let row = self.read(&key)?;
         let state = match row {
@@ -63,14 +63,14 @@ impl RowsRead {
         Ok(Known { row, state, slots: HashMap::default() })
     }
 
-    fn read(&mut self, key: &Key) -> Result<Option<Stored>, StateError> {
+    fn read(&mut self, key: &Key) -> Result<Option<Stored>> {
         let start = self.bytes.len();
         let found = self.store.get_into(key.table(), &key.row(), &mut self.bytes)?;
         // No row has four gigabytes.
         Ok(found.then(|| Stored { start, len: (self.bytes.len() - start) as u32 }))
     }
 
-    fn number(&self, row: Option<Stored>) -> Result<U256, StateError> {
+    fn number(&self, row: Option<Stored>) -> Result<U256> {
         let Some(row) = row else { return Ok(U256::ZERO) };
         read_slot_value(RecordRef::read(row.row(&self.bytes))?.value)
     }
@@ -87,7 +87,7 @@ impl LvmtSession {
     }
 
     /// Returns an account and its slots, read if they are new to the block, and the rows.
-    fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut RowsRead), StateError> {
+    fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut RowsRead)> {
         let known = match self.accounts.entry(*account) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(self.rows.account(account)?),
@@ -96,7 +96,7 @@ impl LvmtSession {
     }
 
     /// Returns the changes of a block, in the order of its write set.
-    fn changes(&mut self, writes: &WriteSet) -> Result<BlockChanges, StateError> {
+    fn changes(&mut self, writes: &WriteSet) -> Result<BlockChanges> {
         let mut changes = BlockChanges::default();
         changes.keys.reserve(writes.accounts().len() + writes.slot_count());
         for write in writes.accounts() {
@@ -105,11 +105,7 @@ impl LvmtSession {
         Ok(changes)
     }
 
-    fn account_changes(
-        &mut self,
-        write: &AccountWrite,
-        changes: &mut BlockChanges,
-    ) -> Result<(), StateError> {
+    fn account_changes(&mut self, write: &AccountWrite, changes: &mut BlockChanges) -> Result<()> {
         let (known, rows) = self.known(&write.hash)?;
         let old = known.state;
         // A wipe increments one number: no key of the old incarnation is ever read again.
@@ -141,17 +137,11 @@ impl LvmtSession {
 }
 
 impl LayerSession for LvmtSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         Ok(self.known(hash)?.0.state.account)
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         let (known, rows) = self.known(account)?;
         let incarnation = known.state.incarnation;
         let row = rows.read(&Key::Slot { account: *account, incarnation, slot: *hash })?;
@@ -160,16 +150,16 @@ impl LayerSession for LvmtSession {
         Ok(value)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.shared().store, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         let incarnation = self.known(hash)?.0.state.incarnation;
         has_slots(&self.shared().store, hash, incarnation)
     }
 
-    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let BlockChanges { keys, kept, wiped } = self.changes(writes)?;
         let shared = self.shared();
         let (head, share) = (shared.head(), shared.options.proofs.share());

@@ -3,13 +3,13 @@
 
 use alloy_primitives::B256;
 use polytrie_amt::Setup;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
 
-type Open = dyn Fn() -> Result<Arc<Setup>, StateError> + Send + Sync;
+type Open = dyn Fn() -> Result<Arc<Setup>> + Send + Sync;
 
 /// The setup of a state, with or without its tables.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ impl KnownSetup {
     pub fn named(
         id: B256,
         height: u8,
-        open: impl Fn() -> Result<Arc<Setup>, StateError> + Send + Sync + 'static,
+        open: impl Fn() -> Result<Arc<Setup>> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(Known { id, height, tables: OnceLock::new(), open: Some(Box::new(open)) }))
     }
@@ -47,7 +47,7 @@ impl KnownSetup {
     }
 
     /// Returns the tables, and opens them if necessary.
-    pub(crate) fn tables(&self) -> Result<&Setup, StateError> {
+    pub(crate) fn tables(&self) -> Result<&Setup> {
         if let Some(tables) = self.0.tables.get() {
             return Ok(tables);
         }
@@ -72,7 +72,7 @@ impl fmt::Debug for KnownSetup {
 }
 
 /// Checks that a state is continued with the setup that it was made with.
-pub(crate) fn expect_same(given: B256, of_state: B256) -> Result<(), StateError> {
+pub(crate) fn expect_same(given: B256, of_state: B256) -> Result<()> {
     if given == of_state {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
-use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, StateError};
+use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, corrupt};
 use std::sync::Arc;
 
 /// The state that the layer and its sessions share.
@@ -54,7 +54,7 @@ impl LvmtChange {
         before: Before,
         batch: Batch,
         undo: Vec<u8>,
-    ) -> Result<Outcome, StateError> {
+    ) -> Result<Outcome> {
         let shared = &proposal.change.shared;
         let setup = shared.setup.id();
         let body = update
@@ -67,7 +67,7 @@ impl LvmtChange {
 }
 
 impl HeadChange for LvmtChange {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         let mut before = self.shared.before.lock();
         if let Some(update) = self.update.take() {
             // A proof in progress keeps the head that it began with.
@@ -77,7 +77,7 @@ impl HeadChange for LvmtChange {
         Ok(())
     }
 
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         *self.shared.before.lock() = None;
         Ok(())
     }
@@ -94,17 +94,13 @@ pub(crate) enum Before {
 
 impl LvmtCore {
     /// Reads the state from a store; an empty store is the empty state.
-    pub(crate) fn open(
-        store: Store,
-        setup: KnownSetup,
-        options: LvmtOptions,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn open(store: Store, setup: KnownSetup, options: LvmtOptions) -> Result<Self> {
         let head = stored_head(&store, &setup, options, None);
         Self::at(store, setup, options, head, Arc::default())
     }
 
     /// Returns the state on a fork of the store. It shares the nodes in memory.
-    pub(crate) fn fork(&self) -> Result<Self, StateError> {
+    pub(crate) fn fork(&self) -> Result<Self> {
         let known = self.head();
         let store = self.store.fork()?;
         let head = stored_head(&store, &self.setup, self.options, Some(&known));
@@ -116,9 +112,9 @@ impl LvmtCore {
         store: Store,
         setup: KnownSetup,
         options: LvmtOptions,
-        head: Result<Arc<LvmtHead>, StateError>,
+        head: Result<Arc<LvmtHead>>,
         root_proofs: Arc<Mutex<Option<ProofTree>>>,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         let height = setup.height();
         let empty = || Ok(Arc::new(LvmtHead::empty(height)));
         let (lifecycle, head) = Lifecycle::opened(store.clone(), head, empty)?;
@@ -132,7 +128,7 @@ impl LvmtCore {
 
     /// Returns the head and a snapshot of the store at the same block. While a block is finished, and perhaps
     /// written, the snapshot is the one before it.
-    pub(crate) fn at_head(&self) -> Result<(Arc<LvmtHead>, Snapshot), StateError> {
+    pub(crate) fn at_head(&self) -> Result<(Arc<LvmtHead>, Snapshot)> {
         let before = self.before.lock();
         let snapshot = match &*before {
             None => self.store.snapshot(),
@@ -155,10 +151,7 @@ impl LvmtCore {
     }
 
     /// Returns the batch and the update that undo the last block, given its record.
-    pub(crate) fn undone(
-        &self,
-        record: &[u8],
-    ) -> Result<(Batch, Option<LvmtHeadUpdate>), StateError> {
+    pub(crate) fn undone(&self, record: &[u8]) -> Result<(Batch, Option<LvmtHeadUpdate>)> {
         let head = self.head();
         let height = self.setup.height();
         let undo = Undo::read(record)?;
@@ -185,7 +178,7 @@ impl LvmtCore {
         }
         let size = head.history.size();
         let Some(epochs) = epochs.filter(|epochs| epochs + 1 == size) else {
-            return Err(StateError::Corrupt("an undo record is not that of the last block".into()));
+            return Err(corrupt!("an undo record is not that of the last block"));
         };
         update.history = History::load(&self.store, epochs)?;
         if let Some(share) = self.options.proofs.share() {
@@ -213,7 +206,7 @@ fn old_rows(undo: &Undo<'_>) -> Batch {
 /// # Errors
 ///
 /// If the store fails.
-pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
+pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>> {
     match read_meta(store) {
         Ok(meta) => Ok(meta.map(|meta| meta.setup)),
         Err(StateError::Corrupt(_)) => Ok(None),
@@ -228,7 +221,7 @@ fn stored_head(
     setup: &KnownSetup,
     options: LvmtOptions,
     known: Option<&Arc<LvmtHead>>,
-) -> Result<Arc<LvmtHead>, StateError> {
+) -> Result<Arc<LvmtHead>> {
     let epochs = match read_meta(store)? {
         Some(found) => {
             expect_same(setup.id(), found.setup)?;

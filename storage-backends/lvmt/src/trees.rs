@@ -9,8 +9,7 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{StateError, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{Result, corrupt, each_row};
 
 /// The present state of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +35,8 @@ impl Tree {
     }
 
     /// Decodes the bytes of [`Self::write`].
-    pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self, StateError> {
-        Self::parse(path, row)
-            .ok_or_else(|| StateError::Corrupt(format!("a row of {} bytes is no tree", row.len())))
+    pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self> {
+        Self::parse(path, row).ok_or_else(|| corrupt!("a row of {} bytes is no tree", row.len()))
     }
 
     fn parse(path: &Path, row: &[u8]) -> Option<Self> {
@@ -110,10 +108,10 @@ impl LvmtHead {
     }
 
     /// Reads the head from a store.
-    pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self, StateError> {
+    pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self> {
         let mut head = Self { history, ..Self::empty(height) };
         // The rows of the levels 0 and 1 form one range, because keys begin with the level.
-        scan(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
+        each_row(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
             let path = Path::from_row_key(height, key)?;
             let tree = Tree::read(&path, row)?;
             if path == Path::ROOT {
@@ -121,7 +119,7 @@ impl LvmtHead {
             } else {
                 head.first[crate::path::entry_index(height, 0, &path.prefix) as usize] = tree;
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         Ok(head)
     }
@@ -136,12 +134,7 @@ impl LvmtHead {
     }
 
     /// Returns a tree, from memory if it is there.
-    pub(crate) fn tree(
-        &self,
-        store: &dyn Read,
-        height: u8,
-        path: &Path,
-    ) -> Result<Tree, StateError> {
+    pub(crate) fn tree(&self, store: &dyn Read, height: u8, path: &Path) -> Result<Tree> {
         match path.level {
             0 => Ok(Tree { commitment: self.root, ..Tree::NEVER }),
             1 => {
@@ -154,11 +147,7 @@ impl LvmtHead {
 }
 
 /// Reads the row of a tree.
-pub(crate) fn read_tree(
-    store: &dyn Read,
-    height: u8,
-    path: &Path,
-) -> Result<Option<Tree>, StateError> {
+pub(crate) fn read_tree(store: &dyn Read, height: u8, path: &Path) -> Result<Option<Tree>> {
     let row = store.get(TREES, &path.row_key(height))?;
     row.map(|row| Tree::read(path, &row)).transpose()
 }

@@ -18,7 +18,8 @@ use crate::{
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Read, Table, append_checksum, strip_checksum};
 use polytrie_state::{
-    AccountWrite, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
+    AccountWrite, Result, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
+    corrupt,
 };
 use std::collections::BTreeMap;
 
@@ -147,9 +148,8 @@ pub(crate) struct Undo<'a> {
 
 impl<'a> Undo<'a> {
     /// Decodes an undo record.
-    pub(crate) fn read(record: &'a [u8]) -> Result<Self, StateError> {
-        Self::parse(record)
-            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+    pub(crate) fn read(record: &'a [u8]) -> Result<Self> {
+        Self::parse(record).ok_or_else(|| corrupt!("an undo record does not decode"))
     }
 
     fn parse(record: &'a [u8]) -> Option<Self> {
@@ -177,7 +177,7 @@ impl<'a> Undo<'a> {
 
     /// Returns the changes that undo the block. The slots of a wiped account are not listed; its former
     /// incarnation names them, because the slots of an old incarnation stay in the store.
-    pub(crate) fn writes(&self) -> Result<WriteSet, StateError> {
+    pub(crate) fn writes(&self) -> Result<WriteSet> {
         let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();
         let changed = self.rows.iter().filter(|row| row.table == ACCOUNTS);
         let changed = changed.map(|row| (row.key, row.value));
@@ -229,12 +229,12 @@ impl<'a> Undo<'a> {
 pub(crate) struct LvmtRecords;
 
 impl UndoRecords for LvmtRecords {
-    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps> {
         // A wiped storage is visible again as soon as its account has the former incarnation.
         Ok(UndoSteps::one(record))
     }
 
-    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet> {
         Undo::read(record)?.writes()
     }
 
@@ -244,17 +244,17 @@ impl UndoRecords for LvmtRecords {
         (incarnation, account): (u64, &B256),
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let incarnation = u32::try_from(incarnation)
             .map_err(|_| StateError::Protocol("an account has no incarnation of this number"))?;
         visit_slots(rows, account, incarnation, from, visit)
     }
 }
 
-fn hash(key: &[u8]) -> Result<B256, StateError> {
+fn hash(key: &[u8]) -> Result<B256> {
     B256::try_from(key).map_err(|_| missing())
 }
 
 fn missing() -> StateError {
-    StateError::Corrupt("an undo record names slots of an account that it does not name".into())
+    corrupt!("an undo record names slots of an account that it does not name")
 }

@@ -31,6 +31,8 @@ use polytrie_state::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+type Result<T, E = ProofError> = std::result::Result<T, E>;
+
 /// The JSON form of a proof of this layer: its claims, and the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -105,11 +107,7 @@ pub struct Proven {
 /// # Errors
 ///
 /// If it is not a proof, belongs to another setup than `key`, or does not hold.
-pub fn verify(
-    key: &VerifyingKey,
-    commitment: &Commitment,
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
+pub fn verify(key: &VerifyingKey, commitment: &Commitment, proof: &Proof) -> Result<Proven> {
     let proof: LvmtProof = proof.form()?;
     let body = Body::read(commitment)?;
     if (body.setup, proof.setup, proof.insecure) != (key.id(), key.id(), key.is_insecure()) {
@@ -144,7 +142,7 @@ pub fn verify(
 
 /// Checks that no two parts show the same slot, and that each shows one. A repeated part would cost a batch of
 /// pairings each time.
-fn expect_once(proof: &LvmtProof) -> Result<(), ProofError> {
+fn expect_once(proof: &LvmtProof) -> Result<()> {
     let keys = |slots: &[ClaimedSlot]| slots.iter().map(|slot| slot.key).collect::<BTreeSet<_>>();
     let mut shown = keys(&proof.slots);
     for part in &proof.parts {
@@ -160,7 +158,7 @@ fn expect_once(proof: &LvmtProof) -> Result<(), ProofError> {
     Ok(())
 }
 
-fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {
+fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness> {
     Witness::decode(key.height(), witness)
         .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))
 }
@@ -171,7 +169,7 @@ fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {
 /// # Errors
 ///
 /// If they do not belong together.
-pub fn join(proofs: &[Proof]) -> Result<Proof, ProofError> {
+pub fn join(proofs: &[Proof]) -> Result<Proof> {
     let proofs: Vec<LvmtProof> = proofs.iter().map(Proof::form).collect::<Result<_, _>>()?;
     let (parts, wholes): (Vec<_>, Vec<_>) =
         proofs.into_iter().partition(|proof| proof.elsewhere.is_some());
@@ -201,7 +199,7 @@ pub(crate) fn verify_witness(
     body: &Body,
     proof: &LvmtProof,
     witness: &Witness,
-) -> Result<Proven, ProofError> {
+) -> Result<Proven> {
     let mut verified = Verified::new(key, body, witness)?;
     let proven = claims(&mut verified, proof)?;
     verified.finish()?;
@@ -209,7 +207,7 @@ pub(crate) fn verify_witness(
 }
 
 /// Compares the claims with the values of the witness.
-fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, ProofError> {
+fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven> {
     let hash = hash_address(&proof.address);
     let state = match verified.value(&hash)? {
         Some(value) => AccountState::parse(value)
@@ -248,11 +246,7 @@ struct Verified<'a> {
 }
 
 impl<'a> Verified<'a> {
-    fn new(
-        key: &'a VerifyingKey,
-        body: &'a Body,
-        witness: &'a Witness,
-    ) -> Result<Self, ProofError> {
+    fn new(key: &'a VerifyingKey, body: &'a Body, witness: &'a Witness) -> Result<Self> {
         let verified = Self { key, body, witness, needed: BTreeSet::new() };
         let mut tuples = Tuples::default();
         for (path, tree) in &witness.trees {
@@ -273,7 +267,7 @@ impl<'a> Verified<'a> {
     }
 
     /// Returns the opened entry of a tree on the path of a key.
-    fn entry(&self, path: &Path, position: &B256) -> Result<&'a EntryWitness, ProofError> {
+    fn entry(&self, path: &Path, position: &B256) -> Result<&'a EntryWitness> {
         let index = entry_index(self.key.height(), path.level, position);
         let tree = self.witness.trees.get(path);
         tree.and_then(|tree| tree.entries.get(&index)).ok_or_else(|| {
@@ -287,7 +281,7 @@ impl<'a> Verified<'a> {
         index: u32,
         entry: &EntryWitness,
         tuples: &mut Tuples,
-    ) -> Result<(), ProofError> {
+    ) -> Result<()> {
         let height = self.key.height();
         for (slot, owner) in &entry.owners {
             let version = entry.versions.get(usize::from(*slot)).copied().unwrap_or(0);
@@ -304,7 +298,7 @@ impl<'a> Verified<'a> {
     }
 
     /// Checks that every tuple leads to the root of the history, and that no other nodes are there.
-    fn verify_tuples(&self, tuples: Tuples) -> Result<(), ProofError> {
+    fn verify_tuples(&self, tuples: Tuples) -> Result<()> {
         if !tuples.0.keys().eq(self.witness.epochs.keys()) {
             return invalid("the epochs shown are not those of the tuples");
         }
@@ -333,7 +327,7 @@ impl<'a> Verified<'a> {
     }
 
     /// Returns the latest value of a key; `None` if it was never written.
-    fn value(&mut self, position: &B256) -> Result<Option<&'a Value>, ProofError> {
+    fn value(&mut self, position: &B256) -> Result<Option<&'a Value>> {
         let height = self.key.height();
         // The slots passed so far that are shown to belong to other keys, and whether all are.
         let mut passed = Vec::new();
@@ -371,12 +365,7 @@ impl<'a> Verified<'a> {
     }
 
     /// Checks that a slot has the claimed value.
-    fn slot(
-        &mut self,
-        account: &B256,
-        incarnation: u32,
-        claimed: &ClaimedSlot,
-    ) -> Result<(), ProofError> {
+    fn slot(&mut self, account: &B256, incarnation: u32, claimed: &ClaimedSlot) -> Result<()> {
         let slot = hash_slot(&claimed.key);
         let key = Key::Slot { account: *account, incarnation, slot };
         let found = self
@@ -387,14 +376,14 @@ impl<'a> Verified<'a> {
     }
 
     /// Ends the verification, after all claims were compared with the witness.
-    fn finish(self) -> Result<(), ProofError> {
+    fn finish(self) -> Result<()> {
         self.nothing_left_over()?;
         // The expensive part comes last.
         self.verify_openings()
     }
 
     /// Checks that everything shown is needed.
-    fn nothing_left_over(&self) -> Result<(), ProofError> {
+    fn nothing_left_over(&self) -> Result<()> {
         let mut shown = 0;
         for tree in self.witness.trees.values() {
             if tree.entries.is_empty() {
@@ -411,7 +400,7 @@ impl<'a> Verified<'a> {
         )
     }
 
-    fn verify_openings(&self) -> Result<(), ProofError> {
+    fn verify_openings(&self) -> Result<()> {
         let mut claims = Vec::new();
         for (path, tree) in &self.witness.trees {
             let commitment = if *path == Path::ROOT { self.body.root } else { tree.commitment };
@@ -427,11 +416,11 @@ impl<'a> Verified<'a> {
     }
 }
 
-fn not_as_claimed<T>(slot: &ClaimedSlot) -> Result<T, ProofError> {
+fn not_as_claimed<T>(slot: &ClaimedSlot) -> Result<T> {
     Err(ProofError::Invalid(format!("slot {} is not as claimed", slot.key)))
 }
 
-fn invalid<T>(reason: &str) -> Result<T, ProofError> {
+fn invalid<T>(reason: &str) -> Result<T> {
     Err(ProofError::Invalid(reason.into()))
 }
 
@@ -440,7 +429,7 @@ fn invalid<T>(reason: &str) -> Result<T, ProofError> {
 struct Tuples(BTreeMap<u64, BTreeMap<u32, B256>>);
 
 impl Tuples {
-    fn add(&mut self, at: Position, hash: B256) -> Result<(), ProofError> {
+    fn add(&mut self, at: Position, hash: B256) -> Result<()> {
         match self.0.entry(at.epoch).or_default().insert(at.leaf, hash) {
             Some(other) if other != hash => invalid("two tuples are shown at one place"),
             _ => Ok(()),

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::Batch;
-use polytrie_state::StateError;
+use polytrie_state::Result;
 
 /// The changes of rows. A node that is removed and added again stays as it was.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ pub(crate) struct Changed<'a> {
 }
 
 impl Nodes for Changed<'_> {
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
         match self.changes.get(&row_key(owner, hash)) {
             Some(rlp) => Ok(Some(rlp.to_vec())),
             None => self.below.node(owner, hash),

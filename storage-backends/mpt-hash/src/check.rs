@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_state::{CheckReport, Result, count_rows, each_row};
 use polytrie_trie::{AccountLeaf, SlotValue};
 use std::ops::ControlFlow;
 
@@ -23,13 +23,12 @@ pub(crate) fn check(
     root: B256,
     keeps_old: bool,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     report.check_codes(rows)?;
     check_head(rows, root, &mut report)?;
     let nodes = Verified::new(rows.clone());
-    let walked = walk(&nodes, rows, root, &mut report, progress);
-    report.part(walked)?;
+    report.part(|report| walk(&nodes, rows, root, report, progress))?;
     progress(report.accounts);
     report.nodes = nodes.count();
     let stored = count_rows(rows, NODES)?;
@@ -43,19 +42,19 @@ pub(crate) fn check(
 }
 
 /// Checks that the head has this root, and no other row.
-fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_head(rows: &Snapshot, root: B256, report: &mut CheckReport) -> Result<()> {
     match stored_root(rows) {
         Ok(stored) if stored != root => {
             report.problem(format!("the row of the state root has {stored}, the head has {root}"));
         }
-        stored => report.part(stored.map(drop))?,
+        stored => report.part(|_| stored.map(drop))?,
     }
-    scan(rows, HEAD, KeyRange::ALL, |key, _| {
+    each_row(rows, HEAD, KeyRange::ALL, |key, _| {
         if key != ROOT_KEY {
             let key = hex::encode_prefixed(key);
             report.problem(format!("a row {key} is stored in {}, where none belongs", HEAD.name));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 
@@ -66,7 +65,7 @@ fn walk(
     root: B256,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     Trie::of_accounts(nodes, root).leaves(&B256::ZERO, &mut |hash, leaf: AccountLeaf| {
         report.count_account(progress);
         report.check_code_is_there(rows, format_args!("account {hash}"), &leaf.account())?;
@@ -77,19 +76,19 @@ fn walk(
             Ok(ControlFlow::Continue(()))
         });
         report.slots += slots;
-        report.part(walked)?;
+        report.part(|_| walked)?;
         Ok(ControlFlow::Continue(()))
     })
 }
 
 /// Checks each row by itself: the part of its key that does not depend on an account must be that of the node's hash.
-fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
-    scan(rows, NODES, KeyRange::ALL, |key, node| {
+fn check_old(rows: &Snapshot, report: &mut CheckReport) -> Result<()> {
+    each_row(rows, NODES, KeyRange::ALL, |key, node| {
         let hash = keccak256(node);
         if key.len() != 32 || key[..OWN_BYTES] != hash[..OWN_BYTES] {
             let key = hex::encode_prefixed(key);
             report.problem(format!("the node kept under {key} has the hash {hash}"));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }

@@ -15,8 +15,8 @@ use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
-    StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
+    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer,
+    StateReader, Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
@@ -75,7 +75,7 @@ impl MptHashLayer {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn open(store: Store, options: MptHashOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: MptHashOptions) -> Result<Arc<Self>> {
         let read = stored_root(&store);
         let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(EMPTY_ROOT))?;
         let cache = Arc::new(NodeCache::new(options.cache_bytes, options.cached));
@@ -99,7 +99,7 @@ impl MptHashLayer {
     }
 
     /// Returns a reader of the present head.
-    fn now(&self) -> Result<MptHashReader, StateError> {
+    fn now(&self) -> Result<MptHashReader> {
         self.lifecycle.ready()?;
         MptHashReader::new(self.nodes.rows.snapshot(), Arc::clone(&self.nodes.cache))
     }
@@ -114,11 +114,11 @@ impl StateLayer for MptHashLayer {
         Commitment::state_root(self.root())
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         Ok(Arc::new(self.now()?))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.fillable()?;
         let root = load::load(&self.nodes.rows, accounts)?;
         *self.head.write() = root;
@@ -126,7 +126,7 @@ impl StateLayer for MptHashLayer {
         Ok(Commitment::state_root(root))
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
         Ok(Box::new(MptHashSession::new(self.nodes.clone(), proposal, number, self.state())))
@@ -134,7 +134,7 @@ impl StateLayer for MptHashLayer {
 
     /// Computes the former nodes again, because they may have been removed: the writes of the record go through the
     /// tries like those of a block.
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
         let mut state = self.state();
         state.apply(&self.nodes, writes.accounts(), &B256Map::default())?;
@@ -145,26 +145,21 @@ impl StateLayer for MptHashLayer {
         proposal.finish(commitment, batch, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         let store = self.nodes.rows.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.now()?.visit_accounts(&from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.now()?.visit_slots(&account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         if let Some(damage) = self.lifecycle.damage()? {
             return Ok(damage);
         }
@@ -193,17 +188,13 @@ impl StateLayer for MptHashLayer {
 }
 
 impl Prove for MptHashLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         proof::prove(&self.now()?, address, slots)
     }
 }
 
 impl PastWitnesses for MptHashLayer {
-    fn past_witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
+    fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
         proof::past_witness(&self.now()?, back, touched)
     }
 }

@@ -13,8 +13,8 @@ use alloy_primitives::{B256, keccak256};
 use hash_db::Prefix;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    CODE_TABLE, GenesisAccount, GenesisAccounts, StateError, clear_tables, in_order_of_hash,
-    write_codes,
+    CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
+    in_order_of_hash, write_codes,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 use std::{cell::RefCell, mem};
@@ -29,10 +29,10 @@ const PORTION: usize = 32 << 20;
 /// # Errors
 ///
 /// If the accounts come with an error or out of order, or the store fails.
-pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<B256, StateError> {
+pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
     clear_tables(store, &[NODES, HEAD, CODE_TABLE])?;
     let loader = RefCell::new(Loader { store, batch: Batch::new(), failure: None });
-    let leaf = |account: Result<GenesisAccount<'_>, StateError>| {
+    let leaf = |account: Result<GenesisAccount<'_>>| {
         let leaf = account.and_then(|account| account_leaf(&loader, account));
         Loader::keep(&loader, leaf)
     };
@@ -50,7 +50,7 @@ pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<B
 fn account_leaf(
     loader: &RefCell<Loader<'_>>,
     account: GenesisAccount<'_>,
-) -> Result<(B256, Vec<u8>), StateError> {
+) -> Result<(B256, Vec<u8>)> {
     let GenesisAccount { hash, account, code, slots } = account;
     let slots = slots.map_while(|slot| {
         let leaf = slot.map(|(slot, value)| (slot, encoded(&SlotValue(value))));
@@ -91,7 +91,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Stores a failure aside; returns the value of a success.
-    fn keep<T>(loader: &RefCell<Self>, found: Result<T, StateError>) -> Option<T> {
+    fn keep<T>(loader: &RefCell<Self>, found: Result<T>) -> Option<T> {
         let mut loader = loader.borrow_mut();
         match found {
             // Writing a portion, or the storage of this account, may have failed.

@@ -4,7 +4,7 @@ use crate::{HEAD, NODES, ROOT_KEY, cache::NodeCache};
 use alloy_primitives::{B256, keccak256};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Read};
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use polytrie_trie::EMPTY_ROOT;
 use std::{
     collections::BTreeMap,
@@ -31,14 +31,10 @@ pub(crate) fn row_key(owner: Option<&B256>, hash: &B256) -> B256 {
 }
 
 /// Reads the state root of the head.
-pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256, StateError> {
+pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256> {
     let Some(row) = rows.get(HEAD, ROOT_KEY)? else { return Ok(EMPTY_ROOT) };
-    B256::try_from(&*row).map_err(|_| {
-        StateError::Corrupt(format!(
-            "the row of the state root has {} bytes, expected 32",
-            row.len()
-        ))
-    })
+    B256::try_from(&*row)
+        .map_err(|_| corrupt!("the row of the state root has {} bytes, expected 32", row.len()))
 }
 
 /// Sets the state root of the head.
@@ -54,7 +50,7 @@ pub(crate) trait Nodes: Debug + Send + Sync {
     /// # Errors
     ///
     /// If the store fails.
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError>;
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>>;
 }
 
 /// The nodes of a store or of a snapshot. Nodes never change, so one cache serves all of them.
@@ -65,7 +61,7 @@ pub(crate) struct Stored<R> {
 }
 
 impl<R: Read + Debug> Nodes for Stored<R> {
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
         let key = row_key(owner, hash);
         if let Some(rlp) = self.cache.nodes.get(&key) {
             return Ok(Some(rlp));
@@ -97,16 +93,16 @@ impl<R: Read + Debug> Verified<R> {
 }
 
 impl<R: Read + Debug> Nodes for Verified<R> {
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
         let key = row_key(owner, hash);
         let found = self.rows.get(NODES, key.as_slice())?;
         if let Some(rlp) = &found {
             self.count.fetch_add(1, Relaxed);
             let made = keccak256(rlp);
             if made != *hash {
-                return Err(StateError::Corrupt(format!(
+                return Err(corrupt!(
                     "the node kept under {key} has the hash {made}, expected {hash}"
-                )));
+                ));
             }
         }
         Ok(found)
@@ -145,7 +141,7 @@ impl<'a> Noted<'a> {
 }
 
 impl Nodes for Noted<'_> {
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
         let found = self.below.node(owner, hash)?;
         if let Some(rlp) = &found {
             let Notes { nodes, places } = &mut *self.noted.lock();

@@ -8,16 +8,12 @@ use crate::{
     trie::Trie,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
-use polytrie_state::{AccountWrite, Proof, SlotWrite, StateError, Touched, WriteSet, hash_address};
+use polytrie_state::{AccountWrite, Proof, Result, SlotWrite, Touched, WriteSet, hash_address};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue, prove_account};
 use std::ops::ControlFlow;
 
 /// Proves an account and some of its slots.
-pub(crate) fn prove(
-    state: &MptHashReader,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof, StateError> {
+pub(crate) fn prove(state: &MptHashReader, address: &Address, slots: &[U256]) -> Result<Proof> {
     let account = hash_address(address);
     let accounts = Trie::of_accounts(&state.nodes, state.root);
     let (leaf, nodes) = prove_key::<AccountLeaf>(accounts, &account)?;
@@ -28,10 +24,7 @@ pub(crate) fn prove(
     })
 }
 
-fn prove_key<V: LeafValue>(
-    trie: Trie<'_>,
-    key: &B256,
-) -> Result<(Option<V>, Vec<Bytes>), StateError> {
+fn prove_key<V: LeafValue>(trie: Trie<'_>, key: &B256) -> Result<(Option<V>, Vec<Bytes>)> {
     let noted = Noted::on(trie.nodes);
     let value = Trie { nodes: &noted, ..trie }.get(key)?;
     Ok((value, noted.in_order().into_iter().map(Bytes::from).collect()))
@@ -43,7 +36,7 @@ pub(crate) fn past_witness(
     head: &MptHashReader,
     back: &[WriteSet],
     touched: &Touched,
-) -> Result<(B256, Vec<Bytes>), StateError> {
+) -> Result<(B256, Vec<Bytes>)> {
     let nothing = B256Map::default();
     // The state is not written, so no node has to be removed.
     let mut state = State::new(head.root, false);
@@ -75,7 +68,7 @@ pub(crate) fn past_witness(
 }
 
 /// Returns the write that leads from the state before the block back to an account as it is in `state`.
-fn redo(state: &State, below: &dyn Nodes, undo: &AccountWrite) -> Result<AccountWrite, StateError> {
+fn redo(state: &State, below: &dyn Nodes, undo: &AccountWrite) -> Result<AccountWrite> {
     undo.redo(|slots| {
         let nodes = &state.nodes(below);
         let leaf = Trie::of_accounts(nodes, state.root).get::<AccountLeaf>(&undo.hash)?;

@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{
-    Account, AccountVisit, SlotVisit, StateError, StateReader, hash_address, hash_slot, read_code,
+    Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot, read_code,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl MptHashReader {
     /// # Errors
     ///
     /// If the store fails, or the row of the root is damaged.
-    pub(crate) fn new(rows: Snapshot, cache: Arc<NodeCache>) -> Result<Self, StateError> {
+    pub(crate) fn new(rows: Snapshot, cache: Arc<NodeCache>) -> Result<Self> {
         let root = stored_root(&rows)?;
         Ok(Self { nodes: Stored { rows, cache }, root })
     }
@@ -34,17 +34,13 @@ impl MptHashReader {
     }
 
     /// Returns the storage trie of the account with this hash.
-    fn storage(&self, account: &B256) -> Result<Trie<'_>, StateError> {
+    fn storage(&self, account: &B256) -> Result<Trie<'_>> {
         let leaf = self.accounts().get::<AccountLeaf>(account)?;
         let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
         Ok(Trie::of_storage(&self.nodes, *account, root))
     }
 
-    pub(crate) fn visit_accounts(
-        &self,
-        from: &B256,
-        visit: &mut AccountVisit<'_>,
-    ) -> Result<(), StateError> {
+    pub(crate) fn visit_accounts(&self, from: &B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         let visit = &mut |hash, leaf: AccountLeaf| visit(hash, leaf.account());
         self.accounts().leaves(from, visit)
     }
@@ -54,29 +50,29 @@ impl MptHashReader {
         account: &B256,
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let visit = &mut |hash, value: SlotValue| visit(hash, value.0);
         self.storage(account)?.leaves(from, visit)
     }
 }
 
 impl StateReader for MptHashReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         let leaf = self.accounts().get::<AccountLeaf>(&hash_address(address))?;
         Ok(leaf.map(|leaf| leaf.account()))
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let storage = self.storage(&hash_address(address))?;
         let value = storage.get::<SlotValue>(&hash_slot(slot))?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.nodes.rows, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         Ok(self.storage(&hash_address(address))?.root != EMPTY_ROOT)
     }
 }

@@ -8,7 +8,7 @@ use alloy_primitives::{
 use parking_lot::RwLock;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
+    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
     UndoRecord, WriteSet, read_code, write_codes,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
@@ -35,7 +35,7 @@ pub(crate) struct Move {
 }
 
 impl HeadChange for Move {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         if let Some(State { root, changes, .. }) = self.to.take() {
             let (came, went) = changes.came_and_went();
             self.written.came.fetch_add(came, Relaxed);
@@ -70,7 +70,7 @@ impl MptHashSession {
         Self { nodes, proposal, number, parent: state.root, known: B256Map::default(), state }
     }
 
-    fn leaf(&mut self, account: &B256) -> Result<Option<AccountLeaf>, StateError> {
+    fn leaf(&mut self, account: &B256) -> Result<Option<AccountLeaf>> {
         match self.known.entry(*account) {
             Entry::Occupied(known) => Ok(*known.get()),
             Entry::Vacant(unknown) => {
@@ -81,37 +81,31 @@ impl MptHashSession {
     }
 
     /// Returns the trie of an account's storage before the block.
-    fn storage(&mut self, account: &B256) -> Result<Trie<'_>, StateError> {
+    fn storage(&mut self, account: &B256) -> Result<Trie<'_>> {
         let root = self.leaf(account)?.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
         Ok(Trie::of_storage(&self.nodes, *account, root))
     }
 }
 
 impl LayerSession for MptHashSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         Ok(self.leaf(hash)?.map(|leaf| leaf.account()))
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         let value = self.storage(account)?.get::<SlotValue>(hash)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.nodes.rows, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         Ok(self.storage(hash)?.root != EMPTY_ROOT)
     }
 
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         let applied = self.state.apply(&self.nodes, since_last.accounts(), &self.known);
         // After a failure the block's state may be half changed.
@@ -119,7 +113,7 @@ impl LayerSession for MptHashSession {
         Ok(Some(self.state.root))
     }
 
-    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         self.proposal.check()?;
         self.state.apply(&self.nodes, writes.accounts(), &self.known)?;
         let (store, number) = (self.nodes.rows.clone(), self.number);

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::Batch;
-use polytrie_state::{AccountWrite, StateError};
+use polytrie_state::{AccountWrite, Result};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 
 /// The state of a block in progress, which begins with that of its parent.
@@ -38,7 +38,7 @@ impl State {
         nodes: &dyn Nodes,
         writes: &[AccountWrite],
         known: &B256Map<Option<AccountLeaf>>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let mut leaves = Vec::with_capacity(writes.len());
         for write in writes {
             let mut root = self.storage_root(nodes, &write.hash, known)?;
@@ -79,7 +79,7 @@ impl State {
         nodes: &dyn Nodes,
         account: &B256,
         known: &B256Map<Option<AccountLeaf>>,
-    ) -> Result<B256, StateError> {
+    ) -> Result<B256> {
         if let Some(root) = self.storage_roots.get(account) {
             return Ok(*root);
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 use hash_db::{AsHashDB, HashDB, HashDBRef, Prefix};
-use polytrie_state::{HashVisit, StateError};
+use polytrie_state::{HashVisit, Result, StateError, corrupt};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::sync::OnceLock;
 use trie_db::{
@@ -42,7 +42,7 @@ impl<'a> Trie<'a> {
     /// # Errors
     ///
     /// If the store fails, or nodes are missing or damaged; as in the methods below.
-    pub(crate) fn get<V: LeafValue>(&self, key: &B256) -> Result<Option<V>, StateError> {
+    pub(crate) fn get<V: LeafValue>(&self, key: &B256) -> Result<Option<V>> {
         if self.root == EMPTY_ROOT {
             return Ok(None);
         }
@@ -58,7 +58,7 @@ impl<'a> Trie<'a> {
         &self,
         from: &B256,
         visit: &mut HashVisit<'_, V>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         if self.root == EMPTY_ROOT {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl<'a> Trie<'a> {
             let (key, value) = leaf.map_err(failure)?;
             let key = B256::try_from(&*key).map_err(|_| {
                 let place = self.place();
-                StateError::Corrupt(format!("a key of {place} has {} bytes", key.len()))
+                corrupt!("a key of {place} has {} bytes", key.len())
             })?;
             let value = V::decode(&value).map_err(|reason| self.wrong_leaf(&key, reason))?;
             if visit(key, value)?.is_break() {
@@ -84,7 +84,7 @@ impl<'a> Trie<'a> {
     }
 
     /// Removes all nodes of the trie, which costs memory for each of them in `changes`.
-    pub(crate) fn remove(&self, changes: &mut NodeChanges) -> Result<(), StateError> {
+    pub(crate) fn remove(&self, changes: &mut NodeChanges) -> Result<()> {
         if self.root == EMPTY_ROOT {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl<'a> Trie<'a> {
         &self,
         changes: &mut NodeChanges,
         leaves: impl IntoIterator<Item = (B256, Option<V>)>,
-    ) -> Result<B256, StateError> {
+    ) -> Result<B256> {
         let mut root = self.root;
         let mut sink = Sink { source: Source::of(self), changes };
         let updated = change(&mut sink, &mut root, leaves);
@@ -125,7 +125,7 @@ impl<'a> Trie<'a> {
     }
 
     fn wrong_leaf(&self, key: &B256, reason: &str) -> StateError {
-        StateError::Corrupt(format!("the leaf {key} of {} does not decode: {reason}", self.place()))
+        corrupt!("the leaf {key} of {} does not decode: {reason}", self.place())
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> Source<'a> {
         Self { trie: *trie, failure: OnceLock::new() }
     }
 
-    fn node(&self, found: Result<Option<Vec<u8>>, StateError>) -> Option<DBValue> {
+    fn node(&self, found: Result<Option<Vec<u8>>>) -> Option<DBValue> {
         found.unwrap_or_else(|error| {
             // Later errors follow from the first.
             let _ = self.failure.set(error);
@@ -274,7 +274,7 @@ mod tests {
     struct Nowhere;
 
     impl Nodes for Nowhere {
-        fn node(&self, _: Option<&B256>, _: &B256) -> Result<Option<Vec<u8>>, StateError> {
+        fn node(&self, _: Option<&B256>, _: &B256) -> Result<Option<Vec<u8>>> {
             Ok(None)
         }
     }

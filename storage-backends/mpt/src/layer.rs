@@ -11,8 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
-    StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
+    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer,
+    StateReader, Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::{AccountLeaf, Readers, stored_root};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl MptLayer {
     /// # Errors
     ///
     /// If the root of the account trie cannot be read or is damaged.
-    pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
         let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root, readers)));
@@ -80,12 +80,12 @@ impl StateLayer for MptLayer {
         Commitment::state_root(*self.root.read())
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.lifecycle.ready()?;
         Ok(Arc::new(MptReader::new(self.store.snapshot())))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.ready()?;
         let mut tries = self.tries.lock();
         TRIE.clear(&self.store)?;
@@ -95,14 +95,14 @@ impl StateLayer for MptLayer {
         Ok(Commitment::state_root(root))
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
         self.tries.lock().begin_block(number);
         Ok(Box::new(MptSession::new(proposal, number)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
         let mut batch = Batch::new();
         let root = self.tries.lock().apply(&writes, Some(&mut batch));
@@ -110,13 +110,13 @@ impl StateLayer for MptLayer {
         proposal.finish(Commitment::state_root(root), batch, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         let store = self.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         let rows = self.store.snapshot();
         Ok(TRIE
@@ -124,17 +124,12 @@ impl StateLayer for MptLayer {
             .leaves::<AccountLeaf>(&from, &mut |hash, leaf| Ok(visit(hash, leaf.account())?))?)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         TRIE.visit_slots(&self.store.snapshot(), &account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.lifecycle.ready()?;
         TRIE.check(&self.store.snapshot(), *self.root.read(), &mut (), progress)
     }
@@ -153,18 +148,14 @@ impl StateLayer for MptLayer {
 }
 
 impl Prove for MptLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         self.lifecycle.ready()?;
         TRIE.prove(Self::NAME, &self.store.snapshot(), address, slots)
     }
 }
 
 impl PastWitnesses for MptLayer {
-    fn past_witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
+    fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
         self.lifecycle.ready()?;
         TRIE.past_witness(&self.store.snapshot(), back, touched)
     }

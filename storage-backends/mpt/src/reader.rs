@@ -3,7 +3,7 @@
 use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
@@ -16,25 +16,25 @@ impl MptReader {
         Self { snapshot }
     }
 
-    fn leaf(&self, address: &Address) -> Result<Option<AccountLeaf>, StateError> {
+    fn leaf(&self, address: &Address) -> Result<Option<AccountLeaf>> {
         TRIE.account(&self.snapshot, &hash_address(address))
     }
 }
 
 impl StateReader for MptReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.leaf(address)?.map(|leaf| leaf.account()))
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         TRIE.slot(&self.snapshot, &hash_address(address), &hash_slot(slot))
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.snapshot, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         Ok(self.leaf(address)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
     }
 }

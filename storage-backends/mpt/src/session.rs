@@ -4,8 +4,8 @@ use crate::{TRIE, tries::Tries};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Set};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_state::{
-    Access, Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit,
-    StateError, UndoRecord, Wants, WriteSet, read_code, write_codes,
+    Access, Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
+    UndoRecord, Wants, WriteSet, read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct MptChange {
 }
 
 impl HeadChange for MptChange {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         let mut tries = self.tries.lock();
         if let Some(root) = tries.settle() {
             *self.root.write() = root;
@@ -33,7 +33,7 @@ impl HeadChange for MptChange {
         Ok(())
     }
 
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         let mut tries = self.tries.lock();
         let ended = tries.rows.end();
         tries.go_back(*self.root.read());
@@ -70,25 +70,19 @@ impl MptSession {
 }
 
 impl LayerSession for MptSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         Ok(self.reading().account(hash)?.map(|leaf| leaf.account()))
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         self.reading().slot(account, hash)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(self.tries().rows.store(), code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         if self.wiped.contains(hash) {
             return Ok(true);
         }
@@ -106,7 +100,7 @@ impl LayerSession for MptSession {
         }
     }
 
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         let mut tries = self.proposal.change.tries.lock();
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
@@ -120,7 +114,7 @@ impl LayerSession for MptSession {
         tries.apply(since_last, None).map(Some).map_err(|error| self.proposal.poison(error))
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         self.proposal.check()?;
         let mut guard = self.tries();
         let tries: &mut Tries = &mut guard;

@@ -3,9 +3,7 @@
 use crate::TRIE;
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{
-    Access, AccountWrite, StateError, UndoRecord, WriteSet, hash_address, hash_slot,
-};
+use polytrie_state::{Access, AccountWrite, Result, UndoRecord, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
@@ -140,11 +138,11 @@ impl Tries {
         }
     }
 
-    pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
+    pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>> {
         Ok(self.accounts.get(hash, &self.rows.rows(None))?.copied())
     }
 
-    pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256, StateError> {
+    pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256> {
         if !self.storages.contains_key(account) {
             let Some(leaf) = self.account(account)?.filter(|a| a.storage_root != EMPTY_ROOT) else {
                 return Ok(U256::ZERO);
@@ -167,12 +165,12 @@ impl Tries {
         &mut self,
         writes: &WriteSet,
         mut batch: Option<&mut Batch>,
-    ) -> Result<B256, StateError> {
+    ) -> Result<B256> {
         let mut jobs = self.storage_jobs(writes)?;
         let save = batch.is_some();
         let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
         let source = &self.rows;
-        let mut done: Vec<Result<Option<Batch>, StateError>> = Vec::with_capacity(jobs.len());
+        let mut done: Vec<Result<Option<Batch>>> = Vec::with_capacity(jobs.len());
         if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
             let run = |job: &mut StorageJob<'_>| job.run(source, save.then(Batch::new));
             jobs.par_iter_mut().with_max_len(16).map(run).collect_into_vec(&mut done);
@@ -225,10 +223,7 @@ impl Tries {
         Ok(root)
     }
 
-    fn storage_jobs<'a>(
-        &mut self,
-        writes: &'a WriteSet,
-    ) -> Result<Vec<StorageJob<'a>>, StateError> {
+    fn storage_jobs<'a>(&mut self, writes: &'a WriteSet) -> Result<Vec<StorageJob<'a>>> {
         let mut jobs = Vec::new();
         for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
             let mut trie = match self.storages.remove(&write.hash) {
@@ -309,11 +304,7 @@ impl Tries {
 
 impl StorageJob<'_> {
     /// Applies the changes of the storage, and adds the changed rows to a batch, if there is one.
-    fn run(
-        &mut self,
-        source: &Prefetcher,
-        batch: Option<Batch>,
-    ) -> Result<Option<Batch>, StateError> {
+    fn run(&mut self, source: &Prefetcher, batch: Option<Batch>) -> Result<Option<Batch>> {
         if self.write.wipe {
             self.trie.clear();
         }

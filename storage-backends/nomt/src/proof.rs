@@ -16,7 +16,7 @@ use nomt::{
     trie::{InternalData, KeyPath, Node, TERMINATOR},
 };
 use polytrie_state::{
-    ProofError, StateError,
+    ProofError, Result,
     foreign::{self, Key, Way as _},
 };
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ struct Other {
 
 impl Way {
     /// Returns the path to a key.
-    pub(crate) fn to(session: &Session, key: KeyPath) -> Result<Self, StateError> {
+    pub(crate) fn to(session: &Session, key: KeyPath) -> Result<Self> {
         let PathProof { terminal, siblings } = run("prove", || session.prove(key))?;
         let other = match terminal {
             PathProofTerminal::Leaf(leaf) if leaf.key_path != key => {
@@ -87,12 +87,7 @@ fn climb(mut node: Node, key: &KeyPath, siblings: &[B256]) -> Node {
 }
 
 /// Whether the trie has exactly this value under a key, on a path that leads to the root, and also among its values.
-pub(crate) fn holds(
-    session: &Session,
-    root: B256,
-    key: KeyPath,
-    value: &[u8],
-) -> Result<bool, StateError> {
+pub(crate) fn holds(session: &Session, root: B256, key: KeyPath, value: &[u8]) -> Result<bool> {
     let way = Way::to(session, key)?;
     let found = run("read", || session.read(key))?;
     Ok(found.as_deref() == Some(value) && way.verify(root, key, found).is_ok())

@@ -14,7 +14,7 @@ use alloy_primitives::{
 };
 use parking_lot::Mutex;
 use polytrie_state::{
-    Access, BagCounts, BagNode, Bags, StateError, TakeNode, Touched, hash_address, hash_slot,
+    Access, BagCounts, BagNode, Bags, Result, TakeNode, Touched, hash_address, hash_slot,
 };
 use polytrie_trie::{
     Nibbles, SlotValue,
@@ -204,12 +204,7 @@ impl Bags for RainLayer {
         u8::try_from(self.levels()).unwrap_or(u8::MAX)
     }
 
-    fn pack(
-        &self,
-        accesses: &[Access],
-        levels: u8,
-        take: &mut TakeNode<'_>,
-    ) -> Result<(), StateError> {
+    fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
         let mut touched = Touched::new();
         for access in accesses {
             let (address, slot) = access.place();

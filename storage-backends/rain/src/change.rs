@@ -8,7 +8,7 @@ use crate::{
     version::{Part, Version, empty_part, shard_of},
 };
 use parking_lot::Mutex;
-use polytrie_state::{Beside, StateError, WriteSet};
+use polytrie_state::{Beside, Result, WriteSet};
 use std::sync::Arc;
 
 /// The shards that a change writes to, with the writes to log in each and the rows that lose their node.
@@ -28,7 +28,7 @@ pub(crate) fn change(
     from: Version,
     writes: &WriteSet,
     seq: u64,
-) -> Result<(Version, Logs), StateError> {
+) -> Result<(Version, Logs)> {
     let mut parts = from.parts;
     let mut jobs: Vec<Job> = writes
         .accounts()
@@ -85,12 +85,7 @@ struct Job {
 }
 
 /// Does jobs, `portion` of them at a time, until none is left or one fails. Returns the jobs that this thread has done.
-fn run(
-    jobs: &Mutex<Vec<Job>>,
-    portion: usize,
-    source: &Source,
-    seq: u64,
-) -> Result<Vec<Job>, StateError> {
+fn run(jobs: &Mutex<Vec<Job>>, portion: usize, source: &Source, seq: u64) -> Result<Vec<Job>> {
     let mut done = Vec::new();
     loop {
         let mut mine = {

@@ -9,26 +9,20 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{AccountWalk, CheckReport, StateError, scan};
+use polytrie_state::{AccountWalk, CheckReport, Result, each_row};
 use polytrie_trie::cow::Entry;
 use std::ops::ControlFlow;
 
-pub(crate) fn check(
-    reader: &RainReader,
-    progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+pub(crate) fn check(reader: &RainReader, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let found = check_rows(&reader.rows, &mut report);
-    report.part(found)?;
-    let found = check_head(reader, &mut report);
-    report.part(found)?;
-    let found = check_state(reader, &mut report, progress);
-    report.part(found)?;
+    report.part(|report| check_rows(&reader.rows, report))?;
+    report.part(|report| check_head(reader, report))?;
+    report.part(|report| check_state(reader, report, progress))?;
     Ok(report)
 }
 
 /// Checks that every node of every checkpoint is the one its parent refers to, and that there are no other rows.
-fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<()> {
     let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
@@ -49,7 +43,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
 }
 
 /// Checks that the rows of the head and the shards exist and agree with memory, and that the logs hold nothing else.
-fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), StateError> {
+fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<()> {
     let store = &reader.rows;
     let stored = Meta::read(store)?;
     let expected = Meta { seq: reader.version.seq, root: reader.version.root };
@@ -65,11 +59,11 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
     }
     report.expect_rows(store, META, u64::from(stored.is_some()))?;
     report.expect_rows(store, SHARDS, shards)?;
-    scan(store, LOG, KeyRange::ALL, |key, _| {
+    each_row(store, LOG, KeyRange::ALL, |key, _| {
         if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
             report.problem("the log has a row of no shard".to_owned());
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }
 
@@ -79,7 +73,7 @@ fn check_state(
     reader: &RainReader,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
+) -> Result<()> {
     let RainReader { version, rows: store, .. } = reader;
     report.check_codes(store)?;
     let mut walk = AccountWalk::new(report, progress);

@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
 
 /// Number of changes from one checkpoint to the next, which is of the next shard.
@@ -84,7 +84,7 @@ pub(crate) fn checkpoint(
     (since, seq): (u64, u64),
     lost: &Lost,
     store: &dyn Read,
-) -> Result<Batch, StateError> {
+) -> Result<Batch> {
     let mut nodes = TRIE.account_sink(Batch::new());
     let account_rows = TRIE.account_rows(store);
     let leaves = part.write_since(since, &lost.accounts, &account_rows, &mut nodes)?;
@@ -136,13 +136,12 @@ pub(crate) struct Replayed {
 
 /// Reads the checkpoint of a shard and replays its log. Fails if a row of the log is damaged, or does not follow the
 /// row before it.
-pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateError> {
+pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
         Some((seq, reference)) => {
-            let part = CowTrie::stored_part(shard as u8, &reference).map_err(|reason| {
-                StateError::Corrupt(format!("the row of shard {shard} holds {reason}"))
-            })?;
+            let part = CowTrie::stored_part(shard as u8, &reference)
+                .map_err(|reason| corrupt!("the row of shard {shard} holds {reason}"))?;
             Saved { part, seq }
         }
     };
@@ -152,10 +151,10 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateEr
         // The row before the first one may have been removed with the checkpoint.
         let follows = row.before == last || (last == saved.seq && row.before < last);
         if seq <= last || !follows {
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "the log of shard {shard} has change {seq}, which follows change {}, after change {last}",
                 row.before
-            )));
+            ));
         }
         last = seq;
         lost.absorb(apply(&mut part, &row.writes, &Noted::plain(store), seq)?);

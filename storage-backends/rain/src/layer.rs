@@ -7,9 +7,9 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
-    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
-    StateReader, Stateless, Touched, WIPED_TABLE, WriteSet,
+    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
+    LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
+    Stateless, Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::cow::StateTries;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl RainLayer {
     /// # Errors
     ///
     /// If the store fails, or if its checkpoints and logs do not lead to the root of its head.
-    pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { shared: Arc::new(RainCore::open(store, options)?) }))
     }
 
@@ -43,7 +43,7 @@ impl RainLayer {
         &self,
         parent: BlockRef,
         witness_levels: Option<u8>,
-    ) -> Result<RainSession, StateError> {
+    ) -> Result<RainSession> {
         let (proposal, head) = RainCore::begin(&self.shared)?;
         Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
     }
@@ -58,7 +58,7 @@ impl RainLayer {
         &self.shared.source.touches.offered
     }
 
-    pub(crate) fn head_reader(&self) -> Result<RainReader, StateError> {
+    pub(crate) fn head_reader(&self) -> Result<RainReader> {
         self.shared.reader()
     }
 }
@@ -72,33 +72,30 @@ impl StateLayer for RainLayer {
         Commitment::state_root(self.shared.head.read().root)
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.shared.lifecycle.ready()?;
         Ok(Arc::new(self.shared.reader()?))
     }
 
-    fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.shared.load(accounts)
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         Ok(Box::new(self.session(parent, None)?))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         RainCore::undo(&self.shared, record)
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         let shared = self.shared.fork()?;
         let store = shared.source.store.clone();
         Ok(Fork { layer: Arc::new(Self { shared: Arc::new(shared) }), store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.shared.lifecycle.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
         for part in &version.parts[shard_of(&from)..] {
@@ -115,18 +112,13 @@ impl StateLayer for RainLayer {
         Ok(())
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.shared.lifecycle.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
         version.visit_slots(&rows, &account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         if let Some(damage) = self.shared.lifecycle.damage()? {
             return Ok(damage);
         }
@@ -151,18 +143,14 @@ impl StateLayer for RainLayer {
 }
 
 impl Prove for RainLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         self.shared.lifecycle.ready()?;
         proof::prove(&self.shared.reader()?, address, slots)
     }
 }
 
 impl PastWitnesses for RainLayer {
-    fn past_witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
+    fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
         self.shared.lifecycle.ready()?;
         let reader = self.shared.reader()?;
         let (version, rows) = (&reader.version, &reader.noted());

@@ -12,7 +12,8 @@ use crate::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+    CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
+    in_order_of_hash, write_codes,
 };
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
@@ -24,10 +25,7 @@ const CODE_BYTES: usize = 16 << 20;
 
 /// Fills the store. An account goes with as many of its slots as the portion has room for. The next portions hold the
 /// account again and add to its storage, as blocks would; its leaf follows the root of its storage each time.
-pub(crate) fn load(
-    store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<(), StateError> {
+pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<()> {
     clear_tables(store, &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE])?;
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
@@ -71,7 +69,7 @@ struct Portion {
 }
 
 impl Portion {
-    fn write(self, store: &Store, saved: &mut [Saved]) -> Result<(), StateError> {
+    fn write(self, store: &Store, saved: &mut [Saved]) -> Result<()> {
         let mut batch = self.codes;
         let parts: Vec<&[ShardWrite]> =
             self.writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)).collect();
@@ -88,7 +86,7 @@ impl Portion {
                 let part = Part::stored_part(shard as u8, &part.root_reference());
                 Ok((shard, part.map_err(StateError::Protocol)?, rows))
             })
-            .collect::<Result<_, StateError>>()?;
+            .collect::<Result<_>>()?;
         for (shard, part, rows) in done {
             let seq = saved[shard].seq + 1;
             saved[shard] = Saved { part, seq };

@@ -8,7 +8,7 @@ use crate::LOG;
 use alloy_primitives::{B256, U256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
-use polytrie_state::{Account, AccountWrite, StateError, scan};
+use polytrie_state::{Account, AccountWrite, Result, corrupt, scan};
 use std::ops::ControlFlow;
 
 /// The write of a change to one account.
@@ -88,13 +88,12 @@ pub(crate) fn remove_until(batch: &mut Batch, shard: usize, seq: u64) {
 pub(crate) fn scan_shard(
     store: &dyn Read,
     shard: usize,
-    mut visit: impl FnMut(u64, LogRow) -> Result<(), StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(u64, LogRow) -> Result<()>,
+) -> Result<()> {
     let (from, to) = (key(shard, 0), [shard as u8 + 1]);
     scan(store, LOG, KeyRange::between(&from, &to), |key, row| {
-        let (seq, row) = decode(key, row).ok_or_else(|| {
-            StateError::Corrupt(format!("a row of the log of shard {shard} is damaged"))
-        })?;
+        let (seq, row) = decode(key, row)
+            .ok_or_else(|| corrupt!("a row of the log of shard {shard} is damaged"))?;
         visit(seq, row)?;
         Ok(ControlFlow::Continue(()))
     })

@@ -8,7 +8,7 @@
 use crate::{META, SHARDS};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 const KEY: &[u8] = b"head";
 
@@ -21,11 +21,11 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// Reads the row; `None` in an empty store, an error if the row is damaged.
-    pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>, StateError> {
+    pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>> {
         let Some(row) = store.get(META, KEY)? else { return Ok(None) };
         let meta = unseal(KEY, &row)
             .and_then(|(seq, root)| Some(Self { seq, root: B256::try_from(root).ok()? }));
-        meta.map(Some).ok_or_else(|| StateError::Corrupt("the row of the head is damaged".into()))
+        meta.map(Some).ok_or_else(|| corrupt!("the row of the head is damaged"))
     }
 
     /// Adds the row to a batch.
@@ -36,16 +36,11 @@ impl Meta {
 
 /// Reads the last checkpoint of a shard: the number of its last change, and the reference to its root node. `None` if
 /// the shard has none, and is empty.
-pub(crate) fn read_shard(
-    store: &dyn Read,
-    shard: usize,
-) -> Result<Option<(u64, Vec<u8>)>, StateError> {
+pub(crate) fn read_shard(store: &dyn Read, shard: usize) -> Result<Option<(u64, Vec<u8>)>> {
     let key = [shard as u8];
     let Some(row) = store.get(SHARDS, &key)? else { return Ok(None) };
     let found = unseal(&key, &row).map(|(seq, reference)| (seq, reference.to_vec()));
-    found
-        .map(Some)
-        .ok_or_else(|| StateError::Corrupt(format!("the row of shard {shard} is damaged")))
+    found.map(Some).ok_or_else(|| corrupt!("the row of shard {shard} is damaged"))
 }
 
 /// Adds the row of a checkpoint to a batch.

@@ -2,7 +2,7 @@
 
 use crate::{RainLayer, TRIE, reader::RainReader};
 use alloy_primitives::{Address, U256};
-use polytrie_state::{Proof, StateError, hash_address};
+use polytrie_state::{Proof, Result, hash_address};
 use polytrie_trie::{
     AccountLeaf,
     cow::{CowTrie, Entry},
@@ -10,11 +10,7 @@ use polytrie_trie::{
 };
 
 /// Makes a proof of what a reader sees.
-pub(crate) fn prove(
-    reader: &RainReader,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof, StateError> {
+pub(crate) fn prove(reader: &RainReader, address: &Address, slots: &[U256]) -> Result<Proof> {
     let (version, store) = (&reader.version, &reader.noted());
     let account = hash_address(address);
     let seq = version.seq;

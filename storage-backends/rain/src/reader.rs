@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl RainReader {
     }
 
     /// Finds an account and returns what `see` makes of it. Keeps the nodes that it reads while there is room.
-    fn look<T>(&self, hash: &B256, see: impl FnOnce(&Entry) -> T) -> Result<Option<T>, StateError> {
+    fn look<T>(&self, hash: &B256, see: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
         if self.keeps() {
             return Ok(self.version.account(&self.noted(), hash)?.map(see));
         }
@@ -40,11 +40,11 @@ impl RainReader {
 }
 
 impl StateReader for RainReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.look(&hash_address(address), |entry| entry.account)
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (hash, slot) = (hash_address(address), hash_slot(slot));
         if self.keeps() {
             return self.version.slot(&self.noted(), &hash, &slot);
@@ -53,11 +53,11 @@ impl StateReader for RainReader {
         Ok(self.version.look(&self.rows, &hash, look)?.transpose()?.unwrap_or_default())
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.rows, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         let found = self.look(&hash_address(address), |entry| !entry.storage.is_empty())?;
         Ok(found.unwrap_or_default())
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, Proposal, StateError, Wants, WriteSet, hash_address,
+    Access, Account, LayerSession, Outcome, Proposal, Result, Wants, WriteSet, hash_address,
     hash_slot, read_code,
 };
 use polytrie_trie::{ReadAhead, Reading, SlotValue, cow::CowTrie};
@@ -69,7 +69,7 @@ impl LayerSession for RainSession {
         self.announced.want(access);
     }
 
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
@@ -78,13 +78,7 @@ impl LayerSession for RainSession {
         Ok(entry.map(|entry| entry.account))
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*account).or_default().insert(*hash);
@@ -104,14 +98,14 @@ impl LayerSession for RainSession {
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         if let Some(asked) = &mut self.asked {
             asked.codes.insert(*code_hash);
         }
         read_code(&self.shared().source.store, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
@@ -120,7 +114,7 @@ impl LayerSession for RainSession {
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         if let Some(asked) = &mut self.asked {
             asked.steps.push(since_last.clone());
@@ -131,7 +125,7 @@ impl LayerSession for RainSession {
         Ok(Some(self.so_far.insert(next).root))
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let Self { proposal, parent, number, announced, storage, so_far, asked, witness_levels } =
             *self;
         // The change would have to copy any node that these still share.

@@ -2,7 +2,7 @@
 
 use crate::{log::ShardWrite, touches::Noted, version::Part};
 use alloy_primitives::B256;
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use polytrie_trie::{
     Nibbles, SlotValue,
     cow::{CowTrie, Entry, Storage},
@@ -35,7 +35,7 @@ pub(crate) fn apply(
     writes: &[ShardWrite],
     store: &Noted<'_>,
     seq: u64,
-) -> Result<Lost, StateError> {
+) -> Result<Lost> {
     let rows = store.rows_of(None);
     let mut lost = Lost::default();
     let mut changes: Vec<(B256, Option<Entry>)> = Vec::new();

@@ -18,8 +18,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, GenesisAccount, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError,
-    UndoRecord, WriteSet, write_codes,
+    Commitment, GenesisAccounts, HeadChange, Lifecycle, Outcome, Proposal, Result, SlotVisit,
+    StateError, UndoRecord, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
@@ -108,7 +108,7 @@ impl RainChange {
         work: &mut Work,
         from: Version,
         writes: &WriteSet,
-    ) -> Result<(Commitment, Batch), StateError> {
+    ) -> Result<(Commitment, Batch)> {
         let shared = &self.shared;
         let seq = from.seq + 1;
         let (version, logs) = change(&shared.changes, from, writes, seq)?;
@@ -131,14 +131,14 @@ impl RainChange {
 }
 
 impl HeadChange for RainChange {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         if let Some(finished) = self.finished.take() {
             self.shared.settle(finished);
         }
         Ok(())
     }
 
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         let mut work = self.shared.work.lock();
         self.shared.head()?;
         let void = self.finished.take().and_then(|finished| finished.checkpoint);
@@ -157,7 +157,7 @@ impl HeadChange for RainChange {
 
 impl RainCore {
     /// Opens the state in the store; an empty store is the empty state.
-    pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
+    pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self> {
         let (lifecycle, State { version, shards }) =
             Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
         let source = Source::new(store, &options);
@@ -174,7 +174,7 @@ impl RainCore {
 
     /// Makes a layer that begins with the head, on a fork of the store. It shares the nodes in memory, and keeps the
     /// nodes that it changes to itself.
-    pub(crate) fn fork(&self) -> Result<Self, StateError> {
+    pub(crate) fn fork(&self) -> Result<Self> {
         self.lifecycle.ready()?;
         let work = self.work.lock();
         self.lifecycle.settled()?;
@@ -194,10 +194,7 @@ impl RainCore {
     }
 
     /// Fills the store with these accounts, which are the head afterwards. Returns its commitment.
-    pub(crate) fn load(
-        &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
+    pub(crate) fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let mut work = self.work.lock();
         self.lifecycle.fillable()?;
         load::load(&self.source.store, accounts)?;
@@ -210,9 +207,7 @@ impl RainCore {
     }
 
     /// Begins a block on the head, and a checkpoint of the head if one is due. Returns the block and the head.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-    ) -> Result<(Proposal<RainChange>, Arc<Version>), StateError> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<(Proposal<RainChange>, Arc<Version>)> {
         let proposal = self.lifecycle.begin(RainChange::of(self))?;
         let mut work = self.work.lock();
         let head = self.head()?;
@@ -225,7 +220,7 @@ impl RainCore {
         mut proposal: Proposal<RainChange>,
         (number, parent): (u64, Arc<Version>),
         writes: &WriteSet,
-    ) -> Result<Outcome, StateError> {
+    ) -> Result<Outcome> {
         let shared = proposal.change.shared.clone();
         let mut undo = None;
         if shared.options.undo {
@@ -258,7 +253,7 @@ impl RainCore {
 
     /// Computes the change that undoes the head's block. It may start a checkpoint as a block does: without them, going
     /// back many blocks would fill the memory.
-    pub(crate) fn undo(self: &Arc<Self>, record: &[u8]) -> Result<Outcome, StateError> {
+    pub(crate) fn undo(self: &Arc<Self>, record: &[u8]) -> Result<Outcome> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, RainChange::of(self))?;
         let mut work = self.work.lock();
         let head = self.head()?;
@@ -270,7 +265,7 @@ impl RainCore {
 
     /// Returns the head. If a finished block has changed it in place, it is made again from the undo record. The caller
     /// has locked `work`, because without it such a block may still be computed.
-    fn head(&self) -> Result<Arc<Version>, StateError> {
+    fn head(&self) -> Result<Arc<Version>> {
         let mut head = self.head.write();
         let (after, back) = match &head.state {
             HeadState::Here(version) => return Ok(version.clone()),
@@ -319,11 +314,7 @@ impl RainCore {
     }
 
     /// Adds the checkpoint that is due with a change, if there is one, to the change's batch.
-    fn end_checkpoint(
-        work: &mut Work,
-        now: u64,
-        batch: &mut Batch,
-    ) -> Result<Option<Written>, StateError> {
+    fn end_checkpoint(work: &mut Work, now: u64, batch: &mut Batch) -> Result<Option<Written>> {
         let Some(underway) = work.underway.pop_front_if(|next| next.due <= now) else {
             return Ok(None);
         };
@@ -400,7 +391,7 @@ impl RainCore {
         bytes
     }
 
-    pub(crate) fn reader(&self) -> Result<RainReader, StateError> {
+    pub(crate) fn reader(&self) -> Result<RainReader> {
         let reader = |version: &Arc<Version>| RainReader {
             version: version.clone(),
             rows: self.source.store.snapshot(),

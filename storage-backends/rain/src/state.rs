@@ -8,7 +8,7 @@ use crate::{
     version::Version,
 };
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// The head in a store, and how far the rows of each shard go.
@@ -37,7 +37,7 @@ impl State {
 }
 
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
-pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
+pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
     let meta = Meta::read(store)?;
     let replayed: Vec<Replayed> = (0..SHARD_COUNT)
         .into_par_iter()
@@ -56,10 +56,11 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
     }
     let version = Version::of(version.parts, store, meta.seq)?;
     if version.root != meta.root {
-        return Err(StateError::Corrupt(format!(
+        return Err(corrupt!(
             "checkpoints and logs make the state root {}, the head has {}",
-            version.root, meta.root
-        )));
+            version.root,
+            meta.root
+        ));
     }
     Ok(State { version, shards })
 }

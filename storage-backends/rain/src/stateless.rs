@@ -11,7 +11,8 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    BlockRef, LayerSession, StateError, StateLayer, Stateless, Witness, write_codes,
+    BlockRef, LayerSession, Result, StateError, StateLayer, Stateless, Witness, corrupt,
+    write_codes,
 };
 use polytrie_trie::{
     EMPTY_ROOT, Nibbles, RowSink, Rows, TrieError,
@@ -37,7 +38,7 @@ impl RainLayer {
     /// # Errors
     ///
     /// [`StateError::Corrupt`] if the root node is missing, or bytes of the witness are no node.
-    pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>, StateError> {
+    pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>> {
         let bag = Bag::of(witness, holder)?;
         let mut batch = bag.place(witness.root, witness.levels, |_, _| {})?;
         let codes: Vec<_> =
@@ -51,22 +52,18 @@ impl RainLayer {
 }
 
 impl Stateless for RainLayer {
-    fn begin_witnessed(
-        &self,
-        parent: BlockRef,
-        levels: u8,
-    ) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin_witnessed(&self, parent: BlockRef, levels: u8) -> Result<Box<dyn LayerSession>> {
         Ok(Box::new(self.session(parent, Some(levels))?))
     }
 
-    fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>, StateError> {
+    fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>> {
         Ok(Self::on_witness(witness, Some(self))?)
     }
 
     /// Returns the witness on the state of this layer, if its nodes below the first levels are still part of that
     /// state; the first levels are left to this layer. They are the levels that the witness leaves out, or the first
     /// `levels` if it leaves out none.
-    fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError> {
+    fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>> {
         let mut tops = B256Set::default();
         let levels = match witness.levels {
             0 => {
@@ -111,7 +108,7 @@ struct Bag<'a> {
 }
 
 impl<'a> Bag<'a> {
-    fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Result<Self, StateError> {
+    fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Result<Self> {
         let hold = |holder: &RainLayer| {
             let reader = holder.head_reader()?;
             Ok::<_, StateError>((reader.version.whole(&reader.rows)?, reader))
@@ -125,12 +122,7 @@ impl<'a> Bag<'a> {
 
     /// Makes the rows of the state with this root, as far as its nodes are in the bag; `note` gets the depth of each
     /// node of the bag and its hash. Storage tries begin below the deepest leaf.
-    fn place(
-        &self,
-        root: B256,
-        levels: u8,
-        mut note: impl FnMut(usize, B256),
-    ) -> Result<Batch, StateError> {
+    fn place(&self, root: B256, levels: u8, mut note: impl FnMut(usize, B256)) -> Result<Batch> {
         let mut batch = Batch::new();
         if root == EMPTY_ROOT {
             return Ok(batch);
@@ -231,12 +223,12 @@ impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
     }
 
     /// Ends the walk of one trie. Fails if the trie was refused.
-    fn next_trie(&mut self) -> Result<(), StateError> {
+    fn next_trie(&mut self) -> Result<()> {
         self.seen.clear();
         self.expect_room();
         match self.refused {
             None => Ok(()),
-            Some(reason) => Err(StateError::Corrupt(format!("the witness: {reason}"))),
+            Some(reason) => Err(corrupt!("the witness: {reason}")),
         }
     }
 }
@@ -258,7 +250,7 @@ fn counted<'a>(
 }
 
 fn damaged(error: TrieError) -> StateError {
-    StateError::Corrupt(format!("the witness: {error}"))
+    corrupt!("the witness: {error}")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::{SHARD_COUNT, TRIE, touches::Noted};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::{SlotVisit, StateError};
+use polytrie_state::{Result, SlotVisit};
 use polytrie_trie::{
     EMPTY_ROOT,
     cow::{CowTrie, Entry},
@@ -29,11 +29,7 @@ impl Version {
     }
 
     /// Makes the version of these parts: computes their references and the state root.
-    pub(crate) fn of(
-        parts: [Part; SHARD_COUNT],
-        store: &dyn Read,
-        seq: u64,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn of(parts: [Part; SHARD_COUNT], store: &dyn Read, seq: u64) -> Result<Self> {
         CowTrie::resolve_all(&parts);
         let mut version = Self { parts, root: EMPTY_ROOT, seq };
         version.root = version.whole(store)?.root();
@@ -41,16 +37,12 @@ impl Version {
     }
 
     /// Joins the parts to the whole account trie.
-    pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>, StateError> {
+    pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>> {
         Ok(CowTrie::join(&self.parts, &TRIE.account_rows(store), self.seq)?)
     }
 
     /// Finds an account. Nodes that are not in memory come from `store` and are kept.
-    pub(crate) fn account(
-        &self,
-        store: &Noted<'_>,
-        hash: &B256,
-    ) -> Result<Option<&Entry>, StateError> {
+    pub(crate) fn account(&self, store: &Noted<'_>, hash: &B256) -> Result<Option<&Entry>> {
         let part = &self.parts[shard_of(hash)];
         Ok(part.get(hash, &store.rows_of(None), self.seq)?)
     }
@@ -61,7 +53,7 @@ impl Version {
         store: &dyn Read,
         hash: &B256,
         see: impl FnOnce(&Entry) -> T,
-    ) -> Result<Option<T>, StateError> {
+    ) -> Result<Option<T>> {
         let (mut see, mut seen) = (Some(see), None);
         let part = &self.parts[shard_of(hash)];
         part.leaves(hash, &TRIE.account_rows(store), &mut |key, entry| {
@@ -72,12 +64,7 @@ impl Version {
     }
 
     /// Returns the value of a slot; zero if there is none. Nodes that are not in memory are read and kept.
-    pub(crate) fn slot(
-        &self,
-        store: &Noted<'_>,
-        account: &B256,
-        slot: &B256,
-    ) -> Result<U256, StateError> {
+    pub(crate) fn slot(&self, store: &Noted<'_>, account: &B256, slot: &B256) -> Result<U256> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
         let rows = store.rows_of(Some(*account));
         let value = entry.storage.get(slot, &rows, self.seq)?;
@@ -92,7 +79,7 @@ impl Version {
         account: &B256,
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let storage = self.look(store, account, |entry| CowTrie::clone(&entry.storage))?;
         let Some(storage) = storage else { return Ok(()) };
         let rows = TRIE.storage_rows(store, *account);
@@ -106,7 +93,7 @@ pub(crate) fn look_at_slot(
     entry: &Entry,
     store: &dyn Read,
     (account, slot): (&B256, &B256),
-) -> Result<U256, StateError> {
+) -> Result<U256> {
     let mut found = U256::ZERO;
     entry.storage.leaves(slot, &TRIE.storage_rows(store, *account), &mut |key, value| {
         if key == slot {

@@ -4,7 +4,7 @@
 use crate::{TRIE, version::Version};
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::Read;
-use polytrie_state::{CODE_TABLE, StateError, Touched, Witness, WriteSet};
+use polytrie_state::{CODE_TABLE, Result, Touched, Witness, WriteSet};
 use polytrie_trie::cow::StateTries;
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) fn make(
     asked: &Asked,
     writes: &WriteSet,
     levels: u8,
-) -> Result<Witness, StateError> {
+) -> Result<Witness> {
     let rows = |owner| TRIE.rows_of(store, owner);
     let nodes = StateTries::new(parent.whole(store)?, rows, parent.seq).witness(
         &asked.keys,

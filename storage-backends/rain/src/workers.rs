@@ -2,7 +2,7 @@
 
 use crate::SHARD_COUNT;
 use polytrie_kv::{Worker, caught};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -17,7 +17,7 @@ pub(crate) struct Workers {
 
 /// The result of a job that a worker thread was given.
 #[derive(Debug)]
-pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
+pub(crate) struct Awaited<T>(Receiver<Result<T>>);
 
 impl<T> Awaited<T> {
     /// Wraps a result that is there already.
@@ -29,14 +29,14 @@ impl<T> Awaited<T> {
     }
 
     /// Waits for the result. Fails with the error of the job, or if its thread has ended.
-    pub(crate) fn wait(&self) -> Result<T, StateError> {
+    pub(crate) fn wait(&self) -> Result<T> {
         self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))
     }
 }
 
 impl Workers {
     /// Starts the worker threads.
-    pub(crate) fn start() -> Result<Self, StateError> {
+    pub(crate) fn start() -> Result<Self> {
         let mut workers = Self { jobs: Vec::new(), threads: Vec::new() };
         for n in 0..rayon::current_num_threads().clamp(1, SHARD_COUNT) {
             let (sender, jobs) = channel::<Job>();
@@ -52,7 +52,7 @@ impl Workers {
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         shard: usize,
-        work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Awaited<T> {
         let (sender, receiver) = channel();
         let job = move || {

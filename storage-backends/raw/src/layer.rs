@@ -5,7 +5,7 @@ use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Lifecycle, Outcome, Proposal, SlotVisit, StateError, StateLayer, StateReader,
+    LayerSession, Lifecycle, Outcome, Proposal, Result, SlotVisit, StateLayer, StateReader,
     WIPED_TABLE, WriteSet,
     flat::{FlatReader, FlatSession},
 };
@@ -30,19 +30,14 @@ impl RawLayer {
     /// # Errors
     ///
     /// None: nothing is read.
-    pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store) -> Result<Arc<Self>> {
         let lifecycle = Lifecycle::new(store.clone());
         Ok(Arc::new(Self { store, lifecycle }))
     }
 }
 
 /// Ends a block or an undo; the batch has its rows and code, and there is no commitment.
-fn end(
-    store: &Store,
-    proposal: Proposal<()>,
-    writes: &WriteSet,
-    undo: Vec<u8>,
-) -> Result<Outcome, StateError> {
+fn end(store: &Store, proposal: Proposal<()>, writes: &WriteSet, undo: Vec<u8>) -> Result<Outcome> {
     proposal.finish(Commitment::none(), FLAT.batch(store, writes), undo)
 }
 
@@ -55,51 +50,46 @@ impl StateLayer for RawLayer {
         Commitment::none()
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.lifecycle.ready()?;
         let rows = self.store.snapshot();
         Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.ready()?;
         FLAT.load(&self.store, Batch::new(), accounts)?;
         Ok(Commitment::none())
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(())?;
         let number = parent.number.wrapping_add(1);
         Ok(Box::new(FlatSession::new(FLAT, self.store.clone(), proposal, number, end)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (proposal, writes) = self.lifecycle.begin_undo(record, ())?;
         end(&self.store, proposal, &writes, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         let store = self.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone())?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.lifecycle.ready()?;
         let (rows, mut report) = (self.store.snapshot(), CheckReport::default());
         report.check_codes(&rows)?;

@@ -4,7 +4,7 @@
 use crate::{ACCOUNTS, FLAT, SLOTS, TRIE, journal};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, CheckReport, StateError};
+use polytrie_state::{Account, CheckReport, Result, StateError};
 use polytrie_trie::LeafCheck;
 
 /// Checks snapshots of both stores.
@@ -13,7 +13,7 @@ pub(crate) fn check(
     flat: &Snapshot,
     root: B256,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let mut report = TRIE.check(store, root, &mut FlatLeaves::new(flat), progress)?;
     if report.problems.is_empty() {
         report.expect_rows(flat, ACCOUNTS, report.accounts)?;
@@ -37,12 +37,7 @@ impl<'a> FlatLeaves<'a> {
 }
 
 impl LeafCheck for FlatLeaves<'_> {
-    fn account(
-        &mut self,
-        hash: &B256,
-        account: &Account,
-        report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    fn account(&mut self, hash: &B256, account: &Account, report: &mut CheckReport) -> Result<()> {
         match FLAT.account(self.flat, hash, &mut self.value) {
             Ok(Some(found)) if found == *account => {}
             Ok(Some(found)) => report.problem(format!(
@@ -61,7 +56,7 @@ impl LeafCheck for FlatLeaves<'_> {
         slot: &B256,
         value: &U256,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         match FLAT.slot(self.flat, account, slot, &mut self.value) {
             Ok(found) if found == *value => {}
             Ok(found) => report.problem(format!(

@@ -16,7 +16,7 @@
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, KvError, Read, Store};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError, corrupt};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::ErrorKind,
@@ -52,7 +52,7 @@ struct Progress {
 
 impl Own {
     /// Makes the whole flat store durable. Its changes must be durable in the main store already.
-    fn checkpoint(&self, progress: &mut Progress) -> Result<(), StateError> {
+    fn checkpoint(&self, progress: &mut Progress) -> Result<()> {
         self.store.checkpoint()?;
         progress.durable = progress.written;
         Ok(())
@@ -65,8 +65,8 @@ impl Flat {
     pub(crate) fn open(
         main: Store,
         own: Option<FlatStore>,
-        fill: impl FnOnce(&Store) -> Result<(), StateError>,
-    ) -> Result<Self, StateError> {
+        fill: impl FnOnce(&Store) -> Result<()>,
+    ) -> Result<Self> {
         let own = match own {
             None => None,
             Some(FlatStore(store)) => {
@@ -122,7 +122,7 @@ impl Flat {
     }
 
     /// Writes the flat rows of a change, after the main store has its batch.
-    pub(crate) fn accept(&self, rows: Option<Batch>) -> Result<(), StateError> {
+    pub(crate) fn accept(&self, rows: Option<Batch>) -> Result<()> {
         let (Some(own), Some(rows)) = (&self.own, rows) else { return Ok(()) };
         let mut progress = own.progress.lock();
         // The flat store must not be durable before the main one. If that is flushed by hand, this runs before the
@@ -154,7 +154,7 @@ impl Flat {
     }
 
     /// Empties the flat store before a genesis is filled in.
-    pub(crate) fn clear(&self) -> Result<(), StateError> {
+    pub(crate) fn clear(&self) -> Result<()> {
         let mut batch = Batch::new();
         for table in [ACCOUNTS, SLOTS] {
             batch.delete_range(table, &[], None);
@@ -171,7 +171,7 @@ impl Flat {
     }
 
     /// Ends the filling with a genesis: from now on the two stores belong together.
-    pub(crate) fn loaded(&self) -> Result<(), StateError> {
+    pub(crate) fn loaded(&self) -> Result<()> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut batch = Batch::new();
         let state = RandomState::new();
@@ -197,7 +197,7 @@ impl Flat {
 /// # Errors
 ///
 /// If it is not given, or the store fails.
-pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), StateError> {
+pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<()> {
     if own.is_none() && main.get(META, ID)?.is_some() {
         return Err(StateError::Unsupported {
             layer: ReplicaLayer::NAME,
@@ -209,15 +209,15 @@ pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), S
 
 /// Brings the flat store up to the main one; returns the number of the last change that it has durably, or `None` if
 /// the journal does not lead there.
-fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>, StateError> {
+fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>> {
     let expected = main.get(META, ID)?;
     if expected.is_none() {
         // The store was never filled, or filling was interrupted: it will be filled again.
         return Ok(Some(0));
     }
     if flat.get(META, ID)? != expected {
-        return Err(StateError::Corrupt(
-            "the flat state in --replica.path does not belong to this data directory".into(),
+        return Err(corrupt!(
+            "the flat state in --replica.path does not belong to this data directory"
         ));
     }
     let (durable, last) = (sequence(flat)?, sequence(main)?);
@@ -226,8 +226,8 @@ fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>, StateError> {
     }
     for seq in durable + 1..=last {
         let Some(row) = main.get(JOURNAL, &seq.to_be_bytes())? else { return Ok(None) };
-        let mut batch = journal::decode(&row)
-            .ok_or_else(|| StateError::Corrupt(format!("journal row {seq} does not decode")))?;
+        let mut batch =
+            journal::decode(&row).ok_or_else(|| corrupt!("journal row {seq} does not decode"))?;
         batch.put(META, SEQ, &seq.to_be_bytes());
         flat.write(batch)?;
     }
@@ -235,11 +235,7 @@ fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>, StateError> {
 }
 
 /// Fills the flat store from the trie, which has the changes up to `last`. All of them are durable.
-fn fill_anew(
-    flat: &Store,
-    last: u64,
-    fill: impl FnOnce(&Store) -> Result<(), StateError>,
-) -> Result<(), StateError> {
+fn fill_anew(flat: &Store, last: u64, fill: impl FnOnce(&Store) -> Result<()>) -> Result<()> {
     tracing::warn!(
         "the flat state in --replica.path has not the changes that the data directory has, as after `db repair`: it is made anew from the trie"
     );
@@ -269,10 +265,8 @@ fn refused(error: KvError) -> StateError {
     StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason.to_owned() }
 }
 
-fn sequence(store: &dyn Read) -> Result<u64, StateError> {
+fn sequence(store: &dyn Read) -> Result<u64> {
     let Some(row) = store.get(META, SEQ)? else { return Ok(0) };
-    let bytes = row
-        .try_into()
-        .map_err(|_| StateError::Corrupt("the number of the last change is damaged".into()))?;
+    let bytes = row.try_into().map_err(|_| corrupt!("the number of the last change is damaged"))?;
     Ok(u64::from_be_bytes(bytes))
 }

@@ -2,8 +2,7 @@
 
 use crate::{ACCOUNTS, JOURNAL, SLOTS};
 use polytrie_kv::{Batch, KeyRange, Read, Table};
-use polytrie_state::{CheckReport, StateError, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{CheckReport, Result, each_row};
 
 /// The tables of the flat rows, in the order by which journal rows refer to them.
 const TABLES: [Table; 2] = [ACCOUNTS, SLOTS];
@@ -21,11 +20,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Batch> {
 }
 
 /// Checks all rows of the journal, for `db check`.
-pub(crate) fn check(main: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
-    scan(main, JOURNAL, KeyRange::ALL, |key, row| {
+pub(crate) fn check(main: &dyn Read, report: &mut CheckReport) -> Result<()> {
+    each_row(main, JOURNAL, KeyRange::ALL, |key, row| {
         if key.len() != 8 || decode(row).is_none() {
             report.problem(format!("a journal row of {} bytes does not decode", row.len()));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })
 }

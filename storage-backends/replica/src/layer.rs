@@ -12,8 +12,8 @@ use polytrie_kv::{Store, Table};
 use polytrie_mpt_hash::MptHashLayer;
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
-    LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
-    StateReader, Touched, WIPED_TABLE, WriteSet, flat::FlatReader,
+    LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
+    Touched, WIPED_TABLE, WriteSet, flat::FlatReader,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -49,7 +49,7 @@ impl ReplicaLayer {
     /// # Errors
     ///
     /// If the store fails or is damaged, or the flat state is not where `options` say.
-    pub fn open(store: Store, options: ReplicaOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: ReplicaOptions) -> Result<Arc<Self>> {
         flat::expect_here(&store, options.flat.as_ref())?;
         Ok(Arc::new(Self { core: Arc::new(Core::open(store, options)?) }))
     }
@@ -70,13 +70,13 @@ impl StateLayer for ReplicaLayer {
         Commitment::state_root(*self.core.root.read())
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.core.lifecycle.ready()?;
         let rows = self.core.flat.store().snapshot();
         Ok(Arc::new(FlatReader::new(FLAT, rows, self.core.store.snapshot())))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let core = &self.core;
         core.lifecycle.ready()?;
         let root = load::load(&core.store, &core.flat, accounts)?;
@@ -89,14 +89,14 @@ impl StateLayer for ReplicaLayer {
         self.core.options.depth
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let core = &self.core;
         let proposal = core.lifecycle.begin(ReplicaChange::of(core))?;
         core.side.send_all(|| Work::Begin).map_err(|error| core.lifecycle.poison(error))?;
         Ok(Box::new(ReplicaSession::new(proposal, parent.number.wrapping_add(1))))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let core = &self.core;
         let (proposal, writes) = core.lifecycle.begin_undo(record, ReplicaChange::of(core))?;
         let run = || {
@@ -108,7 +108,7 @@ impl StateLayer for ReplicaLayer {
         ReplicaChange::finish(proposal, &writes, sealing, Vec::new())
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         let core = &self.core;
         core.lifecycle.ready()?;
         core.lifecycle.settled()?;
@@ -122,17 +122,12 @@ impl StateLayer for ReplicaLayer {
         Ok(Fork { layer: Self::open(store.clone(), options)?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.core.lifecycle.ready()?;
         FLAT.visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.core.lifecycle.ready()?;
         let flat = self.core.flat.store().snapshot();
         // Keys of slots hold only the beginning of the account's hash, so an account that does not exist may share it
@@ -143,7 +138,7 @@ impl StateLayer for ReplicaLayer {
         }
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.core.lifecycle.ready()?;
         let (store, flat) = (self.core.store.snapshot(), self.core.flat.store().snapshot());
         check::check(&store, &flat, *self.core.root.read(), progress)
@@ -164,18 +159,14 @@ impl StateLayer for ReplicaLayer {
 }
 
 impl Prove for ReplicaLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         self.core.lifecycle.ready()?;
         TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
     }
 }
 
 impl PastWitnesses for ReplicaLayer {
-    fn past_witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
+    fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
         self.core.lifecycle.ready()?;
         TRIE.past_witness(&self.core.store.snapshot(), back, touched)
     }

@@ -3,7 +3,7 @@
 use crate::{FLAT, TRIE, flat::Flat};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{Account, CheckReport, GenesisAccount, StateError};
+use polytrie_state::{Account, CheckReport, GenesisAccounts, Result, StateError};
 use polytrie_trie::{LeafCheck, LoadSink};
 use std::mem;
 
@@ -11,11 +11,7 @@ use std::mem;
 const PORTION: usize = 4 << 20;
 
 /// Loads the accounts; returns the state root.
-pub(crate) fn load(
-    store: &Store,
-    flat: &Flat,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<B256, StateError> {
+pub(crate) fn load(store: &Store, flat: &Flat, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
     TRIE.clear(store)?;
     flat.clear()?;
     let sink = Both { store, flat, flat_rows: Batch::new(), value: Vec::new() };
@@ -47,7 +43,7 @@ impl LoadSink for Both<'_> {
         self.flat_rows.byte_len()
     }
 
-    fn write(&mut self, mut rows: Batch) -> Result<(), StateError> {
+    fn write(&mut self, mut rows: Batch) -> Result<()> {
         let flat_rows = mem::take(&mut self.flat_rows);
         if self.flat.is_apart() {
             self.flat.store().engine_write(&flat_rows)?;
@@ -63,7 +59,7 @@ impl LoadSink for Both<'_> {
 /// # Errors
 ///
 /// [`StateError::Corrupt`] if the tries are damaged; or if a store fails.
-pub(crate) fn refill(store: &Store, root: B256, flat: &Store) -> Result<(), StateError> {
+pub(crate) fn refill(store: &Store, root: B256, flat: &Store) -> Result<()> {
     let mut leaves = Refill { flat, rows: Batch::new(), value: Vec::new() };
     let report = TRIE.check(store, root, &mut leaves, &mut |_| {})?;
     flat.engine_write(&leaves.rows)?;
@@ -81,7 +77,7 @@ struct Refill<'a> {
 }
 
 impl Refill<'_> {
-    fn write_portion(&mut self) -> Result<(), StateError> {
+    fn write_portion(&mut self) -> Result<()> {
         if self.rows.byte_len() >= PORTION {
             self.flat.engine_write(&mem::take(&mut self.rows))?;
         }
@@ -90,12 +86,7 @@ impl Refill<'_> {
 }
 
 impl LeafCheck for Refill<'_> {
-    fn account(
-        &mut self,
-        hash: &B256,
-        account: &Account,
-        _: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    fn account(&mut self, hash: &B256, account: &Account, _: &mut CheckReport) -> Result<()> {
         FLAT.put_account(&mut self.rows, hash, account, &mut self.value);
         self.write_portion()
     }
@@ -106,7 +97,7 @@ impl LeafCheck for Refill<'_> {
         slot: &B256,
         value: &U256,
         _: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         FLAT.put_slot(&mut self.rows, (account, slot), value, &mut self.value);
         self.write_portion()
     }

@@ -3,7 +3,7 @@
 use crate::FLAT;
 use alloy_primitives::{B256, Bytes, U256, map::HashMap};
 use polytrie_kv::Read;
-use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
+use polytrie_state::{Account, AccountWrite, Result, WriteSet};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// The write sets of the blocks between the store's head and the block in progress, oldest first.
@@ -43,7 +43,7 @@ impl Overlay {
     }
 
     /// Whether the account has any slot after these blocks.
-    pub(crate) fn has_storage(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
+    pub(crate) fn has_storage(&self, store: &dyn Read, account: &B256) -> Result<bool> {
         // Whether each slot is set, as far as the blocks show; the newest block counts.
         let mut known = HashMap::<B256, bool>::default();
         let mut all = false;

@@ -10,8 +10,8 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, StateError,
-    Wants, WriteSet, read_code,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, Result, Wants,
+    WriteSet, read_code,
 };
 use polytrie_trie::{ReadAhead, Reading};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl ReplicaSession {
     }
 
     /// Ends the block for the workers, which then compute its root; if `go_on`, the next block begins meanwhile.
-    fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing, StateError> {
+    fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing> {
         self.filter.count(&self.core.hints);
         self.ahead = None;
         let side = &self.core.side;
@@ -89,7 +89,7 @@ impl ReplicaSession {
 }
 
 impl LayerSession for ReplicaSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         self.close();
         if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
             return Ok(account);
@@ -100,13 +100,7 @@ impl LayerSession for ReplicaSession {
         }
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         self.close();
         if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
             return Ok(value);
@@ -117,14 +111,14 @@ impl LayerSession for ReplicaSession {
         }
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         match self.overlay.code(code_hash) {
             Some(code) => Ok(Some(code)),
             None => read_code(&self.core.store, code_hash),
         }
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         if let Some(found) = self.tries().and_then(|tries| tries.knows_storage(hash)) {
             return Ok(found);
         }
@@ -150,7 +144,7 @@ impl LayerSession for ReplicaSession {
         Wants { hints: self.hinted, writes_from: Some(from) }
     }
 
-    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
+    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<()> {
         let side = &self.core.side;
         self.streamed = true;
         self.filter.end_transaction(side);
@@ -164,14 +158,14 @@ impl LayerSession for ReplicaSession {
         self.out.send(side, true).map_err(|error| self.core.lifecycle.poison(error))
     }
 
-    fn state_root_so_far(&mut self, _: &WriteSet) -> Result<Option<B256>, StateError> {
+    fn state_root_so_far(&mut self, _: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         let side = &self.core.side;
         let root = self.out.send(side, false).and_then(|()| side.root());
         root.map(Some).map_err(|error| self.core.lifecycle.poison(error))
     }
 
-    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         self.proposal.check()?;
         self.core.lifecycle.settled()?;
         let sealing = self.end(writes, false)?;
@@ -179,10 +173,7 @@ impl LayerSession for ReplicaSession {
         ReplicaChange::finish_block(proposal, writes, number, sealing)
     }
 
-    fn finish_later(
-        mut self: Box<Self>,
-        writes: Arc<WriteSet>,
-    ) -> Result<Box<dyn PendingOutcome>, StateError> {
+    fn finish_later(mut self: Box<Self>, writes: Arc<WriteSet>) -> Result<Box<dyn PendingOutcome>> {
         self.proposal.check()?;
         let go_on = self.shared && self.core.options.depth > 0;
         let sealing = self.end(&writes, go_on)?;
@@ -221,7 +212,7 @@ impl PendingOutcome for Waiting {
         self.sealing.is_done()
     }
 
-    fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
+    fn resolve(self: Box<Self>) -> Result<Outcome> {
         let Self { proposal, writes, number, sealing } = *self;
         proposal.change.core.lifecycle.ready()?;
         ReplicaChange::finish_block(proposal, &writes, number, sealing)

@@ -13,8 +13,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
-    WriteSet, write_codes,
+    Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, SlotVisit, UndoRecord, WriteSet,
+    write_codes,
 };
 use polytrie_trie::{AccountLeaf, stored_root};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// Opens the state of a store; an empty store is the empty state.
-    pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self, StateError> {
+    pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store))?;
         let fill = |flat: &Store| load::refill(&store, root, flat);
         let flat = Flat::open(store.clone(), options.flat.clone(), fill)?;
@@ -75,7 +75,7 @@ impl ReplicaChange {
         writes: &WriteSet,
         number: u64,
         sealing: Sealing,
-    ) -> Result<Outcome, StateError> {
+    ) -> Result<Outcome> {
         let Core { store, flat, .. } = &*proposal.change.core;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
             FLAT.visit_slots(flat.store(), account, &B256::ZERO, visit)
@@ -91,7 +91,7 @@ impl ReplicaChange {
         writes: &WriteSet,
         sealing: Sealing,
         undo: Vec<u8>,
-    ) -> Result<Outcome, StateError> {
+    ) -> Result<Outcome> {
         let (root, flat, batch) =
             proposal.change.complete(writes, sealing).map_err(|error| proposal.poison(error))?;
         proposal.change.sealed = Some((root, flat));
@@ -103,7 +103,7 @@ impl ReplicaChange {
         &self,
         writes: &WriteSet,
         sealing: Sealing,
-    ) -> Result<(B256, Option<Batch>, Batch), StateError> {
+    ) -> Result<(B256, Option<Batch>, Batch)> {
         let add_own = |batch: &mut Batch| {
             write_codes(batch, writes.codes());
             self.core.flat.prepare(batch, |rows| FLAT.write(rows, writes))
@@ -126,7 +126,7 @@ impl ReplicaChange {
 }
 
 impl HeadChange for ReplicaChange {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         let core = &self.core;
         let Some((root, flat)) = self.sealed.take() else { return Ok(()) };
         core.flat.accept(flat)?;
@@ -138,7 +138,7 @@ impl HeadChange for ReplicaChange {
         core.side.accept()
     }
 
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         let core = &self.core;
         core.overlay.lock().0.clear();
         core.flat.discard();

@@ -3,7 +3,6 @@
 use parking_lot::Mutex;
 use polytrie_kv::{Panicked, caught};
 use std::{
-    fmt,
     panic::resume_unwind,
     sync::{
         Arc,
@@ -54,11 +53,7 @@ impl<T: Send + 'static> Beside<T> {
     }
 }
 
-impl<T> fmt::Debug for Beside<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Beside").finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([T] Beside[T] {});
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The block's own view of the state: the values it read, the values it wrote, and the values before it.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, SessionCounters, SlotWrite, StateError,
+    Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
     TxWrites, WriteSet, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
@@ -10,8 +10,10 @@ use alloy_primitives::{
 };
 
 /// The accounts, slots and codes that one block has touched so far, with the value at its start and the value now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BlockCache {
+    /// The layer, which has the values from before the block.
+    pub(crate) layer: Box<dyn LayerSession>,
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
     /// Hashes of the codes that the block needed and did not write.
@@ -54,25 +56,26 @@ impl Entry {
 }
 
 impl BlockCache {
-    pub(crate) fn account(
-        &mut self,
-        layer: &mut dyn LayerSession,
-        address: &Address,
-    ) -> Result<Option<Account>, StateError> {
+    pub(crate) fn new(layer: Box<dyn LayerSession>) -> Self {
+        Self {
+            layer,
+            accounts: HashMap::default(),
+            codes: HashMap::default(),
+            codes_needed: HashSet::default(),
+            counters: SessionCounters::default(),
+        }
+    }
+
+    pub(crate) fn account(&mut self, address: &Address) -> Result<Option<Account>> {
         if let Some(known) = self.accounts.get(address) {
             self.counters.accounts_known += 1;
             return Ok(known.now);
         }
-        Ok(self.entry(layer, address)?.0.now)
+        Ok(self.entry(address)?.0.now)
     }
 
-    pub(crate) fn slot(
-        &mut self,
-        layer: &mut dyn LayerSession,
-        address: &Address,
-        slot: &U256,
-    ) -> Result<U256, StateError> {
-        let (entry, counters) = self.entry(layer, address)?;
+    pub(crate) fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
+        let (entry, counters, layer) = self.entry(address)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
                 counters.slots_known += 1;
@@ -97,12 +100,8 @@ impl BlockCache {
     }
 
     /// Returns code from before the block.
-    pub(crate) fn read_code(
-        &mut self,
-        layer: &mut dyn LayerSession,
-        hash: &B256,
-    ) -> Result<Option<Bytes>, StateError> {
-        let code = self.counters.codes_read.call(|| layer.code(hash))?;
+    pub(crate) fn read_code(&mut self, hash: &B256) -> Result<Option<Bytes>> {
+        let code = self.counters.codes_read.call(|| self.layer.code(hash))?;
         self.counters.code_bytes_read += code.as_ref().map_or(0, |code| code.len() as u64);
         self.codes_needed.insert(*hash);
         Ok(code)
@@ -115,12 +114,8 @@ impl BlockCache {
         }
     }
 
-    pub(crate) fn has_storage(
-        &mut self,
-        layer: &mut dyn LayerSession,
-        address: &Address,
-    ) -> Result<bool, StateError> {
-        let (entry, _) = self.entry(layer, address)?;
+    pub(crate) fn has_storage(&mut self, address: &Address) -> Result<bool> {
+        let (entry, _, layer) = self.entry(address)?;
         if entry.slots.values().any(|slot| !slot.now.is_zero()) {
             return Ok(true);
         }
@@ -133,15 +128,11 @@ impl BlockCache {
         layer.has_storage(address, &entry.hash)
     }
 
-    pub(crate) fn apply(
-        &mut self,
-        layer: &mut dyn LayerSession,
-        change: &AccountChange,
-    ) -> Result<(), StateError> {
+    pub(crate) fn apply(&mut self, change: &AccountChange) -> Result<()> {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
-        let (entry, counters) = self.entry(layer, &change.address)?;
+        let (entry, counters, layer) = self.entry(&change.address)?;
         entry.written = true;
         entry.now = change.account;
         if change.wiped || change.account.is_none() {
@@ -207,12 +198,13 @@ impl BlockCache {
     }
 
     /// Returns the block's write set; the cache stays as it is.
-    pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet, StateError> {
+    pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
         let mut accounts = Vec::new();
         let mut codes = Vec::new();
         for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.written) {
-            let wipe =
-                entry.wiped && entry.before.is_some() && layer.has_storage(address, &entry.hash)?;
+            let wipe = entry.wiped
+                && entry.before.is_some()
+                && self.layer.has_storage(address, &entry.hash)?;
             if let Some(account) = entry.now.filter(|now| {
                 now.has_code() && entry.before.is_none_or(|b| b.code_hash != now.code_hash)
             }) && let Some(code) = self.codes.get(&account.code_hash)
@@ -231,18 +223,18 @@ impl BlockCache {
         Ok(WriteSet::of(accounts, codes))
     }
 
-    /// Returns the entry of an account, read from the layer if it is new to the block, and the counters for further
-    /// reads.
+    /// Returns the entry of an account, read from the layer if it is new to the block, and the counters and the layer
+    /// for further reads.
     fn entry(
         &mut self,
-        layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<(&mut Entry, &mut SessionCounters), StateError> {
-        let entry = match self.accounts.entry(*address) {
+    ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
+        let Self { accounts, counters, layer, .. } = self;
+        let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
-                let before = self.counters.accounts_read.call(|| layer.account(address, &hash))?;
+                let before = counters.accounts_read.call(|| layer.account(address, &hash))?;
                 vacant.insert(Entry {
                     hash,
                     before,
@@ -253,6 +245,6 @@ impl BlockCache {
                 })
             }
         };
-        Ok((entry, &mut self.counters))
+        Ok((entry, counters, layer))
     }
 }

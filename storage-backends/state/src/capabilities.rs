@@ -2,7 +2,7 @@
 //! the layers that have it.
 
 use crate::{
-    Access, BagCounts, BagNode, BlockRef, LayerSession, Proof, StateError, StateLayer, TakeNode,
+    Access, BagCounts, BagNode, BlockRef, LayerSession, Proof, Result, StateLayer, TakeNode,
     Touched, Witness, WriteSet,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -14,9 +14,9 @@ pub trait Prove {
     ///
     /// # Errors
     ///
-    /// [`StateError::Unsupported`] if the layer was opened without the data that proofs need; or if the store fails
-    /// or is damaged.
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
+    /// [`Unsupported`](crate::StateError::Unsupported) if the layer was opened without the data that proofs need; or
+    /// if the store fails or is damaged.
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof>;
 }
 
 /// Witnesses of blocks that are part of the chain already.
@@ -29,11 +29,7 @@ pub trait PastWitnesses {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    fn past_witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError>;
+    fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)>;
 }
 
 /// Execution that yields a [`Witness`] of each block, and layers that know only a witness.
@@ -44,50 +40,42 @@ pub trait Stateless {
     /// # Errors
     ///
     /// Those of [`StateLayer::begin`].
-    fn begin_witnessed(
-        &self,
-        parent: BlockRef,
-        levels: u8,
-    ) -> Result<Box<dyn LayerSession>, StateError>;
+    fn begin_witnessed(&self, parent: BlockRef, levels: u8) -> Result<Box<dyn LayerSession>>;
 
     /// Opens a layer in memory that knows only the content of a witness. The levels that the witness leaves out are
     /// taken from this layer, whose state root must be the same.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the witness is damaged.
-    fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>, StateError>;
+    /// [`Corrupt`](crate::StateError::Corrupt) if the witness is damaged.
+    fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>>;
 
     /// Updates a witness that was made for an older state root to the head. If it leaves out no levels, the first
     /// `levels` are left out of the result. `None` if a later change touches what it holds.
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the witness is damaged; or if the store fails.
-    fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError>;
+    /// [`Corrupt`](crate::StateError::Corrupt) if the witness is damaged; or if the store fails.
+    fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>>;
 }
 
-/// Trie nodes that another process, perhaps on another machine, reads for this layer ahead of blocks. Each node is verified by
-/// its hash where it is used. So the other process need be neither trusted nor at the same block: only time depends on it.
+/// Trie nodes that another process, perhaps on another machine, reads for this layer ahead of blocks. Each node is
+/// verified by its hash where it is used. So the other process need be neither trusted nor at the same block: only
+/// time depends on it.
 pub trait Bags {
     /// Returns the levels of the account trie that this layer keeps in memory. Nodes of these levels need not be sent.
     fn levels_kept(&self) -> u8;
 
-    /// Reads the stored nodes on the paths to accounts and slots, each once, for a layer that has so many levels of the
-    /// account trie.
+    /// Reads the stored nodes on the paths to accounts and slots, each once, for a layer that has so many levels of
+    /// the account trie.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    fn pack(
-        &self,
-        accesses: &[Access],
-        levels: u8,
-        take: &mut TakeNode<'_>,
-    ) -> Result<(), StateError>;
+    fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()>;
 
-    /// Takes nodes that were read for the block with this number. They are kept until that block is executed, as far as
-    /// there is room; rows that are no nodes are refused.
+    /// Takes nodes that were read for the block with this number. They are kept until that block is executed, as far
+    /// as there is room; rows that are no nodes are refused.
     fn offer(&self, block: u64, nodes: Vec<BagNode>);
 
     /// Says that this block and those before it are executed: their nodes are dropped, and what comes for them is late. A
@@ -107,7 +95,7 @@ pub trait Prune {
     /// # Errors
     ///
     /// If the store fails, or a block is in progress.
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError>;
+    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned>;
 }
 
 /// The result of [`Prune::prune`].

@@ -1,13 +1,9 @@
 //! The report of `db check`, and the parts of checks that layers share.
 
-use crate::{Account, CODE_TABLE, StateError, scan};
+use crate::{Account, CODE_TABLE, Result, StateError, each_row};
 use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
-use std::{
-    collections::HashSet,
-    fmt::{self, Debug, Display},
-    ops::ControlFlow,
-};
+use std::{collections::HashSet, fmt::Display};
 
 /// Number of accounts between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 1_000;
@@ -41,13 +37,13 @@ impl CheckReport {
         }
     }
 
-    /// Turns damage that ended a part of the check into a problem; a failure of the store stays an error.
+    /// Runs a part of the check. Damage that ends it becomes a problem; a failure of the store stays an error.
     ///
     /// # Errors
     ///
     /// Any other error of `part`.
-    pub fn part(&mut self, part: Result<(), StateError>) -> Result<(), StateError> {
-        match part {
+    pub fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match part(self) {
             Err(damage @ StateError::Corrupt(_)) => {
                 self.problem(damage.to_string());
                 Ok(())
@@ -61,12 +57,7 @@ impl CheckReport {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn expect_rows(
-        &mut self,
-        store: &dyn Read,
-        table: Table,
-        expected: u64,
-    ) -> Result<(), StateError> {
+    pub fn expect_rows(&mut self, store: &dyn Read, table: Table, expected: u64) -> Result<()> {
         let found = count_rows(store, table)?;
         if found != expected {
             self.problem(format!("{} holds {found} rows, expected {expected}", table.name));
@@ -79,14 +70,14 @@ impl CheckReport {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn check_codes(&mut self, store: &dyn Read) -> Result<(), StateError> {
-        scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
+    pub fn check_codes(&mut self, store: &dyn Read) -> Result<()> {
+        each_row(store, CODE_TABLE, KeyRange::ALL, |key, code| {
             let found = keccak256(code);
             if key != found.as_slice() {
                 let expected = hex::encode_prefixed(key);
                 self.problem(format!("the code kept under {expected} has the hash {found}"));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })
     }
 
@@ -101,7 +92,7 @@ impl CheckReport {
         store: &dyn Read,
         name: impl Display,
         account: &Account,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let code_hash = &account.code_hash;
         if account.has_code() && store.get(CODE_TABLE, code_hash.as_slice())?.is_none() {
             self.problem(format!("{name} has the code {code_hash}, which is not there"));
@@ -129,7 +120,7 @@ impl<'a> AccountWalk<'a> {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<(), StateError> {
+    pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<()> {
         self.report.count_account(self.progress);
         if account.has_code() && self.codes_seen.insert(account.code_hash) {
             self.report.check_code_is_there(store, "an account", account)?;
@@ -143,22 +134,18 @@ impl<'a> AccountWalk<'a> {
     }
 }
 
-impl Debug for AccountWalk<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccountWalk").field("report", &self.report).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(AccountWalk['_] { report });
 
 /// Counts the rows of a table.
 ///
 /// # Errors
 ///
 /// If the store fails.
-pub fn count_rows(store: &dyn Read, table: Table) -> Result<u64, StateError> {
+pub fn count_rows(store: &dyn Read, table: Table) -> Result<u64> {
     let mut rows = 0;
-    scan(store, table, KeyRange::ALL, |_, _| {
+    each_row(store, table, KeyRange::ALL, |_, _| {
         rows += 1;
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(rows)
 }

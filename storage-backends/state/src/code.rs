@@ -1,6 +1,6 @@
 //! The table of contract code: addressed by its hash, shared, never deleted; the same for every layer.
 
-use crate::StateError;
+use crate::Result;
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, Read, Table};
 
@@ -12,7 +12,7 @@ pub const CODE_TABLE: Table = Table::new(1, "Code", 32);
 /// # Errors
 ///
 /// If the store fails.
-pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>> {
     Ok(store.get(CODE_TABLE, code_hash.as_slice())?.map(Bytes::from))
 }
 

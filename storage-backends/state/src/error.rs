@@ -29,3 +29,14 @@ pub enum StateError {
     #[error("the state layer stopped after an earlier failure: {0}")]
     Poisoned(Box<Self>),
 }
+
+/// The result of a call to a layer, and to most of what layers are built from.
+pub type Result<T, E = StateError> = std::result::Result<T, E>;
+
+/// Makes the [`StateError`] of damaged rows, with a message as for [`format!`].
+#[macro_export]
+macro_rules! corrupt {
+    ($($message:tt)*) => {
+        $crate::StateError::Corrupt(::std::format!($($message)*))
+    };
+}

@@ -1,6 +1,6 @@
 //! Forks: separate layers in memory that show the state at an earlier block.
 
-use crate::{StateError, StateLayer, undo_in_steps};
+use crate::{Result, StateLayer, undo_in_steps};
 use polytrie_kv::Store;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Fork {
     /// # Errors
     ///
     /// Those of [`StateLayer::undo`].
-    pub fn undo(&self, record: &[u8]) -> Result<(), StateError> {
+    pub fn undo(&self, record: &[u8]) -> Result<()> {
         // If this fails between two steps, the fork cannot be used any more.
         let outcome = undo_in_steps(&*self.layer, &self.store, record, 0, &mut |_, _| {})?;
         outcome.write(&self.store).map(drop)

@@ -1,9 +1,9 @@
 //! The accounts and slots that a layer is filled with.
 
-use crate::{Account, StateError};
+use crate::{Account, Result, StateError};
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_kv::{Batch, Store, Table};
-use std::{fmt, iter};
+use std::iter;
 
 /// An account to fill a layer with.
 #[derive(Debug)]
@@ -19,19 +19,18 @@ pub struct GenesisAccount<'a> {
 }
 
 /// The accounts to fill a layer with, streamed by a source: sorted by hash, each once.
-pub type GenesisAccounts<'r, 'a> =
-    &'r mut (dyn Iterator<Item = Result<GenesisAccount<'a>, StateError>> + 'r);
+pub type GenesisAccounts<'r, 'a> = &'r mut (dyn Iterator<Item = Result<GenesisAccount<'a>>> + 'r);
 
 /// The slots of an account to fill a layer with, streamed because there may be more than fit into memory: sorted by
 /// hash, each once, none of them zero. A source that breaks these rules leads to an error.
 pub struct GenesisSlots<'a> {
-    source: Box<dyn Iterator<Item = Result<(B256, U256), StateError>> + 'a>,
+    source: Box<dyn Iterator<Item = Result<(B256, U256)>> + 'a>,
     last: Option<B256>,
 }
 
 impl<'a> GenesisSlots<'a> {
     /// Wraps a source of slots.
-    pub fn new(source: impl Iterator<Item = Result<(B256, U256), StateError>> + 'a) -> Self {
+    pub fn new(source: impl Iterator<Item = Result<(B256, U256)>> + 'a) -> Self {
         Self { source: Box::new(source), last: None }
     }
 }
@@ -51,7 +50,7 @@ impl From<Vec<(B256, U256)>> for GenesisSlots<'_> {
 }
 
 impl Iterator for GenesisSlots<'_> {
-    type Item = Result<(B256, U256), StateError>;
+    type Item = Result<(B256, U256)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.source.next()?;
@@ -65,18 +64,14 @@ impl Iterator for GenesisSlots<'_> {
     }
 }
 
-impl fmt::Debug for GenesisSlots<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GenesisSlots").finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(GenesisSlots['_] {});
 
 /// Empties tables directly in the engine, so that they can be filled: an interrupted attempt may have left rows.
 ///
 /// # Errors
 ///
 /// If the store fails.
-pub fn clear_tables(store: &Store, tables: &[Table]) -> Result<(), StateError> {
+pub fn clear_tables(store: &Store, tables: &[Table]) -> Result<()> {
     let mut batch = Batch::new();
     for table in tables {
         batch.delete_range(*table, &[], None);
@@ -87,7 +82,7 @@ pub fn clear_tables(store: &Store, tables: &[Table]) -> Result<(), StateError> {
 /// Passes on the accounts of a source; an account that is out of order becomes an error.
 pub fn in_order_of_hash<'a>(
     accounts: GenesisAccounts<'_, 'a>,
-) -> impl Iterator<Item = Result<GenesisAccount<'a>, StateError>> {
+) -> impl Iterator<Item = Result<GenesisAccount<'a>>> {
     let mut last = None;
     accounts.map(move |account| {
         let account = account?;
@@ -96,7 +91,7 @@ pub fn in_order_of_hash<'a>(
     })
 }
 
-fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
+fn in_order(last: &mut Option<B256>, hash: B256) -> Result<()> {
     if last.replace(hash).is_some_and(|last| last >= hash) {
         return Err(StateError::Protocol(
             "accounts and slots to load must be sorted by hash, each of them once",
@@ -109,7 +104,7 @@ fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
 mod tests {
     use super::*;
 
-    fn slots(of: &[(u8, u8)]) -> Result<Vec<(B256, U256)>, StateError> {
+    fn slots(of: &[(u8, u8)]) -> Result<Vec<(B256, U256)>> {
         let slots = of.iter().map(|&(hash, value)| (B256::repeat_byte(hash), U256::from(value)));
         GenesisSlots::from(slots.collect::<Vec<_>>()).collect()
     }

@@ -6,8 +6,8 @@
 //! blocks, and from the layer's head below them.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, Session, SessionCounters, SlotWrite,
-    StateError, StateLayer, UndoRecord, Wants, WriteSet,
+    Access, Account, AccountWrite, LayerSession, Outcome, Result, Session, SessionCounters,
+    SlotWrite, StateError, StateLayer, UndoRecord, Wants, WriteSet,
     layer::{BlockRef, SlotVisit},
     visit_over,
     writes::is_change,
@@ -54,11 +54,7 @@ impl Group {
     /// # Errors
     ///
     /// Those of [`StateLayer::begin`].
-    pub fn begin(
-        layer: Arc<dyn StateLayer>,
-        store: Store,
-        parent: BlockRef,
-    ) -> Result<Self, StateError> {
+    pub fn begin(layer: Arc<dyn StateLayer>, store: Store, parent: BlockRef) -> Result<Self> {
         let session = layer.begin(parent)?;
         let (accounts, codes) = Default::default();
         let merged = Merged { layer, session, accounts, codes, bytes: 0 };
@@ -76,7 +72,7 @@ impl Group {
     /// # Errors
     ///
     /// If the layer fails.
-    pub fn add(&mut self, block: Session) -> Result<GroupedBlock, StateError> {
+    pub fn add(&mut self, block: Session) -> Result<GroupedBlock> {
         let (writes, counters) = block.into_writes()?;
         let mut merged = self.merged.lock();
         self.number += 1;
@@ -97,7 +93,7 @@ impl Group {
     /// # Errors
     ///
     /// If the layer fails, or a block is still in progress.
-    pub fn finish(self) -> Result<Outcome, StateError> {
+    pub fn finish(self) -> Result<Outcome> {
         let merged = Arc::into_inner(self.merged)
             .ok_or(StateError::Protocol("a group was finished while a block of it was under way"))?
             .into_inner();
@@ -129,7 +125,7 @@ struct MergedAccount {
 
 impl Merged {
     /// Visits all slots of an account in the order of their hashes.
-    fn slots(&self, account: &B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
+    fn slots(&self, account: &B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         let known = self.accounts.get(account);
         let written = known.into_iter().flat_map(|known| known.slots.values());
         let present = |value: U256| (!value.is_zero()).then_some(value);
@@ -188,7 +184,7 @@ fn write_set(
     layer: &mut dyn LayerSession,
     accounts: B256Map<MergedAccount>,
     codes: B256Map<Bytes>,
-) -> Result<WriteSet, StateError> {
+) -> Result<WriteSet> {
     let mut merged = Vec::with_capacity(accounts.len());
     for (hash, account) in accounts {
         let MergedAccount { address, before, now, wiped, slots } = account;
@@ -208,7 +204,7 @@ fn write_set(
 struct GroupedSession(Arc<Mutex<Merged>>);
 
 impl LayerSession for GroupedSession {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
         let Merged { accounts, session, .. } = &mut *self.0.lock();
         match accounts.get(hash) {
             Some(account) => Ok(account.now),
@@ -222,7 +218,7 @@ impl LayerSession for GroupedSession {
         account: &B256,
         slot: &U256,
         hash: &B256,
-    ) -> Result<U256, StateError> {
+    ) -> Result<U256> {
         let Merged { accounts, session, .. } = &mut *self.0.lock();
         if let Some(known) = accounts.get(account) {
             match known.slots.get(hash) {
@@ -234,7 +230,7 @@ impl LayerSession for GroupedSession {
         session.slot(address, account, slot, hash)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         let Merged { codes, session, .. } = &mut *self.0.lock();
         match codes.get(code_hash) {
             Some(code) => Ok(Some(code.clone())),
@@ -242,7 +238,7 @@ impl LayerSession for GroupedSession {
         }
     }
 
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool> {
         let Merged { layer, accounts, session, .. } = &mut *self.0.lock();
         let Some(known) = accounts.get(hash) else { return session.has_storage(address, hash) };
         if known.slots.values().any(|slot| !slot.after.is_zero()) {
@@ -273,11 +269,11 @@ impl LayerSession for GroupedSession {
         self.0.lock().session.hint(access);
     }
 
-    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
+    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<()> {
         self.0.lock().session.stream_hashed(writes)
     }
 
-    fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome> {
         Err(StateError::Protocol("a block of a group was finished by itself"))
     }
 }

@@ -8,7 +8,9 @@
 //!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
 
-use crate::{Access, Account, LayerSession, Outcome, Session, StateError, WriteSet};
+use crate::{
+    Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet, corrupt,
+};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{AddressMap, B256Map, HashMap},
@@ -36,7 +38,7 @@ impl Known {
     /// # Errors
     ///
     /// Those of [`Session::account`] and [`Session::slot`].
-    pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self, StateError> {
+    pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self> {
         let mut known = Self::default();
         for access in accesses {
             match access {
@@ -57,10 +59,10 @@ impl Known {
     /// # Errors
     ///
     /// Those of [`Session::code`]; [`StateError::Corrupt`] if the code is not there.
-    pub fn read_code(&mut self, session: &mut Session, hash: B256) -> Result<Bytes, StateError> {
+    pub fn read_code(&mut self, session: &mut Session, hash: B256) -> Result<Bytes> {
         let code = session
             .code(&hash)?
-            .ok_or_else(|| StateError::Corrupt(format!("there is no code with the hash {hash}")))?;
+            .ok_or_else(|| corrupt!("there is no code with the hash {hash}"))?;
         self.codes.insert(hash, code.clone());
         Ok(code)
     }
@@ -70,11 +72,7 @@ impl Known {
     /// # Errors
     ///
     /// Those of [`Session::has_storage`].
-    pub fn look_for_storage(
-        &mut self,
-        session: &mut Session,
-        address: &Address,
-    ) -> Result<(), StateError> {
+    pub fn look_for_storage(&mut self, session: &mut Session, address: &Address) -> Result<()> {
         let found = session.has_storage(address)?;
         self.account_mut(session, address)?.has_storage = Some(found);
         Ok(())
@@ -85,7 +83,7 @@ impl Known {
     /// # Errors
     ///
     /// [`StateError::Untold`] if it was not read.
-    pub fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    pub fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.known(address)?.account)
     }
 
@@ -94,7 +92,7 @@ impl Known {
     /// # Errors
     ///
     /// [`StateError::Untold`] if it was not read.
-    pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         self.known(address)?.slots.get(slot).copied().ok_or(StateError::Untold)
     }
 
@@ -103,7 +101,7 @@ impl Known {
     /// # Errors
     ///
     /// [`StateError::Untold`] if that was not looked up.
-    pub fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    pub fn has_storage(&self, address: &Address) -> Result<bool> {
         let known = self.known(address)?;
         match known.account {
             None => Ok(false),
@@ -117,7 +115,7 @@ impl Known {
         Session::on(Box::new(KnownSession(Arc::clone(self))))
     }
 
-    fn known(&self, address: &Address) -> Result<&KnownAccount, StateError> {
+    fn known(&self, address: &Address) -> Result<&KnownAccount> {
         self.accounts.get(address).ok_or(StateError::Untold)
     }
 
@@ -125,7 +123,7 @@ impl Known {
         &mut self,
         session: &mut Session,
         address: &Address,
-    ) -> Result<&mut KnownAccount, StateError> {
+    ) -> Result<&mut KnownAccount> {
         use alloy_primitives::map::Entry;
         Ok(match self.accounts.entry(*address) {
             Entry::Occupied(known) => known.into_mut(),
@@ -143,29 +141,23 @@ impl Known {
 struct KnownSession(Arc<Known>);
 
 impl LayerSession for KnownSession {
-    fn account(&mut self, address: &Address, _: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, address: &Address, _: &B256) -> Result<Option<Account>> {
         self.0.account(address)
     }
 
-    fn slot(
-        &mut self,
-        address: &Address,
-        _: &B256,
-        slot: &U256,
-        _: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, address: &Address, _: &B256, slot: &U256, _: &B256) -> Result<U256> {
         self.0.slot(address, slot)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         self.0.codes.get(code_hash).cloned().map(Some).ok_or(StateError::Untold)
     }
 
-    fn has_storage(&mut self, address: &Address, _: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, address: &Address, _: &B256) -> Result<bool> {
         self.0.has_storage(address)
     }
 
-    fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome> {
         Err(StateError::Protocol("a block was finished that runs on what is known and on no layer"))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Account, Bags, CheckReport, Commitment, Fork, GenesisAccounts, LayerSession, Outcome,
-    PastWitnesses, PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
+    PastWitnesses, PlainRecords, Prove, Prune, Result, StateReader, Stateless, UndoRecords,
 };
 use alloy_primitives::{B256, U256};
 use serde::Serialize;
@@ -30,8 +30,8 @@ pub struct Horizon {
 /// A state layer: keeps the state at one block, the head, and authenticates it.
 ///
 /// All methods may be called from any thread. A layer has at most one session (or undo) in progress; a second one is
-/// [`StateError::Protocol`]. After a failed write or a failed worker thread, every call returns
-/// [`StateError::Poisoned`] with the reason.
+/// [`Protocol`](crate::StateError::Protocol). After a failed write or a failed worker thread, every call returns
+/// [`Poisoned`](crate::StateError::Poisoned) with the reason.
 ///
 /// Every layer must implement the methods without a body. It may replace the others, and returns the capabilities at
 /// the end if it has them.
@@ -46,8 +46,9 @@ pub trait StateLayer: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the store fails; [`StateError::Poisoned`] after an earlier failure, as in the methods below.
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
+    /// If the store fails; [`Poisoned`](crate::StateError::Poisoned) after an earlier failure, as in the methods
+    /// below.
+    fn reader(&self) -> Result<Arc<dyn StateReader>>;
 
     /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
     /// are and however many slots one of them has. Writes to the store directly. If interrupted, it leaves a store
@@ -56,14 +57,14 @@ pub trait StateLayer: Debug + Send + Sync {
     /// # Errors
     ///
     /// If an account or slot comes with an error or out of order, or the store fails.
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError>;
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment>;
 
     /// Begins a block on top of `parent`.
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if a block is in progress, or more than [`Self::depth`] blocks wait.
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
+    /// [`Protocol`](crate::StateError::Protocol) if a block is in progress, or more than [`Self::depth`] blocks wait.
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>>;
 
     /// Takes one block back. The outcome makes commitment and reads exactly as before the block that produced
     /// `record`, which must be the last one accepted. A record of several steps ([`UndoRecords::steps`]) is taken
@@ -71,9 +72,9 @@ pub trait StateLayer: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if a block is in progress or waits, [`StateError::Corrupt`] if `record` or a stored
-    /// row is damaged, or if the store fails.
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
+    /// [`Protocol`](crate::StateError::Protocol) if a block is in progress or waits,
+    /// [`Corrupt`](crate::StateError::Corrupt) if `record` or a stored row is damaged, or if the store fails.
+    fn undo(&self, record: &[u8]) -> Result<Outcome>;
 
     /// Opens a separate layer with the same settings, which begins with the present content of the store and does not
     /// change it. It can take blocks back, to answer what only a head can, such as a proof of an earlier block. Must
@@ -81,24 +82,23 @@ pub trait StateLayer: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if blocks wait; [`StateError::Unsupported`] if the existing forks have to end first;
-    /// or if the store cannot be read.
-    fn fork(&self) -> Result<Fork, StateError>;
+    /// [`Protocol`](crate::StateError::Protocol) if blocks wait; [`Unsupported`](crate::StateError::Unsupported) if
+    /// the existing forks have to end first; or if the store cannot be read.
+    fn fork(&self) -> Result<Fork>;
 
     /// Visits the accounts in order of their hash, beginning at `from`.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged, and any error of `visit`.
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()>;
 
     /// Visits the slots of an account in order of their hash, beginning at `from`.
     ///
     /// # Errors
     ///
     /// Those of [`Self::accounts`].
-    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>)
-    -> Result<(), StateError>;
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()>;
 
     /// Recomputes the commitment from the leaves, and checks every stored row. `progress` receives the number of
     /// accounts done so far.
@@ -106,7 +106,7 @@ pub trait StateLayer: Debug + Send + Sync {
     /// # Errors
     ///
     /// If the store fails; damage goes into the report.
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport>;
 
     /// Returns how many blocks may be executed on top of one whose commitment is still being computed; 0 if the
     /// commitment is known when a block ends. See [`LayerSession::finish_later`].
@@ -164,7 +164,7 @@ pub trait StateLayer: Debug + Send + Sync {
 }
 
 /// A callback for values by hash.
-pub type HashVisit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
+pub type HashVisit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>> + 'a;
 
 /// A callback for accounts by hash.
 pub type AccountVisit<'a> = HashVisit<'a, Account>;

@@ -1,6 +1,6 @@
 //! The interface of one block in progress in a layer.
 
-use crate::{Access, Account, AccountWrite, Outcome, PendingOutcome, StateError, WriteSet};
+use crate::{Access, Account, AccountWrite, Outcome, PendingOutcome, Result, WriteSet};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{fmt::Debug, sync::Arc};
 
@@ -24,34 +24,29 @@ pub trait LayerSession: Debug + Send {
     /// # Errors
     ///
     /// If the store fails or is damaged, or the layer failed before.
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>>;
 
     /// Reads the value of a slot before the block.
     ///
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    fn slot(
-        &mut self,
-        address: &Address,
-        account: &B256,
-        slot: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError>;
+    fn slot(&mut self, address: &Address, account: &B256, slot: &U256, hash: &B256)
+    -> Result<U256>;
 
     /// Reads code by its hash.
     ///
     /// # Errors
     ///
     /// If the store fails.
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>>;
 
     /// Whether the account had any slot before the block.
     ///
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool>;
 
     /// Returns the calls that the layer wants before the block ends. Called once a block.
     fn wants(&self) -> Wants {
@@ -74,7 +69,7 @@ pub trait LayerSession: Debug + Send {
     /// # Errors
     ///
     /// If the layer fails to apply them.
-    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
+    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<()> {
         drop(writes);
         Ok(())
     }
@@ -86,8 +81,8 @@ pub trait LayerSession: Debug + Send {
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or a block below was discarded ([`StateError::Protocol`]).
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+    /// If the store fails or is damaged, or a block below was discarded ([`Protocol`](crate::StateError::Protocol)).
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         let _ = since_last;
         Ok(None)
     }
@@ -97,8 +92,8 @@ pub trait LayerSession: Debug + Send {
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or a block below was discarded ([`StateError::Protocol`]).
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
+    /// If the store fails or is damaged, or a block below was discarded ([`Protocol`](crate::StateError::Protocol)).
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome>;
 
     /// Ends the block in a layer whose [`StateLayer::depth`](crate::StateLayer::depth) is not 0: returns while the
     /// commitment is still being computed. The next block may begin at once and reads the values after this one.
@@ -107,10 +102,7 @@ pub trait LayerSession: Debug + Send {
     /// # Errors
     ///
     /// Those of [`Self::finish`] that are known at once; later errors come with the outcome.
-    fn finish_later(
-        self: Box<Self>,
-        writes: Arc<WriteSet>,
-    ) -> Result<Box<dyn PendingOutcome>, StateError> {
+    fn finish_later(self: Box<Self>, writes: Arc<WriteSet>) -> Result<Box<dyn PendingOutcome>> {
         Ok(Box::new(self.finish(&writes)?))
     }
 }

@@ -1,6 +1,6 @@
 //! The life cycle of a layer: one block in progress at a time, and none after a failure.
 
-use crate::{CheckReport, HeadChange, Proposal, StateError, UndoRecord, WriteSet};
+use crate::{CheckReport, HeadChange, Proposal, Result, StateError, UndoRecord, WriteSet};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::{collections::VecDeque, sync::Arc};
@@ -85,9 +85,9 @@ impl Lifecycle {
     /// If reading failed for another reason than damage, and any error of `empty`.
     pub fn opened<T>(
         store: Store,
-        read: Result<T, StateError>,
-        empty: impl FnOnce() -> Result<T, StateError>,
-    ) -> Result<(Arc<Self>, T), StateError> {
+        read: Result<T>,
+        empty: impl FnOnce() -> Result<T>,
+    ) -> Result<(Arc<Self>, T)> {
         let life = Self::new(store);
         let found = match read {
             Err(damage @ StateError::Corrupt(_)) => {
@@ -104,7 +104,7 @@ impl Lifecycle {
     /// # Errors
     ///
     /// [`StateError::Poisoned`] if the store or the layer failed before; the damage, if the stored state is damaged.
-    pub fn ready(&self) -> Result<(), StateError> {
+    pub fn ready(&self) -> Result<()> {
         self.fillable()?;
         self.state.lock().damage.clone().map_or(Ok(()), Err)
     }
@@ -114,7 +114,7 @@ impl Lifecycle {
     /// # Errors
     ///
     /// [`StateError::Poisoned`] if the store or the layer failed before.
-    pub fn fillable(&self) -> Result<(), StateError> {
+    pub fn fillable(&self) -> Result<()> {
         let failure = self.state.lock().failure.clone();
         let failure = failure.or_else(|| self.store.poisoned().map(StateError::Store));
         failure.map_or(Ok(()), |failure| Err(StateError::Poisoned(Box::new(failure))))
@@ -130,7 +130,7 @@ impl Lifecycle {
     /// # Errors
     ///
     /// Those of [`Self::fillable`].
-    pub fn damage(&self) -> Result<Option<CheckReport>, StateError> {
+    pub fn damage(&self) -> Result<Option<CheckReport>> {
         self.fillable()?;
         let damage = self.state.lock().damage.clone();
         Ok(damage.map(|damage| {
@@ -147,7 +147,7 @@ impl Lifecycle {
     ///
     /// Those of [`Self::ready`]; [`StateError::Protocol`] if the last proposal is neither accepted nor discarded, or
     /// too many blocks wait.
-    pub fn begin<C: HeadChange>(self: &Arc<Self>, change: C) -> Result<Proposal<C>, StateError> {
+    pub fn begin<C: HeadChange>(self: &Arc<Self>, change: C) -> Result<Proposal<C>> {
         self.ready()?;
         let mut state = self.state.lock();
         let has_ended = matches!(state.phase, Phase::Idle | Phase::Waiting);
@@ -173,7 +173,7 @@ impl Lifecycle {
         self: &Arc<Self>,
         record: &[u8],
         change: C,
-    ) -> Result<(Proposal<C>, WriteSet), StateError> {
+    ) -> Result<(Proposal<C>, WriteSet)> {
         self.ready()?;
         self.settled()?;
         let record = UndoRecord::decode(record)?;
@@ -189,7 +189,7 @@ impl Lifecycle {
     /// # Errors
     ///
     /// [`StateError::Protocol`] if a block waits.
-    pub fn settled(&self) -> Result<(), StateError> {
+    pub fn settled(&self) -> Result<()> {
         let state = self.state.lock();
         let under_way = usize::from(state.phase == Phase::Started);
         if state.open.len() > under_way {
@@ -206,7 +206,7 @@ impl Lifecycle {
     }
 
     /// Checks that this proposal is the one in progress.
-    pub(crate) fn check(&self, number: u64) -> Result<(), StateError> {
+    pub(crate) fn check(&self, number: u64) -> Result<()> {
         self.ready()?;
         let state = self.state.lock();
         if state.phase == Phase::Started && state.open.back() == Some(&number) {
@@ -216,7 +216,7 @@ impl Lifecycle {
     }
 
     /// Ends this proposal, which must be in progress.
-    pub(crate) fn end(&self, number: u64, may_wait: bool) -> Result<(), StateError> {
+    pub(crate) fn end(&self, number: u64, may_wait: bool) -> Result<()> {
         self.check(number)?;
         self.state.lock().phase = if may_wait { Phase::Waiting } else { Phase::Finished };
         Ok(())
@@ -275,7 +275,7 @@ mod tests {
             Self { name, ..self.clone() }
         }
 
-        fn note(&self, what: &str) -> Result<(), StateError> {
+        fn note(&self, what: &str) -> Result<()> {
             self.notes.lock().push(format!("{what} {}", self.name));
             if self.fails { Err(StateError::Corrupt("on purpose".into())) } else { Ok(()) }
         }
@@ -286,11 +286,11 @@ mod tests {
     }
 
     impl HeadChange for Notes {
-        fn accept(&mut self) -> Result<(), StateError> {
+        fn accept(&mut self) -> Result<()> {
             self.note("accept")
         }
 
-        fn discard(&mut self) -> Result<(), StateError> {
+        fn discard(&mut self) -> Result<()> {
             self.note("discard")
         }
     }

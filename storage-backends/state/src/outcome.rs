@@ -1,6 +1,6 @@
 //! The outcome of a block in a layer.
 
-use crate::{Commitment, StateError, Unaccepted, Witness};
+use crate::{Commitment, Result, Unaccepted, Witness};
 use polytrie_kv::{Batch, Store};
 
 /// The outcome of a block, or of undoing one. The layer stays at the parent until it is accepted. If it is dropped,
@@ -29,7 +29,7 @@ impl Outcome {
     /// # Errors
     ///
     /// If the store fails, and those of [`Self::accept`].
-    pub fn write(mut self, store: &Store) -> Result<Commitment, StateError> {
+    pub fn write(mut self, store: &Store) -> Result<Commitment> {
         store.write(std::mem::take(&mut self.batch))?;
         self.accept()
     }
@@ -39,9 +39,10 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// [`StateError::Poisoned`] if the store or the layer failed before; [`StateError::Protocol`] if a block below is
-    /// not accepted yet or was discarded; or if the layer's memory cannot follow, after which it is poisoned.
-    pub fn accept(self) -> Result<Commitment, StateError> {
+    /// [`Poisoned`](crate::StateError::Poisoned) if the store or the layer failed before;
+    /// [`Protocol`](crate::StateError::Protocol) if a block below is not accepted yet or was discarded; or if the
+    /// layer's memory cannot follow, after which it is poisoned.
+    pub fn accept(self) -> Result<Commitment> {
         self.proposal.accept()?;
         Ok(self.commitment)
     }
@@ -51,7 +52,7 @@ impl Outcome {
     /// # Errors
     ///
     /// If the layer failed before, or cannot roll back its memory.
-    pub fn discard(self) -> Result<(), StateError> {
+    pub fn discard(self) -> Result<()> {
         self.proposal.discard()
     }
 }

@@ -1,6 +1,6 @@
 //! Outcomes whose commitment is still being computed.
 
-use crate::{Outcome, StateError};
+use crate::{Outcome, Result};
 use std::fmt::Debug;
 
 /// The outcome of a block whose commitment is still being computed. If it is dropped, neither the block nor those on
@@ -14,7 +14,7 @@ pub trait PendingOutcome: Debug + Send {
     /// # Errors
     ///
     /// If the layer failed; it is poisoned then.
-    fn resolve(self: Box<Self>) -> Result<Outcome, StateError>;
+    fn resolve(self: Box<Self>) -> Result<Outcome>;
 }
 
 /// A finished outcome needs no waiting.
@@ -23,7 +23,7 @@ impl PendingOutcome for Outcome {
         true
     }
 
-    fn resolve(self: Box<Self>) -> Result<Self, StateError> {
+    fn resolve(self: Box<Self>) -> Result<Self> {
         Ok(*self)
     }
 }

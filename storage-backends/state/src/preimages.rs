@@ -4,7 +4,7 @@
 //! Rows are true whatever the state is, so they are never deleted. The table belongs to the chain's store; a layer
 //! declares that it needs the table with [`StateLayer::needs_preimages`](crate::StateLayer::needs_preimages).
 
-use crate::{StateError, WriteSet};
+use crate::{Result, StateError, WriteSet, corrupt};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Read, Table};
 
@@ -16,7 +16,7 @@ pub const PREIMAGE_TABLE: Table = Table::new(48, "Preimages", 32);
 /// # Errors
 ///
 /// If the store fails or is damaged.
-pub fn read_address(store: &dyn Read, hash: &B256) -> Result<Option<Address>, StateError> {
+pub fn read_address(store: &dyn Read, hash: &B256) -> Result<Option<Address>> {
     let Some(row) = store.get(PREIMAGE_TABLE, hash.as_slice())? else { return Ok(None) };
     Address::try_from(row.as_slice()).map(Some).map_err(|_| damaged(hash))
 }
@@ -26,13 +26,13 @@ pub fn read_address(store: &dyn Read, hash: &B256) -> Result<Option<Address>, St
 /// # Errors
 ///
 /// If the store fails or is damaged.
-pub fn read_slot(store: &dyn Read, hash: &B256) -> Result<Option<U256>, StateError> {
+pub fn read_slot(store: &dyn Read, hash: &B256) -> Result<Option<U256>> {
     let Some(row) = store.get(PREIMAGE_TABLE, hash.as_slice())? else { return Ok(None) };
     U256::try_from_be_slice(&row).map(Some).ok_or_else(|| damaged(hash))
 }
 
 fn damaged(hash: &B256) -> StateError {
-    StateError::Corrupt(format!("what the hash {hash} is of is damaged"))
+    corrupt!("what the hash {hash} is of is damaged")
 }
 
 /// Adds the preimages of the accounts and slots that a block adds to the state.

@@ -1,6 +1,6 @@
 //! The common type of proofs, whatever the layer.
 
-use crate::{Account, StateError};
+use crate::{Account, Result, corrupt};
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -22,9 +22,9 @@ impl Proof {
     /// # Errors
     ///
     /// If the form does not serialise.
-    pub fn of(layer: &str, form: &impl Serialize) -> Result<Self, StateError> {
+    pub fn of(layer: &str, form: &impl Serialize) -> Result<Self> {
         let proof = serde_json::to_value(form)
-            .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
+            .map_err(|error| corrupt!("a proof does not serialise: {error}"))?;
         Ok(Self { layer: layer.to_owned(), proof })
     }
 

@@ -1,6 +1,6 @@
 //! Proposals to move the head of a layer: a block, or the undo of one, until it is accepted or void.
 
-use crate::{Commitment, Lifecycle, Outcome, StateError};
+use crate::{Commitment, Lifecycle, Outcome, Result, StateError};
 use polytrie_kv::Batch;
 use std::{fmt::Debug, sync::Arc};
 
@@ -12,7 +12,7 @@ pub trait HeadChange: Debug + Send + 'static {
     /// # Errors
     ///
     /// If memory cannot follow. The layer is poisoned then.
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -21,7 +21,7 @@ pub trait HeadChange: Debug + Send + 'static {
     /// # Errors
     ///
     /// If memory cannot be rolled back. The layer is poisoned then.
-    fn discard(&mut self) -> Result<(), StateError> {
+    fn discard(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ impl<C: HeadChange> Proposal<C> {
     /// # Errors
     ///
     /// Those of [`Lifecycle::ready`]; [`StateError::Protocol`] if a block below it was discarded.
-    pub fn check(&self) -> Result<(), StateError> {
+    pub fn check(&self) -> Result<()> {
         self.lifecycle.check(self.number)
     }
 
@@ -61,7 +61,7 @@ impl<C: HeadChange> Proposal<C> {
     /// # Errors
     ///
     /// Those of [`Self::check`].
-    pub fn wait(&mut self) -> Result<(), StateError> {
+    pub fn wait(&mut self) -> Result<()> {
         self.lifecycle.end(self.number, true)?;
         self.waits = true;
         Ok(())
@@ -72,12 +72,7 @@ impl<C: HeadChange> Proposal<C> {
     /// # Errors
     ///
     /// Those of [`Self::check`].
-    pub fn finish(
-        self,
-        commitment: Commitment,
-        batch: Batch,
-        undo: Vec<u8>,
-    ) -> Result<Outcome, StateError> {
+    pub fn finish(self, commitment: Commitment, batch: Batch, undo: Vec<u8>) -> Result<Outcome> {
         if !self.waits {
             self.lifecycle.end(self.number, false)?;
         }
@@ -89,7 +84,7 @@ impl<C: HeadChange> Proposal<C> {
         self.lifecycle.poison(failure)
     }
 
-    fn discard_once(&mut self) -> Result<(), StateError> {
+    fn discard_once(&mut self) -> Result<()> {
         self.is_settled = true;
         let life = &self.lifecycle;
         // Waiting blocks below this one stay. When they are settled, memory is rolled back to the last of them.
@@ -120,18 +115,18 @@ pub trait Unaccepted: Debug + Send {
     /// # Errors
     ///
     /// Those of [`Outcome::accept`].
-    fn accept(self: Box<Self>) -> Result<(), StateError>;
+    fn accept(self: Box<Self>) -> Result<()>;
 
     /// See [`Outcome::discard`].
     ///
     /// # Errors
     ///
     /// Those of [`Outcome::discard`].
-    fn discard(self: Box<Self>) -> Result<(), StateError>;
+    fn discard(self: Box<Self>) -> Result<()>;
 }
 
 impl<C: HeadChange> Unaccepted for Proposal<C> {
-    fn accept(mut self: Box<Self>) -> Result<(), StateError> {
+    fn accept(mut self: Box<Self>) -> Result<()> {
         let life = Arc::clone(&self.lifecycle);
         life.ready()?;
         if life.below(self.number) != Some(0) {
@@ -149,7 +144,7 @@ impl<C: HeadChange> Unaccepted for Proposal<C> {
         Ok(())
     }
 
-    fn discard(mut self: Box<Self>) -> Result<(), StateError> {
+    fn discard(mut self: Box<Self>) -> Result<()> {
         self.discard_once()
     }
 }

@@ -1,6 +1,6 @@
 //! The interface for reading a layer at one block, unaffected by later blocks.
 
-use crate::{Account, StateError};
+use crate::{Account, Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::fmt::Debug;
 
@@ -11,26 +11,26 @@ pub trait StateReader: Debug + Send + Sync {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError>;
+    fn account(&self, address: &Address) -> Result<Option<Account>>;
 
     /// Reads the value of a slot; zero if it is not set.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError>;
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256>;
 
     /// Reads code by its hash.
     ///
     /// # Errors
     ///
     /// If the store fails.
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>>;
 
     /// Whether the account has any slot (creation collides with it, EIP-7610).
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError>;
+    fn has_storage(&self, address: &Address) -> Result<bool>;
 }

@@ -1,6 +1,6 @@
 //! The decoding of a layer's undo records.
 
-use crate::{StateError, UndoRecord, UndoSteps, WriteSet, layer::SlotVisit, visit_wiped};
+use crate::{Result, UndoRecord, UndoSteps, WriteSet, layer::SlotVisit, visit_wiped};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 
@@ -12,8 +12,9 @@ pub trait UndoRecords {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if `record` or its rows in the store are damaged, or if the store fails.
-    fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
+    /// [`Corrupt`](crate::StateError::Corrupt) if `record` or its rows in the store are damaged, or if the store
+    /// fails.
+    fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps> {
         UndoSteps::of(record, rows)
     }
 
@@ -24,8 +25,8 @@ pub trait UndoRecords {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if `record` is damaged, or if the store fails.
-    fn writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
+    /// [`Corrupt`](crate::StateError::Corrupt) if `record` is damaged, or if the store fails.
+    fn writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet> {
         let _ = rows;
         Ok(UndoRecord::decode(record)?.into_writes())
     }
@@ -43,7 +44,7 @@ pub trait UndoRecords {
         apart: (u64, &B256),
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         visit_wiped(rows, apart, from, visit)
     }
 }

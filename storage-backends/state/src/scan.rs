@@ -1,6 +1,6 @@
 //! Scans of a table with the errors of a layer, and other ways of visiting entries in order.
 
-use crate::{HashVisit, SlotVisit, StateError};
+use crate::{HashVisit, Result, SlotVisit};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table};
 use std::ops::ControlFlow;
@@ -14,8 +14,8 @@ pub fn scan(
     store: &dyn Read,
     table: Table,
     range: KeyRange<'_>,
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let mut failed = None;
     store.scan(table, range, &mut |key, value| {
         Ok(visit(key, value).unwrap_or_else(|error| {
@@ -26,14 +26,26 @@ pub fn scan(
     failed.map_or(Ok(()), Err)
 }
 
+/// Visits all entries of a range in order, unless `visit` fails; its error is returned as it is.
+///
+/// # Errors
+///
+/// If the store fails, and any error of `visit`.
+pub fn each_row(
+    store: &dyn Read,
+    table: Table,
+    range: KeyRange<'_>,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    scan(store, table, range, |key, value| visit(key, value).map(ControlFlow::Continue))
+}
+
 /// Whether a walk through the slots of an account finds one.
 ///
 /// # Errors
 ///
 /// Those of the walk.
-pub fn any_slot(
-    walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
-) -> Result<bool, StateError> {
+pub fn any_slot(walk: impl FnOnce(&mut SlotVisit<'_>) -> Result<()>) -> Result<bool> {
     let mut found = false;
     walk(&mut |_, _| {
         found = true;
@@ -48,10 +60,10 @@ pub fn any_slot(
 ///
 /// Those of the two sequences, and any error of `visit`.
 pub fn visit_over<V: Copy>(
-    above: impl Iterator<Item = Result<(B256, Option<V>), StateError>>,
-    below: impl FnOnce(&mut HashVisit<'_, V>) -> Result<(), StateError>,
+    above: impl Iterator<Item = Result<(B256, Option<V>)>>,
+    below: impl FnOnce(&mut HashVisit<'_, V>) -> Result<()>,
     visit: &mut HashVisit<'_, V>,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let mut above = above.peekable();
     let mut ended = false;
     below(&mut |key, value| {

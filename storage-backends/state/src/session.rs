@@ -1,9 +1,8 @@
 //! Sessions: one block in progress, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
-    StateError, StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache,
-    layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
+    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -14,7 +13,6 @@ use std::{
 /// One block in progress: reads see the block's own writes, and writes are merged into one [`WriteSet`].
 #[derive(Debug)]
 pub struct Session {
-    layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
     /// Number of account changes until the layer gets each change by hash; `None` if it never does.
@@ -54,7 +52,7 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`StateLayer::begin`].
-    pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
+    pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self> {
         Ok(Self::on(layer.begin(parent)?))
     }
 
@@ -63,26 +61,15 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`Stateless::begin_witnessed`].
-    pub fn begin_witnessed(
-        layer: &dyn Stateless,
-        parent: BlockRef,
-        levels: u8,
-    ) -> Result<Self, StateError> {
+    pub fn begin_witnessed(layer: &dyn Stateless, parent: BlockRef, levels: u8) -> Result<Self> {
         Ok(Self::on(layer.begin_witnessed(parent, levels)?))
     }
 
     /// Wraps a block that the layer has begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
-        let cache = BlockCache::default();
-        Self {
-            layer,
-            cache,
-            wants_hints,
-            until_streamed,
-            since_last_root: None,
-            roots_asked: false,
-        }
+        let cache = BlockCache::new(layer);
+        Self { cache, wants_hints, until_streamed, since_last_root: None, roots_asked: false }
     }
 
     /// Makes [`Self::state_root_so_far`] available; must be called before the first write.
@@ -96,8 +83,8 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::account`].
-    pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
-        self.cache.account(&mut *self.layer, address)
+    pub fn account(&mut self, address: &Address) -> Result<Option<Account>> {
+        self.cache.account(address)
     }
 
     /// Returns the value of a slot at the present point of the block; zero if it is not set.
@@ -105,8 +92,8 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::slot`].
-    pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        self.cache.slot(&mut *self.layer, address, slot)
+    pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
+        self.cache.slot(address, slot)
     }
 
     /// Returns code by its hash; `None` if it was never stored.
@@ -114,10 +101,10 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::code`].
-    pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
-            None => self.cache.read_code(&mut *self.layer, code_hash),
+            None => self.cache.read_code(code_hash),
         }
     }
 
@@ -131,8 +118,8 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::has_storage`].
-    pub fn has_storage(&mut self, address: &Address) -> Result<bool, StateError> {
-        self.cache.has_storage(&mut *self.layer, address)
+    pub fn has_storage(&mut self, address: &Address) -> Result<bool> {
+        self.cache.has_storage(address)
     }
 
     /// Returns the time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
@@ -154,7 +141,7 @@ impl Session {
     /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
-            self.cache.counters.hints.call(|| self.layer.hint(access));
+            self.cache.counters.hints.call(|| self.cache.layer.hint(access));
         }
     }
 
@@ -163,17 +150,17 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
-    pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+    pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
         let started = self.cache.counters.applied.sampled();
         for change in &writes.accounts {
-            self.cache.apply(&mut *self.layer, change)?;
+            self.cache.apply(change)?;
         }
         match (&mut self.until_streamed, &mut self.since_last_root) {
-            (Some(0), _) => self.layer.stream_hashed(self.cache.hashed(writes))?,
+            (Some(0), _) => self.cache.layer.stream_hashed(self.cache.hashed(writes))?,
             (Some(left), _) => {
                 *left = left.saturating_sub(writes.accounts.len());
                 if *left == 0 {
-                    self.layer.stream_hashed(self.cache.hashed_so_far())?;
+                    self.cache.layer.stream_hashed(self.cache.hashed_so_far())?;
                 }
             }
             (None, Some(pending)) => merge(pending, self.cache.hashed(writes)),
@@ -189,16 +176,16 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`LayerSession::stream_hashed`] and [`LayerSession::state_root_so_far`].
-    pub fn state_root_so_far(&mut self) -> Result<Option<B256>, StateError> {
+    pub fn state_root_so_far(&mut self) -> Result<Option<B256>> {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
         if let Some(left @ 1..) = &mut self.until_streamed {
             *left = 0;
-            self.layer.stream_hashed(self.cache.hashed_so_far())?;
+            self.cache.layer.stream_hashed(self.cache.hashed_so_far())?;
         }
         pending.accounts.sort_by_key(|a| a.hash);
         let pending = std::mem::take(pending);
         self.roots_asked = true;
-        self.layer.state_root_so_far(&pending)
+        self.cache.layer.state_root_so_far(&pending)
     }
 
     /// Ends the block; returns its commitment, batch and write set.
@@ -206,10 +193,10 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish`].
-    pub fn finish(mut self) -> Result<Finished, StateError> {
+    pub fn finish(mut self) -> Result<Finished> {
         let started = self.cache.counters.finished.sampled();
         let writes = self.write_set()?;
-        let outcome = self.layer.finish(&writes)?;
+        let outcome = self.cache.layer.finish(&writes)?;
         let counters = finished(self.cache.counters, started, &writes);
         Ok(Finished { outcome, writes, counters })
     }
@@ -219,10 +206,10 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
-    pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
+    pub fn finish_later(mut self) -> Result<FinishedLater> {
         let started = self.cache.counters.finished.sampled();
         let writes = Arc::new(self.write_set()?);
-        let outcome = self.layer.finish_later(Arc::clone(&writes))?;
+        let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);
         Ok(FinishedLater { outcome, writes, counters })
     }
@@ -232,21 +219,21 @@ impl Session {
     /// # Errors
     ///
     /// If a former value cannot be read.
-    pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters), StateError> {
-        let writes = self.cache.write_set(&mut *self.layer)?;
+    pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters)> {
+        let writes = self.cache.write_set()?;
         let counters = finished(self.cache.counters, None, &writes);
         Ok((writes, counters))
     }
 
     /// Returns the block's write set. It leaves out values that changed before the last intermediate root and are
     /// again as they were before the block; a layer that computed that root gets those changes here.
-    fn write_set(&mut self) -> Result<WriteSet, StateError> {
+    fn write_set(&mut self) -> Result<WriteSet> {
         let untold =
             self.since_last_root.as_ref().is_some_and(|pending| !pending.accounts.is_empty());
         if self.roots_asked && untold {
             self.state_root_so_far()?;
         }
-        self.cache.write_set(&mut *self.layer)
+        self.cache.write_set()
     }
 }
 

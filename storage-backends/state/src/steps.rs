@@ -6,7 +6,7 @@
 //! before anything else.
 
 use crate::{
-    Outcome, StateError, StateLayer, UndoRecord,
+    Outcome, Result, StateLayer, UndoRecord,
     undo::{AccountUndo, SlotUndo},
     wiped::{damaged, visit_pieces},
 };
@@ -43,8 +43,8 @@ impl UndoSteps {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the record or a piece is damaged; or if the store fails.
-    pub fn of(record: &[u8], rows: &dyn Read) -> Result<Self, StateError> {
+    /// [`Corrupt`](crate::StateError::Corrupt) if the record or a piece is damaged; or if the store fails.
+    pub fn of(record: &[u8], rows: &dyn Read) -> Result<Self> {
         let decoded = UndoRecord::decode(record)?;
         if decoded.is_whole() {
             return Ok(Self::one(record));
@@ -71,7 +71,7 @@ impl UndoSteps {
     /// # Errors
     ///
     /// Those of [`Self::of`].
-    pub fn next(&mut self, rows: &dyn Read) -> Result<Option<Vec<u8>>, StateError> {
+    pub fn next(&mut self, rows: &dyn Read) -> Result<Option<Vec<u8>>> {
         while let Some(account) = self.wiped.front() {
             let Some(apart) = account.apart else { break };
             let from = self.from.unwrap_or_default();
@@ -119,7 +119,7 @@ pub fn undo_in_steps(
     record: &[u8],
     done: u64,
     note: &mut dyn FnMut(&mut Batch, u64),
-) -> Result<Outcome, StateError> {
+) -> Result<Outcome> {
     let mut steps = layer.undo_records().steps(record, store)?;
     for _ in 0..done {
         steps.next(store)?;

@@ -19,7 +19,7 @@
 //! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
 //! other rows of a layer.
 
-use crate::{CheckReport, StateError, Touched, scan};
+use crate::{CheckReport, Result, StateError, Touched, corrupt, scan};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
 use std::{fmt::Debug, ops::ControlFlow};
@@ -144,7 +144,7 @@ impl<M: Mark> Trail<M> {
     /// # Errors
     ///
     /// [`StateError::Corrupt`] if it is damaged; or if the store fails.
-    pub fn read(rows: &dyn Read) -> Result<Self, StateError> {
+    pub fn read(rows: &dyn Read) -> Result<Self> {
         let Some(row) = rows.get(TRAIL_TABLE, &END)? else { return Ok(Self::at(M::default())) };
         let found = strip_checksum(&END, &row).and_then(|row| {
             let (first, row) = row.split_first_chunk::<8>()?;
@@ -153,7 +153,7 @@ impl<M: Mark> Trail<M> {
             let (mark, rest) = M::decode(row)?;
             rest.is_empty().then_some(Self { first, last, mark })
         });
-        found.ok_or_else(|| StateError::Corrupt("the end of the trail is damaged".into()))
+        found.ok_or_else(|| corrupt!("the end of the trail is damaged"))
     }
 
     /// Replaces the stored trail with one without steps: the other store is at this mark.
@@ -201,7 +201,7 @@ impl<M: Mark> Trail<M> {
         &self,
         rows: &dyn Read,
         mark: &M,
-    ) -> Result<Option<Vec<Lacking<M, S>>>, StateError> {
+    ) -> Result<Option<Vec<Lacking<M, S>>>> {
         let (mut lacking, mut after) = (Vec::new(), self.mark);
         if *mark == after {
             return Ok(Some(lacking));
@@ -226,11 +226,7 @@ impl<M: Mark> Trail<M> {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn check<S: TrailStep>(
-        &self,
-        rows: &dyn Read,
-        report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    pub fn check<S: TrailStep>(&self, rows: &dyn Read, report: &mut CheckReport) -> Result<()> {
         match Self::read(rows) {
             Ok(found) if found == *self => {}
             Ok(_) | Err(StateError::Corrupt(_)) => {
@@ -267,7 +263,7 @@ impl<M: Mark> Trail<M> {
 }
 
 fn damaged(step: u64) -> StateError {
-    StateError::Corrupt(format!("step {step} of the trail is damaged or missing"))
+    corrupt!("step {step} of the trail is damaged or missing")
 }
 
 /// Decodes a row, `mark before ‖ step ‖ checksum`.
@@ -343,7 +339,7 @@ mod tests {
     fn damage_is_found() {
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
         let whole = trail(&store, 1);
-        let problems = |trail: Result<Trail<B256>, StateError>| {
+        let problems = |trail: Result<Trail<B256>>| {
             let mut report = CheckReport::default();
             let Ok(trail) = trail else { return 1 };
             trail.check::<Touched>(&store, &mut report).unwrap();

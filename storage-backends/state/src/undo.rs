@@ -1,7 +1,7 @@
 //! The undo record shared by layers whose content is a function of the state alone.
 
 use crate::{
-    Account, AccountWrite, SlotWrite, StateError, StateLayer, WriteSet, layer::SlotVisit,
+    Account, AccountWrite, Result, SlotWrite, StateLayer, WriteSet, corrupt, layer::SlotVisit,
     wiped::Wiped,
 };
 use alloy_primitives::{B256, U256};
@@ -60,8 +60,8 @@ impl UndoRecord {
     pub fn of(
         writes: &WriteSet,
         (store, number): (&Store, u64),
-        mut slots: impl FnMut(&B256, &mut SlotVisit<'_>) -> Result<(), StateError>,
-    ) -> Result<Self, StateError> {
+        mut slots: impl FnMut(&B256, &mut SlotVisit<'_>) -> Result<()>,
+    ) -> Result<Self> {
         let undo = |write: &AccountWrite| {
             let mut apart = None;
             let slots = if write.wipe {
@@ -92,9 +92,7 @@ impl UndoRecord {
                 apart,
             })
         };
-        Ok(Self {
-            accounts: writes.accounts().iter().map(undo).collect::<Result<_, StateError>>()?,
-        })
+        Ok(Self { accounts: writes.accounts().iter().map(undo).collect::<Result<_>>()? })
     }
 
     /// Whether everything that the block overwrote is in the record itself.
@@ -112,12 +110,13 @@ impl UndoRecord {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the bytes are not a record, or one that breaks the promises of a [`WriteSet`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
+    /// [`Corrupt`](crate::StateError::Corrupt) if the bytes are not a record, or one that breaks the promises of a
+    /// [`WriteSet`].
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         alloy_rlp::decode_exact(bytes)
             .ok()
             .filter(Self::is_well_formed)
-            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+            .ok_or_else(|| corrupt!("an undo record does not decode"))
     }
 
     /// Whether the promises of a [`WriteSet`] hold, so that a damaged record is refused here and not by a layer that
@@ -170,7 +169,7 @@ pub fn undo_writes_in_full(
     layer: &dyn StateLayer,
     record: &[u8],
     rows: &dyn Read,
-) -> Result<WriteSet, StateError> {
+) -> Result<WriteSet> {
     let records = layer.undo_records();
     let mut writes = records.writes(record, rows)?;
     for (account, number) in std::mem::take(&mut writes.apart) {
@@ -182,7 +181,7 @@ pub fn undo_writes_in_full(
             Ok(ControlFlow::Continue(()))
         })?;
         if !slots.is_sorted_by(|a, b| a.hash < b.hash) {
-            return Err(StateError::Corrupt("an undo record is not in order".into()));
+            return Err(corrupt!("an undo record is not in order"));
         }
     }
     Ok(writes)

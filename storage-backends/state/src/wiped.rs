@@ -11,7 +11,7 @@
 //! that never became durable are of no use; the chain removes them when it is opened, and an account's pieces are
 //! replaced when another block of the same number wipes it.
 
-use crate::{StateError, layer::SlotVisit, scan};
+use crate::{Result, StateError, corrupt, layer::SlotVisit, scan};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{
     Batch, KeyRange, Read, Store, Table, append_checksum, prefix_end, strip_checksum,
@@ -44,8 +44,8 @@ impl Wiped {
         store: &Store,
         number: u64,
         account: &B256,
-        slots: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
-    ) -> Result<Self, StateError> {
+        slots: impl FnOnce(&mut SlotVisit<'_>) -> Result<()>,
+    ) -> Result<Self> {
         let mut pieces = Pieces {
             store,
             prefix: prefix(number, account),
@@ -81,7 +81,7 @@ struct Pieces<'a> {
 
 impl Pieces<'_> {
     /// Writes the current piece, which is full or the last one.
-    fn put(&mut self) -> Result<(), StateError> {
+    fn put(&mut self) -> Result<()> {
         let Some((first, _)) = self.piece.first() else { return Ok(()) };
         if self.written == 0 {
             // A block of this number that never became durable may have left other pieces.
@@ -104,8 +104,8 @@ pub(crate) fn visit_pieces(
     rows: &dyn Read,
     (number, account): (u64, &B256),
     from: &B256,
-    mut visit: impl FnMut(&[(B256, U256)]) -> Result<ControlFlow<()>, StateError>,
-) -> Result<(), StateError> {
+    mut visit: impl FnMut(&[(B256, U256)]) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let prefix = prefix(number, account);
     let wanted = [&prefix[..], from.as_slice()].concat();
     let after = [&wanted[..], &[0]].concat();
@@ -127,7 +127,7 @@ pub fn visit_wiped(
     wiped: (u64, &B256),
     from: &B256,
     visit: &mut SlotVisit<'_>,
-) -> Result<(), StateError> {
+) -> Result<()> {
     visit_pieces(rows, wiped, from, |piece| {
         for (slot, value) in &piece[piece.partition_point(|(slot, _)| slot < from)..] {
             if visit(*slot, *value)?.is_break() {
@@ -143,7 +143,7 @@ pub fn visit_wiped(
 /// # Errors
 ///
 /// If the store fails.
-pub fn has_wiped(rows: &dyn Read, first: u64, end: Option<u64>) -> Result<bool, StateError> {
+pub fn has_wiped(rows: &dyn Read, first: u64, end: Option<u64>) -> Result<bool> {
     let (from, to) = (first.to_be_bytes(), end.map(u64::to_be_bytes));
     let to = to.as_ref().map(<[u8; 8]>::as_slice);
     Ok(rows.first(WIPED_TABLE, KeyRange { from: &from, to, reverse: false })?.is_some())
@@ -187,7 +187,7 @@ fn decode(key: &[u8], row: &[u8]) -> Option<Slots> {
 }
 
 pub(crate) fn damaged() -> StateError {
-    StateError::Corrupt("slots of a wiped account that an undo record needs are damaged".into())
+    corrupt!("slots of a wiped account that an undo record needs are damaged")
 }
 
 #[cfg(test)]

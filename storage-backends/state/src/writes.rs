@@ -1,6 +1,6 @@
 //! Write sets: the finalised writes of one transaction, and of one block.
 
-use crate::{Account, StateError};
+use crate::{Account, Result, corrupt};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// The finalised state changes of one transaction (or system call, reward, withdrawal), in no order: an
@@ -133,17 +133,14 @@ impl WriteSet {
     /// # Errors
     ///
     /// If accounts, or the slots of one, are not sorted by hash, each once.
-    pub fn of_undo(
-        accounts: Vec<AccountWrite>,
-        apart: Vec<(B256, u64)>,
-    ) -> Result<Self, StateError> {
+    pub fn of_undo(accounts: Vec<AccountWrite>, apart: Vec<(B256, u64)>) -> Result<Self> {
         let sorted = accounts.is_sorted_by(|a, b| a.hash < b.hash)
             && apart.is_sorted_by(|a, b| a.0 < b.0)
             && accounts.iter().all(|write| write.slots.is_sorted_by(|a, b| a.hash < b.hash));
         if sorted {
             return Ok(Self { accounts, codes: Vec::new(), apart });
         }
-        Err(StateError::Corrupt("an undo record is not in order".into()))
+        Err(corrupt!("an undo record is not in order"))
     }
 
     /// Returns the changed accounts, sorted by hash.

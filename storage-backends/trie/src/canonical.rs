@@ -2,7 +2,7 @@
 
 use crate::{AccountLeaf, SlotValue, verify_key};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use polytrie_state::{Proof, ProofError, Proven, StateError, hash_address, hash_slot};
+use polytrie_state::{Proof, ProofError, Proven, Result, StateError, hash_address, hash_slot};
 use serde::{Deserialize, Serialize};
 
 /// The JSON form of a proof. An absent account has nonce and balance zero, the root of the trie without keys and the
@@ -41,7 +41,7 @@ pub fn prove_account<E>(
     (leaf, account_proof): (AccountLeaf, Vec<Bytes>),
     slots: &[U256],
     slot: impl Fn(&B256) -> Result<(Option<SlotValue>, Vec<Bytes>), E>,
-) -> Result<Proof, StateError>
+) -> Result<Proof>
 where
     StateError: From<E>,
 {

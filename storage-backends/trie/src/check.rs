@@ -1,7 +1,8 @@
 //! The scrub of rows: the rows of a trie are compared with the trie that its leaves make.
 
 use crate::{
-    LeafValue, Nibbles, RowSink, RowSource, Rows, SortedBuilder, TrieError, error::place, row,
+    LeafValue, Nibbles, Result, RowSink, RowSource, Rows, SortedBuilder, TrieError, error::place,
+    row,
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
@@ -28,8 +29,8 @@ pub struct RowCheck {
 /// If the store fails, and any error of `leaf`; damaged rows are not an error but a problem in the report.
 pub fn check_rows<V: LeafValue>(
     rows: Rows<&dyn Read>,
-    leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,
-) -> Result<RowCheck, TrieError> {
+    leaf: &mut dyn FnMut(B256, &V) -> Result<()>,
+) -> Result<RowCheck> {
     let mut check = RowCheck::default();
     let mut children = row::RowChildren::new();
     rows.scan(&Nibbles::new(), &mut |path, bytes| {

@@ -29,6 +29,9 @@ pub enum TrieError {
     Visitor(#[from] StateError),
 }
 
+/// The result of a call to a trie.
+pub type Result<T, E = TrieError> = std::result::Result<T, E>;
+
 /// Converts the error to that of the seam.
 impl From<TrieError> for StateError {
     fn from(error: TrieError) -> Self {

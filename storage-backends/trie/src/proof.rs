@@ -1,7 +1,7 @@
 //! Proofs of the existence and absence of a key.
 
 use crate::{
-    EMPTY_ROOT, LeafValue, RowSource, TrieError,
+    EMPTY_ROOT, LeafValue, Result, RowSource, TrieError,
     codec::{self, ChildRef, Node, nibble, path_of},
     cow::CowTrie,
     row::{self, Row, RowChild, RowChildren},
@@ -17,7 +17,7 @@ use alloy_primitives::{B256, Bytes, keccak256};
 pub fn prove_key<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
-) -> Result<(Option<V>, Vec<Bytes>), TrieError> {
+) -> Result<(Option<V>, Vec<Bytes>)> {
     let trie = CowTrie::<V>::of_rows(rows)?;
     let (value, nodes) = trie.prove(key, rows, 0)?;
     Ok((value.cloned(), nodes))
@@ -28,7 +28,7 @@ pub fn prove_key<V: LeafValue>(
 /// # Errors
 ///
 /// If the row of the root is damaged or cannot be read.
-pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieError> {
+pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256> {
     Ok(CowTrie::<V>::of_rows(rows)?.root())
 }
 
@@ -38,10 +38,7 @@ pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieErro
 /// # Errors
 ///
 /// Those of [`prove_key`].
-pub fn leaf_on_path<V: LeafValue>(
-    key: &B256,
-    rows: &impl RowSource,
-) -> Result<Option<(B256, V)>, TrieError> {
+pub fn leaf_on_path<V: LeafValue>(key: &B256, rows: &impl RowSource) -> Result<Option<(B256, V)>> {
     let mut depth = 0;
     let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
     loop {

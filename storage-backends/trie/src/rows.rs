@@ -10,7 +10,7 @@
 //! overwritten in place, so no garbage is left to collect.
 
 use crate::{
-    LeafValue, Nibbles, TrieError,
+    LeafValue, Nibbles, Result, TrieError,
     codec::{self, path_of},
     row::{self, Row, RowChild, RowChildren},
 };
@@ -25,7 +25,7 @@ pub trait RowSource: Sync {
     /// # Errors
     ///
     /// If the store fails.
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool>;
 
     /// Appends a row of the node at `path` that has this hash, if somebody gave one, and returns whether there is one. Who
     /// gave it need not be trusted: only rows are given of which [`hash_of_row`](crate::cow::hash_of_row) says that they
@@ -43,7 +43,7 @@ pub trait RowSource: Sync {
 }
 
 impl<R: RowSource> RowSource for &R {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         R::load(self, path, out)
     }
 
@@ -57,7 +57,7 @@ impl<R: RowSource> RowSource for &R {
 }
 
 /// A callback for rows by path; it breaks to end the scan early.
-pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
+pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// A sink for the changed rows of one trie. Of several changes of one row the last one counts; removing all rows
 /// comes before every other change.
@@ -136,8 +136,8 @@ impl Rows<&dyn Read> {
     pub fn leaves<V: LeafValue>(
         &self,
         from: &B256,
-        visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>, TrieError>,
-    ) -> Result<(), TrieError> {
+        visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let start = Nibbles::unpack_array(&from.0);
         let mut ahead: Ahead<V> =
             Ahead { from: *from, start, leaves: Vec::new(), rows: Vec::new() };
@@ -190,7 +190,7 @@ impl Rows<&dyn Read> {
         &self,
         path: &Nibbles,
         ahead: &mut Ahead<V>,
-    ) -> Result<Option<usize>, TrieError> {
+    ) -> Result<Option<usize>> {
         let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
         if !self.load(path, &mut bytes)? {
             return if path.is_empty() {
@@ -226,7 +226,7 @@ impl Rows<&dyn Read> {
     /// # Errors
     ///
     /// If the store fails, a key is not a path, and any error of `visit`.
-    pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<(), TrieError> {
+    pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<()> {
         let mut buffer = [0; 96];
         let len = self.key(from, &mut buffer);
         let end = self.owner.and_then(|owner| prefix_end(owner.as_slice()));
@@ -278,7 +278,7 @@ impl<V> Ahead<V> {
 }
 
 /// Decodes the path of a row from the part of its key after the owner.
-fn nibbles_of_key(key: &[u8]) -> Result<Nibbles, TrieError> {
+fn nibbles_of_key(key: &[u8]) -> Result<Nibbles> {
     if key.len() > 64 || key.iter().any(|n| *n > 0x0f) {
         return Err(KvError::Corrupt("a trie row whose key is no path of nibbles".into()).into());
     }
@@ -286,7 +286,7 @@ fn nibbles_of_key(key: &[u8]) -> Result<Nibbles, TrieError> {
 }
 
 impl RowSource for Rows<&dyn Read> {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         let mut buffer = [0; 96];
         let len = self.key(path, &mut buffer);
         Ok(self.inner.get_into(self.table, &buffer[..len], out)?)

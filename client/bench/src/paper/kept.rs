@@ -1,7 +1,7 @@
 //! Measured points in a directory, for a run that is resumed later.
 
 use super::replicate::MeasuredPoint;
-use crate::{BenchError, Comparison, GivenChain, measure::Machine};
+use crate::{BenchError, Comparison, GivenChain, Result, measure::Machine};
 use alloy_primitives::keccak256;
 use polytrie_files::{ExportError, OutputFile};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -25,7 +25,7 @@ impl<'a> Kept<'a> {
         base: &Comparison,
         quick: bool,
         given: Option<&GivenChain>,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         fs::create_dir_all(dir).map_err(failed(dir))?;
         let kept = Self(dir);
         let build = fs::read("/proc/self/exe").map(|program| keccak256(&program));
@@ -67,7 +67,7 @@ impl<'a> Kept<'a> {
     /// # Errors
     ///
     /// If the disk fails, or the file is damaged.
-    pub(super) fn read(&self, name: &str, of: &str) -> Result<Option<MeasuredPoint>, BenchError> {
+    pub(super) fn read(&self, name: &str, of: &str) -> Result<Option<MeasuredPoint>> {
         let kept: Option<KeptPoint> = read(&self.file(name))?;
         Ok(kept.filter(|kept| kept.of == of).map(|kept| kept.measured))
     }
@@ -77,12 +77,7 @@ impl<'a> Kept<'a> {
     /// # Errors
     ///
     /// If the disk fails.
-    pub(super) fn write(
-        &self,
-        name: &str,
-        of: String,
-        measured: &MeasuredPoint,
-    ) -> Result<(), BenchError> {
+    pub(super) fn write(&self, name: &str, of: String, measured: &MeasuredPoint) -> Result<()> {
         write(&self.file(name), &KeptPoint { of, measured: measured.clone() })
     }
 }
@@ -114,7 +109,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
     move |source| BenchError::Kept { path: path.to_owned(), source }
 }
 
-fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
+fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
     match fs::read(file) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
             let file = file.display();
@@ -128,7 +123,7 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, BenchError> {
 }
 
 /// Writes a file atomically: it is there whole or not at all.
-fn write(file: &Path, value: &impl Serialize) -> Result<(), BenchError> {
+fn write(file: &Path, value: &impl Serialize) -> Result<()> {
     let of_output = |error: ExportError| match error {
         ExportError::Io { error, .. } => error,
         other => io::Error::other(other.to_string()),

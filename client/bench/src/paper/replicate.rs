@@ -7,8 +7,8 @@ use super::{
     roles::{Counted, LAYER},
 };
 use crate::{
-    BenchError, ChainBench, Comparison, GivenChain, Report, Settings, Shape, StoreBench, Subject,
-    WorkloadSpec, equip,
+    BenchError, ChainBench, Comparison, GivenChain, Report, Result, Settings, Shape, StoreBench,
+    Subject, WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl Part {
         point: &Point,
         quick: bool,
         given: Option<&GivenChain>,
-    ) -> Result<MeasuredPoint, BenchError> {
+    ) -> Result<MeasuredPoint> {
         let began = Instant::now();
         let (mut notes, mut report, mut counted) = (Vec::new(), None, Vec::new());
         let is_left_out = self.subjects(base, &mut notes).is_empty();
@@ -156,7 +156,7 @@ impl Part {
         base: &Comparison,
         point: &Point,
         notes: &mut Vec<String>,
-    ) -> Result<Option<Comparison>, BenchError> {
+    ) -> Result<Option<Comparison>> {
         let mut comparison = Comparison { subjects: Vec::new(), ..base.clone() };
         // A figure may ask for large caches; the limit of memory still holds.
         let set = |settings: &Settings, changes: &[Setting], notes: &mut Vec<String>| {
@@ -331,7 +331,7 @@ impl PointWork {
         matches!(self, Self::Curve | Self::Role(_))
     }
 
-    fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
+    fn run(self, comparison: &Comparison) -> Result<Report> {
         match self {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
                 // All receivers exist from the start, as in the papers.

@@ -11,7 +11,7 @@
 use super::{
     Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
 };
-use crate::{BenchError, Comparison, GivenChain, report::bounds};
+use crate::{BenchError, Comparison, GivenChain, Result, report::bounds};
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -58,7 +58,7 @@ pub fn replicate(
     quick: bool,
     budget: &Budget,
     show: &mut dyn FnMut(&Replication),
-) -> Result<(Vec<Replication>, Option<BenchError>), BenchError> {
+) -> Result<(Vec<Replication>, Option<BenchError>)> {
     let given = budget.given.as_deref();
     let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick, given)).transpose()?;
     let mut run = Run {
@@ -169,7 +169,7 @@ impl Run<'_> {
         base: &Comparison,
         given: Option<&GivenChain>,
         kept: Option<&Kept<'_>>,
-    ) -> Result<Found, BenchError> {
+    ) -> Result<Found> {
         let (experiment, part) = self.part(place);
         let points = (part.points)(place.small);
         let point = &points[place.point];

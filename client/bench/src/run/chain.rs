@@ -1,6 +1,6 @@
 //! A benchmark of a chain, through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
-use super::{BenchError, lists::unusable};
+use super::{BenchError, Result, lists::unusable};
 use crate::{
     CacheError, PreparedChain,
     fixture::OpenStore,
@@ -52,7 +52,7 @@ pub(super) enum Blocks {
 
 impl Blocks {
     /// Takes the next block; `None` after the last one. The caller holds the permit until the block is in the chain.
-    pub(super) fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>, BenchError> {
+    pub(super) fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>> {
         match self {
             Self::InMemory(blocks) => Ok(blocks.pop_front().map(|block| (block, None))),
             Self::FromFile(pipeline) => {
@@ -77,7 +77,7 @@ pub(crate) fn begin(
     prepared: &PreparedChain,
     open: &OpenStore,
     options: ChainOptions,
-) -> Result<Chain, BenchError> {
+) -> Result<Chain> {
     let spec = prepared.spec()?;
     Ok(match prepared.start()? {
         None => open.begin(spec, options)?,
@@ -90,10 +90,7 @@ pub(crate) fn begin(
 /// # Errors
 ///
 /// If the files of the chain cannot be read.
-pub(crate) fn candidates(
-    chain: &PreparedChain,
-    spec: &ChainSpec,
-) -> Result<VecDeque<Candidate>, BenchError> {
+pub(crate) fn candidates(chain: &PreparedChain, spec: &ChainSpec) -> Result<VecDeque<Candidate>> {
     let raw: Vec<RawBlock> =
         BlockReader::open(chain.blocks()).and_then(Iterator::collect).map_err(read)?;
     let ready = |raw: RawBlock| -> Result<Candidate, BlockFileError> {
@@ -151,7 +148,7 @@ impl ChainBench {
         chain: &PreparedChain,
         lists: Option<&Path>,
         threads: usize,
-    ) -> Result<Blocks, BenchError> {
+    ) -> Result<Blocks> {
         let spec = chain.spec()?;
         if !self.recover {
             let mut blocks = candidates(chain, &spec)?;
@@ -178,7 +175,7 @@ impl ChainBench {
         open: &OpenStore,
         bal: AccessListMode,
         rss_before: u64,
-    ) -> Result<Measured, BenchError> {
+    ) -> Result<Measured> {
         let length = prepared.length()?;
         let list_use = bal.list_use(self.threads_of(bal));
         let options =
@@ -245,7 +242,7 @@ fn insert(
     chain: &mut Chain,
     ahead: &mut Ahead<Blocks>,
     mut candidate: Candidate,
-) -> Result<(BlockTimes, BlockStats), BenchError> {
+) -> Result<(BlockTimes, BlockStats)> {
     let start = Instant::now();
     let transactions = candidate.block.body.transactions.len();
     ahead.begin(&mut candidate, chain)?;
@@ -260,7 +257,7 @@ fn insert(
 }
 
 /// Waits until the roots of all blocks so far are computed.
-fn settle(chain: &mut Chain) -> Result<(), BenchError> {
+fn settle(chain: &mut Chain) -> Result<()> {
     chain.settle().map_err(|error| wrong(chain, error))
 }
 

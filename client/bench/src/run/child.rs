@@ -1,6 +1,6 @@
 //! The process of a run: this program again, with the job on its standard input.
 
-use super::{BenchError, Job, MemoryLimit};
+use super::{BenchError, Job, MemoryLimit, Result};
 use polytrie_kv::KvError;
 use serde::de::DeserializeOwned;
 use std::{
@@ -36,7 +36,7 @@ pub(super) fn run<T: DeserializeOwned>(
     run: usize,
     bounds: Bounds<'_>,
     interrupt: &AtomicBool,
-) -> Result<T, BenchError> {
+) -> Result<T> {
     let process = |action| move |source| BenchError::Process { action, source };
     let mut line = serde_json::to_vec(job)
         .map_err(|e| process("write down what to measure")(io::Error::other(e)))?;
@@ -100,9 +100,7 @@ pub(super) fn run<T: DeserializeOwned>(
 }
 
 /// Reads all output of a process on another thread.
-fn gather(
-    pipe: Option<impl Read + Send + 'static>,
-) -> Result<thread::JoinHandle<String>, BenchError> {
+fn gather(pipe: Option<impl Read + Send + 'static>) -> Result<thread::JoinHandle<String>> {
     let work = move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {

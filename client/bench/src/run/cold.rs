@@ -1,6 +1,6 @@
 //! The proof that a run was cold, from the bytes that it read from the device.
 
-use super::{BenchError, RunResult};
+use super::{BenchError, Result, RunResult};
 use crate::{
     Subject,
     measure::Measured,
@@ -47,7 +47,7 @@ impl Coldness {
 /// # Errors
 ///
 /// If the run was not cold, or the system does not report device reads.
-pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
+pub(super) fn prove(result: &RunResult) -> Result<Coldness> {
     let (run, subject) = (result.run, &result.subject);
     let coldness = Coldness::of(&result.measured).ok_or_else(|| untold(run, subject))?;
     if coldness.is_proven() {
@@ -66,7 +66,7 @@ pub(super) fn prove(result: &RunResult) -> Result<Coldness, BenchError> {
 /// # Errors
 ///
 /// If a test that is judged was not cold, or no test is judged.
-pub(super) fn prove_tests(result: &WorstRun) -> Result<usize, BenchError> {
+pub(super) fn prove_tests(result: &WorstRun) -> Result<usize> {
     let (run, subject) = (result.run, &result.subject);
     let mut proven = 0;
     for test in result.tests.iter().filter(|test| !test.warm) {

@@ -1,7 +1,8 @@
 //! The comparison of several layers, each run several times, in turns.
 
 use super::{
-    BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
+    BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, Result, StoreBench, TraceBench,
+    Work,
     child::{self, Bounds},
     cold::{prove, prove_tests, proven_tests},
     lists::lists,
@@ -133,7 +134,7 @@ impl Comparison {
     /// # Errors
     ///
     /// If there is no result: a run fails or is interrupted, or layers disagree.
-    pub fn store(&self, bench: StoreBench) -> Result<Report, BenchError> {
+    pub fn store(&self, bench: StoreBench) -> Result<Report> {
         let merging = self.suited(bench.warmup_blocks, bench.blocks);
         let base = Base::new(BaseSpec::Slots(bench.slot_keys()), Arc::clone(&self.cache));
         let results = merging.run(&base, &Work::Store(bench))?;
@@ -145,7 +146,7 @@ impl Comparison {
     /// # Errors
     ///
     /// If the trace cannot be read, or there is no result as for [`Self::store`].
-    pub fn trace(&self, bench: TraceBench) -> Result<Report, BenchError> {
+    pub fn trace(&self, bench: TraceBench) -> Result<Report> {
         let trace = Trace::read(&bench.file)?;
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
         let bench = TraceBench { hash: trace.hash, ..bench };
@@ -166,7 +167,7 @@ impl Comparison {
     /// # Errors
     ///
     /// If the chain cannot be made, or there is no result as for [`Self::store`].
-    pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report, BenchError> {
+    pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report> {
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
         self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
@@ -177,7 +178,7 @@ impl Comparison {
     /// # Errors
     ///
     /// If the chain cannot be prepared, or there is no result as for [`Self::store`].
-    pub fn given_chain(&self, given: &GivenChain, bench: ChainBench) -> Result<Report, BenchError> {
+    pub fn given_chain(&self, given: &GivenChain, bench: ChainBench) -> Result<Report> {
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
@@ -189,11 +190,7 @@ impl Comparison {
     /// # Errors
     ///
     /// If the blocks cannot be prepared, or there is no result as for [`Self::store`].
-    pub fn given_prestate(
-        &self,
-        given: &GivenPrestate,
-        bench: ChainBench,
-    ) -> Result<Report, BenchError> {
+    pub fn given_prestate(&self, given: &GivenPrestate, bench: ChainBench) -> Result<Report> {
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
@@ -208,7 +205,7 @@ impl Comparison {
         bench: ChainBench,
         seed: u64,
         mut parameters: Value,
-    ) -> Result<Report, BenchError> {
+    ) -> Result<Report> {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
         let merging = self.suited(bench.warmup_blocks, measured);
@@ -238,7 +235,7 @@ impl Comparison {
         cases: &[Case],
         gas: &[u64],
         merge: u64,
-    ) -> Result<WorstReport, BenchError> {
+    ) -> Result<WorstReport> {
         let base = Base::new(BaseSpec::Worst(*spec), Arc::clone(&self.cache));
         let tests = worst::prepare(spec, cases, gas, merge, &base, &self.cache)?;
         let work = Work::Worst(WorstBench { tests });
@@ -271,7 +268,7 @@ impl Comparison {
     }
 
     /// Fills the stores of all subjects that are not in the cache yet.
-    fn prepare_stores(&self, base: &Base) -> Result<(), BenchError> {
+    fn prepare_stores(&self, base: &Base) -> Result<()> {
         for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
             self.go_on("while stores were prepared")?;
             prepared(&self.cache, base, subject, self.settings_of(subject))?;
@@ -279,7 +276,7 @@ impl Comparison {
         Ok(())
     }
 
-    fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {
+    fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>> {
         self.prepare_stores(base)?;
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {
@@ -319,7 +316,7 @@ impl Comparison {
         work: &Work,
         run: usize,
         peak: u64,
-    ) -> Result<(T, Option<f64>), BenchError> {
+    ) -> Result<(T, Option<f64>)> {
         let scratch = self.cache.scratch()?;
         let mut job = Job {
             subject: subject.clone(),
@@ -362,7 +359,7 @@ impl Comparison {
         Ok((measured, others))
     }
 
-    fn go_on(&self, place: &str) -> Result<(), BenchError> {
+    fn go_on(&self, place: &str) -> Result<()> {
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(BenchError::Interrupted(place.to_owned()));
         }
@@ -393,7 +390,7 @@ fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
 
 /// Checks that a layer with the same settings has one commitment in all runs, that all canonical layers have the same
 /// one, and that all read the same values.
-fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<(), BenchError> {
+fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<()> {
     for other in earlier {
         let (a, b) = (other.measured.commitment, result.measured.commitment);
         let is_same = |of: fn(&Subject) -> (&String, &Option<String>)| {

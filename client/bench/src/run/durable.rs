@@ -1,6 +1,6 @@
 //! A block of reads and writes on the state layer alone, durable at its end.
 
-use super::BenchError;
+use super::Result;
 use crate::{fixture::OpenStore, measure::BlockTimes};
 use alloy_primitives::{B256, U256};
 use polytrie_state::{BlockRef, Finished, Session, SessionCounters, StateError};
@@ -12,7 +12,7 @@ pub(super) fn durable_block(
     open: &OpenStore,
     number: u64,
     work: impl FnOnce(&mut Session) -> Result<(), StateError>,
-) -> Result<(BlockTimes, SessionCounters), BenchError> {
+) -> Result<(BlockTimes, SessionCounters)> {
     let mut times = BlockTimes::default();
     let mut start = Instant::now();
     let mut lap = || {

@@ -77,6 +77,9 @@ pub enum BenchError {
     Interrupted(String),
 }
 
+/// The result of a benchmark, and of a part of it.
+pub type Result<T, E = BenchError> = std::result::Result<T, E>;
+
 impl From<ImportError> for BenchError {
     fn from(error: ImportError) -> Self {
         Self::Blocks(error.into())

@@ -1,6 +1,6 @@
 //! The job of one process of a benchmark.
 
-use super::{BenchError, ChainBench, StoreBench, TraceBench};
+use super::{BenchError, ChainBench, Result, StoreBench, TraceBench};
 use crate::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, worst::WorstBench,
 };
@@ -76,7 +76,7 @@ impl Job {
     /// # Errors
     ///
     /// If the store, the layer or the chain fails, or the layer's answers are wrong.
-    pub fn run(&self) -> Result<Value, BenchError> {
+    pub fn run(&self) -> Result<Value> {
         let options = self.settings.engine.store();
         // Without a chain, each block is durable at its end.
         let durable = StoreOptions { durability: Durability::EveryWrite, ..options };
@@ -106,7 +106,7 @@ impl Job {
         }
     }
 
-    fn open(&self, options: StoreOptions) -> Result<OpenStore, BenchError> {
+    fn open(&self, options: StoreOptions) -> Result<OpenStore> {
         let in_memory = PathBuf::new();
         let dir = self.store.as_ref().unwrap_or(&in_memory);
         let mut open = OpenStore::open(&self.subject, dir, &self.settings, options)?;
@@ -120,7 +120,7 @@ impl Job {
     }
 }
 
-fn json(figures: &impl Serialize) -> Result<Value, BenchError> {
+fn json(figures: &impl Serialize) -> Result<Value> {
     let action = "write down the figures";
     serde_json::to_value(figures)
         .map_err(|error| BenchError::Process { action, source: io::Error::other(error) })

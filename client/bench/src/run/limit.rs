@@ -1,6 +1,6 @@
 //! The limit of memory of a run.
 
-use super::BenchError;
+use super::{BenchError, Result};
 use crate::Settings;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -77,7 +77,7 @@ impl MemoryLimit {
     }
 
     /// Makes the control group for the next run; `None` if only budgets keep the limit.
-    pub(super) fn group(&self) -> Result<Option<Group>, BenchError> {
+    pub(super) fn group(&self) -> Result<Option<Group>> {
         match self.by {
             Keeper::Budgets => Ok(None),
             Keeper::Cgroup => Group::create(self.bytes).map(Some).map_err(|source| {
@@ -126,7 +126,7 @@ impl Group {
     }
 
     /// Moves a process into the group.
-    pub(super) fn enter(&self, process: u32) -> Result<(), BenchError> {
+    pub(super) fn enter(&self, process: u32) -> Result<()> {
         fs::write(self.0.join("cgroup.procs"), process.to_string()).map_err(|source| {
             BenchError::Process { action: "put a run into its control group", source }
         })

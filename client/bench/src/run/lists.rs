@@ -1,7 +1,7 @@
 //! The access lists of a prepared chain, made before anything is measured.
 
 use super::{
-    BenchError,
+    BenchError, Result,
     chain::{begin, candidates},
 };
 use crate::{
@@ -22,7 +22,7 @@ pub(super) fn lists(
     base: &Base,
     chain: &PreparedChain,
     settings: &Settings,
-) -> Result<PathBuf, BenchError> {
+) -> Result<PathBuf> {
     // The name of the chain's directory contains a hash of all that the chain depends on.
     let name = chain.dir().file_name().map(|name| name.to_string_lossy().into_owned());
     let parameters = serde_json::json!({ "chain": name });
@@ -39,7 +39,7 @@ fn make(
     prepared_chain: &PreparedChain,
     settings: &Settings,
     file: &Path,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let subject = Subject::new("mpt", "mdbx");
     let scratch = cache.scratch()?;
     let state = scratch.path().join("state");

@@ -20,7 +20,7 @@ pub use chain::ChainBench;
 pub(crate) use chain::candidates;
 pub use cold::Coldness;
 pub use comparison::{Comparison, RunResult};
-pub use error::BenchError;
+pub use error::{BenchError, Result};
 pub use job::{Job, Work};
 pub use limit::{Keeper, MemoryLimit};
 pub use store::{Mode, StoreBench};

@@ -1,6 +1,6 @@
 //! The state layer alone: random reads and writes of slots, one durable commit a block.
 
-use super::{BenchError, durable::durable_block};
+use super::{Result, durable::durable_block};
 use crate::{
     Random, SlotKeys,
     fixture::OpenStore,
@@ -60,7 +60,7 @@ impl StoreBench {
     }
 
     /// Runs the benchmark on a store that is filled with [`Self::slot_keys`].
-    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
+    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured> {
         let mut draw = Draw::new(self);
         let mut ops = Vec::new();
         let mut checksum = U256::ZERO;

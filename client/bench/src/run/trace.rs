@@ -1,6 +1,6 @@
 //! A benchmark that replays a trace of writes on the state layer alone.
 
-use super::{BenchError, durable::durable_block};
+use super::{BenchError, Result, durable::durable_block};
 use crate::{
     fixture::OpenStore,
     measure::{Measured, Recorder},
@@ -34,7 +34,7 @@ impl TraceBench {
     }
 
     /// Runs the trace on a store that holds the trace's accounts.
-    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
+    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured> {
         let trace = Trace::read(&self.file)?;
         let forwards: Vec<Vec<Vec<TraceWrite>>> =
             trace.blocks.chunks(self.merge.max(1)).map(|blocks| blocks.concat()).collect();

@@ -2,7 +2,7 @@
 
 use super::WorstTest;
 use crate::{
-    BenchError, PreparedChain,
+    BenchError, PreparedChain, Result,
     fixture::{OpenStore, copy::forget_tree},
     run::candidates,
 };
@@ -69,8 +69,8 @@ impl WorstBench {
     pub(crate) fn run(
         &self,
         store: Option<&Path>,
-        reopen: &mut dyn FnMut() -> Result<OpenStore, BenchError>,
-    ) -> Result<Vec<WorstFigures>, BenchError> {
+        reopen: &mut dyn FnMut() -> Result<OpenStore>,
+    ) -> Result<Vec<WorstFigures>> {
         let Some(first) = self.tests.first() else { return Ok(Vec::new()) };
         let spec = PreparedChain::at(first.chain.clone()).spec()?;
         let mut chain = reopen()?.begin(spec.clone(), ChainOptions::default())?;
@@ -97,7 +97,7 @@ fn measure(
     chain: &mut Chain,
     test: &WorstTest,
     blocks: VecDeque<Candidate>,
-) -> Result<WorstFigures, BenchError> {
+) -> Result<WorstFigures> {
     let begin = chain.head().number();
     let (mut gas, mut seconds, mut first_block) = (0, Vec::new(), None);
     let before = ReadBytes::until_now(chain);

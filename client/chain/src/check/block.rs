@@ -1,7 +1,10 @@
 //! Checks of one block of the chain, by itself and against the block before it.
 
 use super::ChainReport;
-use crate::{db::ChainDb, error::ChainError};
+use crate::{
+    db::ChainDb,
+    error::{ChainError, Result},
+};
 use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxReceipt, proofs};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bloom, U256};
@@ -21,11 +24,7 @@ pub(super) struct BlockCheck {
 
 impl ChainDb {
     /// Checks one block without its neighbours.
-    pub(super) fn check_block(
-        &self,
-        spec: &ChainSpec,
-        number: u64,
-    ) -> Result<BlockCheck, ChainError> {
+    pub(super) fn check_block(&self, spec: &ChainSpec, number: u64) -> Result<BlockCheck> {
         let mut check = BlockCheck::default();
         match self.canonical(number) {
             Ok(None) => check.problems.push(format!("the index has no row of block {number}")),

@@ -7,7 +7,7 @@ pub use state::check_state;
 
 use super::{
     db::ChainDb,
-    error::ChainError,
+    error::{ChainError, Result},
     tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, SIGNERS, UNDO},
 };
 use alloy_primitives::{B256, U256};
@@ -52,10 +52,7 @@ impl ChainReport {
     }
 
     /// Turns damage into a problem of the report; an error of the store stays an error.
-    pub(super) fn note<T>(
-        &mut self,
-        result: Result<T, ChainError>,
-    ) -> Result<Option<T>, ChainError> {
+    pub(super) fn note<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(ChainError::Corrupt(text)) => {
@@ -78,11 +75,7 @@ impl ChainDb {
     /// # Errors
     ///
     /// Fails if the store fails. Damage is no error but part of the report.
-    pub fn check(
-        &self,
-        spec: &ChainSpec,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<ChainReport, ChainError> {
+    pub fn check(&self, spec: &ChainSpec, progress: &mut dyn FnMut(u64)) -> Result<ChainReport> {
         let mut report = ChainReport::default();
         let head = match self.head_row() {
             Err(ChainError::Corrupt(text)) => {
@@ -115,7 +108,7 @@ impl ChainDb {
         head_hash: B256,
         progress: &mut dyn FnMut(u64),
         report: &mut ChainReport,
-    ) -> Result<(), ChainError> {
+    ) -> Result<()> {
         let genesis = spec.genesis_header().number;
         let mut parent: Option<(B256, U256)> = None;
         let mut next = genesis;
@@ -134,7 +127,7 @@ impl ChainDb {
         }
         while next <= head {
             let last = head.min(next.saturating_add(PORTION - 1));
-            let checked: Vec<Result<BlockCheck, ChainError>> = (next..=last)
+            let checked: Vec<Result<BlockCheck>> = (next..=last)
                 .into_par_iter()
                 .map(|number| self.check_block(spec, number))
                 .collect();
@@ -171,12 +164,7 @@ impl ChainDb {
     }
 
     /// Checks that no row belongs to this block number or a greater one.
-    fn nothing_from(
-        &self,
-        number: u64,
-        because: &str,
-        report: &mut ChainReport,
-    ) -> Result<(), ChainError> {
+    fn nothing_from(&self, number: u64, because: &str, report: &mut ChainReport) -> Result<()> {
         for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO, SIGNERS] {
             let key = number.to_be_bytes();
             if let Some((key, _)) = self.store().first(table, KeyRange::from(&key))? {
@@ -191,7 +179,7 @@ impl ChainDb {
     }
 
     /// Checks that every hash in the index leads to the block with that hash.
-    fn check_numbers(&self, report: &mut ChainReport) -> Result<(), ChainError> {
+    fn check_numbers(&self, report: &mut ChainReport) -> Result<()> {
         let mut strays = Vec::new();
         self.each_row(NUMBERS, &mut |key, value| {
             let number = <[u8; 8]>::try_from(value).map(u64::from_be_bytes);
@@ -214,7 +202,7 @@ impl ChainDb {
 
     /// Checks that undo records reach back from the head without a gap. How far they reach depends on what
     /// was taken back before.
-    fn check_undo_rows(&self, head: u64, report: &mut ChainReport) -> Result<(), ChainError> {
+    fn check_undo_rows(&self, head: u64, report: &mut ChainReport) -> Result<()> {
         let mut expected = None;
         let mut gap = None;
         let mut records = 0;
@@ -238,7 +226,7 @@ impl ChainDb {
     }
 
     /// Checks that blocks of other branches decode, have their hash, and have a known parent.
-    fn check_side_blocks(&self, report: &mut ChainReport) -> Result<(), ChainError> {
+    fn check_side_blocks(&self, report: &mut ChainReport) -> Result<()> {
         let mut hashes = Vec::new();
         self.each_row(SIDE_BLOCKS, &mut |key, _| {
             hashes.extend(B256::try_from(key));
@@ -265,7 +253,7 @@ impl ChainDb {
         Ok(())
     }
 
-    fn each_row(&self, table: Table, visit: &mut RowVisit<'_>) -> Result<(), ChainError> {
+    fn each_row(&self, table: Table, visit: &mut RowVisit<'_>) -> Result<()> {
         Ok(self.store().scan(table, KeyRange::ALL, &mut |key, value| Ok(visit(key, value)))?)
     }
 }

@@ -1,6 +1,9 @@
 //! The check of the state against the chain.
 
-use crate::{db::ChainDb, error::ChainError};
+use crate::{
+    db::ChainDb,
+    error::{ChainError, Result},
+};
 use polytrie_state::{StateError, StateLayer};
 
 /// Checks the commitment against the header of the head, and the state after the head's undo record against the header
@@ -9,7 +12,7 @@ use polytrie_state::{StateError, StateLayer};
 /// # Errors
 ///
 /// Fails if the store or the layer fails.
-pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, ChainError> {
+pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>> {
     let head = match db.head() {
         Ok(Some(head)) => head,
         // The check of the chain reports this problem.

@@ -1,9 +1,6 @@
 //! A session as the database under revm.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{Address, B256, U256, map::AddressMap};
 use polytrie_state::{Access, Account, Session, StateError, TxWrites};
@@ -79,11 +76,7 @@ impl<'a> SessionDatabase<'a> {
     }
 }
 
-impl fmt::Debug for SessionDatabase<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionDatabase").field("failure", &self.failure).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(SessionDatabase['_] { failure });
 
 /// Returns an account in revm's form. revm loads the code by its hash.
 pub(super) const fn account_info(account: Account) -> AccountInfo {

@@ -21,7 +21,7 @@ use moved::MarksCell;
 
 use super::{
     Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,
-    PoolLimits, Settings, View,
+    PoolLimits, Result, Settings, View,
     dump::Names,
     events::Events,
     miner::{Miner, MiningMode},
@@ -114,11 +114,7 @@ impl Node {
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub fn new(
-        mut chain: Chain,
-        dir: DataDir,
-        options: NodeOptions,
-    ) -> Result<Arc<Self>, NodeError> {
+    pub fn new(mut chain: Chain, dir: DataDir, options: NodeOptions) -> Result<Arc<Self>> {
         let unindexed = if options.read_only {
             chain.unindexed_transactions(UNINDEXED)?
         } else {
@@ -284,7 +280,7 @@ impl Node {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn flush(&self) -> Result<(), NodeError> {
+    pub fn flush(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
@@ -341,7 +337,7 @@ impl Node {
         Held::new(self, self.chain.lock())
     }
 
-    pub(super) fn writable(&self) -> Result<(), NodeError> {
+    pub(super) fn writable(&self) -> Result<()> {
         if self.read_only {
             return Err(NodeError::ReadOnly);
         }
@@ -351,7 +347,7 @@ impl Node {
     }
 
     /// Publishes a view of the chain as it is now.
-    pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
+    pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<()> {
         let history = Arc::clone(&self.history.lock());
         let view = View::of(chain, &history, cheats)?;
         // The pending block is dropped first: a reader of the new view must not find a pending block on the old one.
@@ -374,7 +370,7 @@ impl Node {
     /// # Errors
     ///
     /// If the state cannot be read.
-    pub fn account(&self, address: &Address) -> Result<Account, NodeError> {
+    pub fn account(&self, address: &Address) -> Result<Account> {
         Ok(self.view().state().account(address)?.unwrap_or_default())
     }
 
@@ -383,7 +379,7 @@ impl Node {
     /// # Errors
     ///
     /// If the state cannot be read.
-    pub fn balance(&self, address: &Address) -> Result<U256, NodeError> {
+    pub fn balance(&self, address: &Address) -> Result<U256> {
         Ok(self.account(address)?.balance)
     }
 }

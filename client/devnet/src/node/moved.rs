@@ -1,7 +1,7 @@
 //! Changes of the head by a consensus layer, and its safe and finalized blocks.
 
 use super::Node;
-use crate::{NodeError, PoolTransaction, View};
+use crate::{PoolTransaction, Result, View};
 use alloy_consensus::TxEnvelope;
 use parking_lot::Mutex;
 use polytrie_chain::Chain;
@@ -64,7 +64,7 @@ impl Node {
         chain: &Chain,
         former: &View,
         writes: Option<&WriteSet>,
-    ) -> Result<(), NodeError> {
+    ) -> Result<()> {
         {
             // The pool stays locked while the view changes: a caller that adds a transaction compares the view under
             // the same lock.
@@ -107,11 +107,7 @@ impl Node {
     }
 
     /// Returns a transaction of a reverted block to the pool, unless another block has it or its blobs are gone.
-    fn put_back(
-        &self,
-        view: &View,
-        tx: TxEnvelope,
-    ) -> Result<Vec<Arc<PoolTransaction>>, NodeError> {
+    fn put_back(&self, view: &View, tx: TxEnvelope) -> Result<Vec<Arc<PoolTransaction>>> {
         if tx.is_eip4844() || self.transaction_place(view, tx.tx_hash())?.is_some() {
             return Ok(Vec::new());
         }

@@ -4,7 +4,7 @@
 //! make the fork.
 
 use super::Node;
-use crate::NodeError;
+use crate::{NodeError, Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::sandbox::Seen;
 use polytrie_chain::{ChainDb, ChainError, layer_at};
@@ -26,7 +26,7 @@ impl Node {
         address: &Address,
         slots: &[U256],
         deadline: Option<Instant>,
-    ) -> Result<(Proof, Commitment), NodeError> {
+    ) -> Result<(Proof, Commitment)> {
         let past = self.layer_after(block, deadline)?;
         Ok((layers::proofs(&*past)?.prove(address, slots)?, past.commitment()))
     }
@@ -43,7 +43,7 @@ impl Node {
         block: BlockRef,
         seen: &Seen,
         deadline: Option<Instant>,
-    ) -> Result<(B256, Vec<Bytes>), NodeError> {
+    ) -> Result<(B256, Vec<Bytes>)> {
         let touched = seen
             .accounts
             .iter()
@@ -67,17 +67,13 @@ impl Node {
         &self,
         block: BlockRef,
         deadline: Option<Instant>,
-    ) -> Result<Arc<dyn StateLayer>, NodeError> {
+    ) -> Result<Arc<dyn StateLayer>> {
         let (fork, _) = self.fork_with(block, deadline)?;
         Ok(layer_at(fork, block.number, deadline)?)
     }
 
     /// Returns a fork of the layer at the head of a chain that has this block, and the number of the head.
-    fn fork_with(
-        &self,
-        block: BlockRef,
-        deadline: Option<Instant>,
-    ) -> Result<(Fork, u64), NodeError> {
+    fn fork_with(&self, block: BlockRef, deadline: Option<Instant>) -> Result<(Fork, u64)> {
         let mut chain = match deadline {
             None => self.chain.lock(),
             Some(deadline) => self.chain.try_lock_until(deadline).ok_or(NodeError::Busy)?,

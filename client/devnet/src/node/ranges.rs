@@ -1,7 +1,7 @@
 //! Pages of the accounts and slots of a block's state, in the order of their hashes.
 
 use super::Node;
-use crate::{NodeError, dump::Names};
+use crate::{NodeError, Result, dump::Names};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_node::state_root::storage_root;
 use polytrie_state::{Account, BlockRef, StateError, StateLayer, StateReader, hash_address};
@@ -85,7 +85,7 @@ impl Node {
         address: &Address,
         from: B256,
         limits: RangeLimits,
-    ) -> Result<SlotRange, NodeError> {
+    ) -> Result<SlotRange> {
         let layer = self.layer_after(block, limits.deadline)?;
         let mut found = SlotRange::default();
         let mut left = Left::new(limits);
@@ -123,7 +123,7 @@ impl Node {
         from: B256,
         parts: AccountParts,
         limits: RangeLimits,
-    ) -> Result<AccountRange, NodeError> {
+    ) -> Result<AccountRange> {
         let layer = self.layer_after(block, limits.deadline)?;
         let reader = layer.reader()?;
         let names = self.genesis_names();
@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// Returns the slots whose numbers are known, and drops those known by hash only.
-    fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>, NodeError> {
+    fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>> {
         let mut named = Vec::with_capacity(found.len());
         for (hash, value) in found {
             if let Some(slot) = self.known_slot(names, &hash)? {
@@ -227,7 +227,7 @@ impl Left {
         if self.bytes.is_none() || self.is_late { Break(()) } else { Continue(()) }
     }
 
-    fn done(&self) -> Result<(), NodeError> {
+    fn done(&self) -> Result<()> {
         let reason = match (self.bytes, self.is_late) {
             (Some(_), false) => return Ok(()),
             (None, _) => {

@@ -1,7 +1,7 @@
 //! Changes of the state by hand, snapshots and reverts.
 
 use super::Node;
-use crate::{Cheats, Clock, MineOptions, NodeError, Settings, snapshots::Point};
+use crate::{Cheats, Clock, MineOptions, NodeError, Result, Settings, snapshots::Point};
 use alloy_primitives::B256;
 use polytrie_chain::{Chain, ChainError, StateHistory};
 use polytrie_kv::MemoryEngine;
@@ -16,8 +16,8 @@ impl Node {
     /// If the node is read only or has failed, the state cannot be read, or `change` fails.
     pub fn cheat(
         &self,
-        change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<(), NodeError>,
-    ) -> Result<(), NodeError> {
+        change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<()>,
+    ) -> Result<()> {
         self.writable()?;
         let chain = self.chain();
         let view = self.view();
@@ -36,7 +36,7 @@ impl Node {
     /// # Errors
     ///
     /// If the node is read only or has failed.
-    pub fn snapshot(&self) -> Result<u64, NodeError> {
+    pub fn snapshot(&self) -> Result<u64> {
         self.writable()?;
         let mut chain = self.chain();
         let view = self.view();
@@ -69,7 +69,7 @@ impl Node {
     ///
     /// If the node is read only or has failed, the undo records back to the block are not kept any more, or
     /// the store fails.
-    pub fn revert(&self, id: u64) -> Result<bool, NodeError> {
+    pub fn revert(&self, id: u64) -> Result<bool> {
         self.writable()?;
         let mut chain = self.chain();
         let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
@@ -105,7 +105,7 @@ impl Node {
     ///
     /// If the node is read only or has failed, the chain has fewer blocks, the undo records are not kept any more, or
     /// the store fails.
-    pub fn rollback(&self, depth: u64) -> Result<(), NodeError> {
+    pub fn rollback(&self, depth: u64) -> Result<()> {
         self.writable()?;
         let mut chain = self.chain();
         self.take_back(&mut chain, depth)?;
@@ -119,7 +119,7 @@ impl Node {
     /// # Errors
     ///
     /// As [`Self::rollback`] and [`Self::mine`]; some of the new blocks may have been made then.
-    pub fn reorg(&self, depth: u64) -> Result<(), NodeError> {
+    pub fn reorg(&self, depth: u64) -> Result<()> {
         self.writable()?;
         let mut chain = self.chain();
         let head = chain.head().number();
@@ -137,7 +137,7 @@ impl Node {
         Ok(())
     }
 
-    fn take_back(&self, chain: &mut Chain, depth: u64) -> Result<(), NodeError> {
+    fn take_back(&self, chain: &mut Chain, depth: u64) -> Result<()> {
         let head = chain.head().number();
         let first = self.spec.genesis_header().number;
         let target = head.checked_sub(depth).filter(|target| *target >= first);
@@ -156,7 +156,7 @@ impl Node {
     /// # Errors
     ///
     /// As [`Self::rollback`].
-    pub fn reset(&self) -> Result<(), NodeError> {
+    pub fn reset(&self) -> Result<()> {
         self.writable()?;
         let mut chain = self.chain();
         let former = self.view();
@@ -178,7 +178,7 @@ impl Node {
         Ok(())
     }
 
-    fn unwind(&self, chain: &mut Chain, number: u64) -> Result<(), NodeError> {
+    fn unwind(&self, chain: &mut Chain, number: u64) -> Result<()> {
         let unwound = match chain.unwind_to(number) {
             // The genesis state is written anew, so it needs no undo records.
             Err(ChainError::NoUndo { .. }) if number == self.spec.genesis_header().number => {

@@ -1,7 +1,7 @@
 //! State roots of simulated blocks.
 
 use super::Node;
-use crate::{NodeError, View};
+use crate::{Result, View};
 use alloy_primitives::B256;
 use polytrie_state::{AccountChange, BlockRef, Session, StateLayer, TxWrites};
 use std::{sync::Arc, time::Instant};
@@ -26,12 +26,7 @@ impl Node {
     ///
     /// If the block was reverted, the undo records back to it are not kept any more or take longer than `deadline`, or
     /// the layer fails.
-    pub fn roots(
-        &self,
-        view: &View,
-        parent: BlockRef,
-        deadline: Option<Instant>,
-    ) -> Result<Roots, NodeError> {
+    pub fn roots(&self, view: &View, parent: BlockRef, deadline: Option<Instant>) -> Result<Roots> {
         if !self.kind.canonical {
             return Ok(Roots(None));
         }
@@ -50,7 +45,7 @@ impl Roots {
     /// # Errors
     ///
     /// If the layer fails.
-    pub fn after(&mut self, changes: Vec<AccountChange>) -> Result<B256, NodeError> {
+    pub fn after(&mut self, changes: Vec<AccountChange>) -> Result<B256> {
         let Some(Begun { session, .. }) = &mut self.0 else { return Ok(B256::ZERO) };
         for change in changes {
             session.apply(&TxWrites { accounts: vec![change] })?;

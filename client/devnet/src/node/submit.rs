@@ -5,7 +5,7 @@
 
 use super::Node;
 use crate::{
-    Added, Event, MiningMode, NodeError, Pool, PoolError, PoolTransaction, View, pool::SenderState,
+    Added, Event, MiningMode, Pool, PoolError, PoolTransaction, Result, View, pool::SenderState,
     producer::changed_nonces,
 };
 use alloy_consensus::Transaction;
@@ -20,7 +20,7 @@ impl Node {
     /// # Errors
     ///
     /// If the pool refuses it, the node is read only or has failed, or the state cannot be read.
-    pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
+    pub fn submit(&self, tx: PoolTransaction) -> Result<Added> {
         self.writable()?;
         let added = self.accept(tx)?;
         self.took(&[&added]);
@@ -28,7 +28,7 @@ impl Node {
     }
 
     /// Adds a transaction to the pool without an announcement.
-    pub(super) fn accept(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
+    pub(super) fn accept(&self, tx: PoolTransaction) -> Result<Added> {
         let (tx, view, state) = self.examine(tx)?;
         let mut pool = self.pool.lock();
         self.put(&mut pool, tx, &view, state)
@@ -39,7 +39,7 @@ impl Node {
     /// # Errors
     ///
     /// For each of them, as [`Self::submit`].
-    pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added, NodeError>> {
+    pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added>> {
         let examined: Vec<_> = txs
             .into_iter()
             .map(|tx| {
@@ -63,10 +63,7 @@ impl Node {
 
     /// Checks a transaction by itself, and reads the state of its sender. The returned transaction has the blob proofs
     /// that the fork of the next block needs.
-    fn examine(
-        &self,
-        tx: PoolTransaction,
-    ) -> Result<(PoolTransaction, Arc<View>, SenderState), NodeError> {
+    fn examine(&self, tx: PoolTransaction) -> Result<(PoolTransaction, Arc<View>, SenderState)> {
         let view = self.view();
         let (gas_limit, min_fee, next_base_fee) = {
             let settings = self.settings.lock();
@@ -107,7 +104,7 @@ impl Node {
         tx: PoolTransaction,
         view: &Arc<View>,
         state: SenderState,
-    ) -> Result<Added, NodeError> {
+    ) -> Result<Added> {
         // A block in between may have used the nonce. The view cannot change while the pool is locked.
         let now = self.view();
         let state = match Arc::ptr_eq(view, &now) {
@@ -156,7 +153,7 @@ impl Node {
     /// # Errors
     ///
     /// If the state cannot be read.
-    pub fn next_nonce(&self, address: &Address) -> Result<u64, NodeError> {
+    pub fn next_nonce(&self, address: &Address) -> Result<u64> {
         // The pool is read first: a transaction that leaves it in between is in the state already.
         let of_pool = self.pool.lock().next_nonce(address).unwrap_or(0);
         let of_state = self.view().state().account(address)?.unwrap_or_default().nonce;
@@ -177,7 +174,7 @@ impl Node {
 
     /// Reads the nonces of all senders in the pool again. Returns the transactions that became executable. The caller
     /// has locked the chain and published its view.
-    pub(super) fn refresh_pool(&self) -> Result<Vec<Arc<PoolTransaction>>, NodeError> {
+    pub(super) fn refresh_pool(&self) -> Result<Vec<Arc<PoolTransaction>>> {
         let state = self.view().state();
         // The pool is not locked while the state is read, because the threads of connections wait for it too. A
         // transaction that comes meanwhile is checked against this state: no other can be published.
@@ -185,7 +182,7 @@ impl Node {
         let nonces = senders
             .into_iter()
             .map(|sender| Ok((sender, state.account(&sender)?.unwrap_or_default().nonce)))
-            .collect::<Result<Vec<_>, NodeError>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let mut pool = self.pool.lock();
         let mut promoted = Vec::new();
         for (sender, nonce) in nonces {
@@ -197,7 +194,7 @@ impl Node {
     }
 }
 
-fn sender_state(state: &dyn StateReader, sender: &Address) -> Result<SenderState, NodeError> {
+fn sender_state(state: &dyn StateReader, sender: &Address) -> Result<SenderState> {
     let account = state.account(sender)?.unwrap_or_default();
     let has_code = account.has_code()
         && state

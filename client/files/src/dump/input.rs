@@ -8,7 +8,6 @@ use crate::{
     reader::{gunzip, input_name, open_counted},
 };
 use std::{
-    fmt,
     io::{self, Read},
     path::Path,
     sync::Arc,
@@ -31,14 +30,7 @@ pub(super) struct Input {
     gzip: bool,
 }
 
-impl fmt::Debug for Input {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input")
-            .field("file", &self.file)
-            .field("line", &self.line)
-            .finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Input { file, line });
 
 impl Input {
     /// Opens a file or standard input, whose content must begin like JSON objects.

@@ -1,7 +1,6 @@
 //! Writing of records, and the split of the next block into its parts.
 
 use std::{
-    fmt,
     io::{self, Write},
     sync::Arc,
 };
@@ -101,14 +100,7 @@ pub(crate) struct RecordWriter<W> {
     framer: Framer,
 }
 
-impl<W> fmt::Debug for RecordWriter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordWriter")
-            .field("name", &self.name)
-            .field("written", &self.written)
-            .finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([W] RecordWriter[W] { name, written });
 
 impl<W: Write> RecordWriter<W> {
     /// Returns a writer that starts at offset 0 of `out`; `name` is the file's name in error

@@ -1,6 +1,6 @@
 //! Writing of one era1 file.
 
-use std::{fmt, io::Write, sync::Arc};
+use std::{io::Write, sync::Arc};
 
 use alloy_primitives::{B256, U256};
 
@@ -23,11 +23,7 @@ pub struct Era1Writer<W> {
     roots: Vec<B256>,
 }
 
-impl<W> fmt::Debug for Era1Writer<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Era1Writer").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([W] Era1Writer[W] { place });
 
 impl<W: Write> Era1Writer<W> {
     /// Starts a file whose first block is `start`; `name` is its name in error messages.

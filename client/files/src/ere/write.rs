@@ -1,7 +1,6 @@
 //! Writing of one ere file.
 
 use std::{
-    fmt,
     io::{Seek, Write},
     path::Path,
     sync::Arc,
@@ -47,11 +46,7 @@ struct Written {
     is_merged: bool,
 }
 
-impl<W> fmt::Debug for EreWriter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EreWriter").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([W] EreWriter[W] { place });
 
 impl<W: Write> EreWriter<W> {
     /// Starts a file whose first block is `start`; `name` is its name in error messages, and `directory` is for

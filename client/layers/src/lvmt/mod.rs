@@ -13,7 +13,7 @@ use super::{
 };
 use clap::Args;
 use polytrie_lvmt::{KnownSetup, LvmtLayer, LvmtOptions, Proofs, join, stored_setup, verify};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use serde::{Deserialize, Serialize};
 
 /// What a user can set about `lvmt`.
@@ -78,10 +78,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
 };
 
-fn settle(
-    options: &mut LayerOptions,
-    stamped: Option<&Parameters>,
-) -> Result<Parameters, StateError> {
+fn settle(options: &mut LayerOptions, stamped: Option<&Parameters>) -> Result<Parameters> {
     let settings = &mut options.lvmt;
     settings.remembered = stamped.and_then(Remembered::of);
     let remembered = settings.remembered.as_ref();

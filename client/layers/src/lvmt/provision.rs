@@ -5,7 +5,7 @@ use super::setup::find;
 use crate::{LayerOptions, kind::Provision};
 use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_lvmt::{LvmtLayer, Proofs};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::path::Path;
 
 /// Height of the trees, the same as in every setup.
@@ -31,7 +31,7 @@ pub(super) fn lacking(options: &LayerOptions) -> Option<Provision> {
     })
 }
 
-fn make(proofs: bool, dir: &Path) -> Result<(), StateError> {
+fn make(proofs: bool, dir: &Path) -> Result<()> {
     tracing::info!("deriving the tables of lvmt from an insecure setup, once");
     let failed = |reason: String| StateError::Unsupported { layer: LvmtLayer::NAME, reason };
     let powers = PowersOfTau::insecure_dev(HEIGHT, "dev").map_err(|e| failed(e.to_string()))?;

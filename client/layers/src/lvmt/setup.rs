@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use polytrie_amt::{Setup, SetupError, VerifyingKey};
 use polytrie_kv::KvError;
 use polytrie_lvmt::{LvmtLayer, Proofs};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -56,7 +56,7 @@ impl Remembered {
 /// # Errors
 ///
 /// Fails if the environment has neither `XDG_CACHE_HOME` nor `HOME`.
-pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
+pub fn default_dir(insecure: bool) -> Result<PathBuf> {
     let cache = user_cache().ok_or_else(|| {
         unsupported(
             "has no place for its setup, as neither XDG_CACHE_HOME nor HOME is set; name a directory with --lvmt.setup".into(),
@@ -76,7 +76,7 @@ pub fn find(
     needs: &LvmtNeeds,
     wanted: Option<B256>,
     remembered: Option<&Remembered>,
-) -> Result<(PathBuf, VerifyingKey), StateError> {
+) -> Result<(PathBuf, VerifyingKey)> {
     if let Some(dir) = &needs.setup {
         return Ok((dir.clone(), VerifyingKey::open(dir).map_err(refused)?));
     }
@@ -145,10 +145,7 @@ fn none_for_new(
 /// # Errors
 ///
 /// Fails as [`find`] does, and if the tables of the setup are missing or damaged.
-pub(super) fn open(
-    settings: &LvmtSettings,
-    wanted: Option<B256>,
-) -> Result<Arc<Setup>, StateError> {
+pub(super) fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<Setup>> {
     type Opened = BTreeMap<(PathBuf, bool), Arc<Setup>>;
     static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
     let dir = match &settings.needs.setup {

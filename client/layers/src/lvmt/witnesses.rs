@@ -3,7 +3,7 @@
 use super::{LvmtSettings, setup};
 use crate::{kind::Parameters, options::LayerOptions};
 use polytrie_lvmt::{LvmtLayer, Proofs};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 
 /// Parameter of the stamp: `none`, `full` or I/N.
 const WITNESSES: &str = "lvmt.witnesses";
@@ -13,7 +13,7 @@ pub(super) fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
     height: Option<u8>,
-) -> Result<Parameters, StateError> {
+) -> Result<Parameters> {
     let settings = &mut options.lvmt;
     let default = if settings.proving { Proofs::OnRequest } else { Proofs::None };
     let asked = settings.proofs;
@@ -49,7 +49,7 @@ pub(super) fn settle(
 
 /// Fails if the options keep witnesses but the setup lacks the tables for them, so that a new directory
 /// gets no stamp that it cannot fulfil.
-pub(super) fn expect_tables(settings: &LvmtSettings) -> Result<(), StateError> {
+pub(super) fn expect_tables(settings: &LvmtSettings) -> Result<()> {
     match settings.proofs().are_kept() {
         true => setup::open(settings, None).map(drop),
         false => Ok(()),

@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, U256};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use polytrie_kv::KvError;
-use polytrie_state::{Account, StateError, StateLayer};
+use polytrie_state::{Account, Result, StateError, StateLayer};
 use std::{
     cell::RefCell,
     iter,
@@ -25,7 +25,7 @@ pub(super) type Slots = Vec<(B256, U256)>;
 /// the order of theirs.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
-    found: Receiver<Result<Found, StateError>>,
+    found: Receiver<Result<Found>>,
     /// Item that was received before it was needed.
     next: RefCell<Option<Found>>,
     interrupt: &'a AtomicBool,
@@ -49,7 +49,7 @@ impl<'a> Walk<'a> {
         scope: &'scope Scope<'scope, '_>,
         layer: &'scope dyn StateLayer,
         interrupt: &'a AtomicBool,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         let (sender, found) = bounded(AHEAD);
         let work = move || {
             if let Err(error) = read(layer, &sender) {
@@ -62,7 +62,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the next account, and skips the remaining slots of the one before.
-    pub(super) fn account(&self) -> Result<Option<(B256, Account)>, StateError> {
+    pub(super) fn account(&self) -> Result<Option<(B256, Account)>> {
         loop {
             match self.receive()? {
                 Some(Found::Slots(_)) => {}
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the next portion of the account's slots: [`PORTION`] of them, or fewer at the end. `None` if
     /// there are no more.
-    pub(super) fn portion(&self) -> Result<Option<Slots>, StateError> {
+    pub(super) fn portion(&self) -> Result<Option<Slots>> {
         let found = self.receive()?;
         if let Some(Found::Slots(portion)) = found {
             return Ok(Some(portion));
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the account's slots.
-    pub(super) fn slots(&self) -> impl Iterator<Item = Result<(B256, U256), StateError>> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = Result<(B256, U256)>> {
         let mut portion = Vec::new().into_iter();
         iter::from_fn(move || {
             if portion.as_slice().is_empty() {
@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn receive(&self) -> Result<Option<Found>, StateError> {
+    fn receive(&self) -> Result<Option<Found>> {
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(StateError::Protocol("the walk was interrupted"));
         }
@@ -109,10 +109,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Sends the whole state, until the receiver is dropped.
-fn read(
-    layer: &dyn StateLayer,
-    sender: &Sender<Result<Found, StateError>>,
-) -> Result<(), StateError> {
+fn read(layer: &dyn StateLayer, sender: &Sender<Result<Found>>) -> Result<()> {
     let send = |found| match sender.send(Ok(found)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),

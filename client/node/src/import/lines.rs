@@ -3,7 +3,7 @@
 use super::error::ImportError;
 use polytrie_kv::disk::{Access, File, may_begin_with, parent, sync_dir};
 use std::{
-    fmt, fs,
+    fs,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
     path::Path,
 };
@@ -183,11 +183,7 @@ fn number(line: &[u8], layout: &Layout) -> Option<u64> {
     line.split(',').nth(layout.number).filter(|_| is_whole)?.parse().ok()
 }
 
-impl fmt::Debug for BlockLines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockLines").field("file", &self.file).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(BlockLines { file });
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]

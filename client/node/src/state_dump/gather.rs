@@ -6,7 +6,7 @@ use polytrie_chain::ChainDb;
 use polytrie_files::dump::{DumpAccount, DumpSink, DumpSlot, SlotKeys};
 use polytrie_kv::{Batch, Part, Read, Scratch, Sortable, Sorter, Table};
 use polytrie_state::{Account, put_address_preimage, put_slot_preimage};
-use std::{collections::HashSet, fmt, mem, sync::atomic::AtomicBool};
+use std::{collections::HashSet, mem, sync::atomic::AtomicBool};
 
 /// Greatest number of accounts and slots in memory: some 60 MiB, twice that while they are written.
 const HELD: usize = 1 << 19;
@@ -132,11 +132,7 @@ pub(super) struct Gathered<'a> {
     read: (u64, u64),
 }
 
-impl fmt::Debug for Gathered<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gathered").field("read", &self.read).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Gathered['_] { read });
 
 impl<'a> Gathered<'a> {
     pub(super) fn new(

@@ -10,7 +10,7 @@ use polytrie_kv::Run;
 use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError};
 use std::{
     cell::RefCell,
-    fmt, iter,
+    iter,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -43,11 +43,7 @@ struct Inner<'a> {
     progress: &'a mut dyn FnMut(Step),
 }
 
-impl fmt::Debug for Sorted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sorted").finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Sorted['_] {});
 
 impl<'a> Sorted<'a> {
     pub(super) fn new(

@@ -1,6 +1,6 @@
 //! `polytrie bench compare`.
 
-use super::Failure;
+use super::{Failure, fails_as};
 use crate::{
     bench::{
         Subject,
@@ -129,11 +129,7 @@ fn words(verdict: Verdict) -> &'static str {
     }
 }
 
-impl From<ReportError> for Failure {
-    fn from(error: ReportError) -> Self {
-        match error {
-            ReportError::Io { .. } => Self::Machine(error.to_string()),
-            ReportError::NotAReport { .. } => Self::Invalid(error.to_string()),
-        }
-    }
-}
+fails_as!(ReportError [] {
+    E::Io { .. } => Machine,
+    E::NotAReport { .. } => Invalid,
+});

@@ -14,7 +14,7 @@ mod worst;
 
 pub(super) use workload::user_cache;
 
-use super::exit::Failure;
+use super::exit::{Failure, fails_as};
 use crate::bench::{BenchError, CacheError, FixtureError, GenerateError, GivenError, ProduceError};
 use clap::{Args, Subcommand};
 
@@ -51,15 +51,11 @@ pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
     }
 }
 
-impl From<CacheError> for Failure {
-    fn from(error: CacheError) -> Self {
-        match error {
-            CacheError::Io { .. } | CacheError::Needs(_) => Self::Machine(error.to_string()),
-            CacheError::Invalid { .. } => Self::Invalid(error.to_string()),
-            CacheError::Interrupted(_) => Self::Interrupted(error.to_string()),
-        }
-    }
-}
+fails_as!(CacheError [] {
+    E::Io { .. } | E::Needs(_) => Machine,
+    E::Invalid { .. } => Invalid,
+    E::Interrupted(_) => Interrupted,
+});
 
 impl From<FixtureError> for Failure {
     fn from(error: FixtureError) -> Self {
@@ -90,19 +86,10 @@ impl From<GenerateError> for Failure {
     }
 }
 
-impl From<GivenError> for Failure {
-    fn from(error: GivenError) -> Self {
-        match error {
-            GivenError::Chain(error) => error.into(),
-            GivenError::Blocks(error) => error.into(),
-            GivenError::Cache(error) => error.into(),
-            GivenError::Prestate(error) => error.into(),
-            GivenError::Write(error) => error.into(),
-            GivenError::Nothing => Self::Usage(error.to_string()),
-            GivenError::Gap { .. } | GivenError::Sender { .. } => Self::Invalid(error.to_string()),
-        }
-    }
-}
+fails_as!(GivenError [Chain, Blocks, Cache, Prestate, Write] {
+    E::Nothing => Usage,
+    E::Gap { .. } | E::Sender { .. } => Invalid,
+});
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {

@@ -25,7 +25,7 @@ use crate::{
     tree::{Tree, Way},
 };
 use alloy_primitives::B256;
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 
 /// Number of levels shown below a node, more than there are below the root of a stem's leaves.
 const DEEP: usize = LEVELS as usize + 1;
@@ -84,12 +84,7 @@ pub(super) fn holds(proof: &InnerProof, right: &B256) -> bool {
 /// # Errors
 ///
 /// If the store fails or is damaged.
-pub(super) fn prove(
-    tree: Tree<'_>,
-    root: &Node,
-    stem: &Stem,
-    depth: usize,
-) -> Result<InnerProof, StateError> {
+pub(super) fn prove(tree: Tree<'_>, root: &Node, stem: &Stem, depth: usize) -> Result<InnerProof> {
     let (found, siblings) = right_of(tree, root, stem, depth)?;
     let leaves = tree.row(&found)?;
     // The path goes from the right child to the stem, from there to its leaves, and to one of them.
@@ -115,12 +110,7 @@ pub(super) fn prove(
 }
 
 /// Returns a stem on the right of the node at `depth` on the path to `stem`, and the hashes beside the path to it.
-fn right_of(
-    tree: Tree<'_>,
-    root: &Node,
-    stem: &Stem,
-    depth: usize,
-) -> Result<(Stem, Vec<B256>), StateError> {
+fn right_of(tree: Tree<'_>, root: &Node, stem: &Stem, depth: usize) -> Result<(Stem, Vec<B256>)> {
     let mut towards = stem.prefix(depth).turned(depth);
     for _ in 0..STEM_BITS {
         let Way { siblings, end } = tree.way(root, &towards)?;
@@ -133,5 +123,5 @@ fn right_of(
             _ => break,
         }
     }
-    Err(StateError::Corrupt(format!("there is nothing on the way to the stem {towards}")))
+    Err(corrupt!("there is nothing on the way to the stem {towards}"))
 }

@@ -32,7 +32,7 @@ use crate::{
     stem::Leaves,
 };
 use alloy_primitives::{Address, B256, U256, map::HashMap};
-use polytrie_state::{Proof, StateError};
+use polytrie_state::{Proof, Result};
 
 /// The sub-indices of the leaves that prove an account.
 const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
@@ -78,11 +78,7 @@ pub(crate) fn asked(
 /// # Errors
 ///
 /// If the store fails or is damaged.
-pub(crate) fn prove(
-    state: &BinaryReader,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof, StateError> {
+pub(crate) fn prove(state: &BinaryReader, address: &Address, slots: &[U256]) -> Result<Proof> {
     let keys = AccountKeys::new(*address);
     let mut stems = Vec::new();
     let mut opened: HashMap<Stem, Leaves> = HashMap::default();
@@ -115,11 +111,7 @@ pub(crate) fn prove(
 
 /// Returns the path to a stem with an opening of the requested leaves, and all its leaves; none if the stem does not
 /// exist.
-fn prove_stem(
-    state: &BinaryReader,
-    stem: &Stem,
-    subs: &[u8],
-) -> Result<(StemProof, Leaves), StateError> {
+fn prove_stem(state: &BinaryReader, stem: &Stem, subs: &[u8]) -> Result<(StemProof, Leaves)> {
     let tree = state.tree();
     let way = tree.way(&state.root, stem)?;
     let (end, leaves) = match way.end {

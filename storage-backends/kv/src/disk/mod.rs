@@ -11,7 +11,7 @@ mod simulated;
 pub use file::File;
 pub use simulated::{Access, Action, Mount, SimulatedDisk};
 
-use crate::KvError;
+use crate::{KvError, Result};
 use simulated::tell;
 use std::{
     fs::{self, Metadata},
@@ -26,7 +26,7 @@ use tempfile::TempPath;
 /// # Errors
 ///
 /// [`KvError::Io`] if the directory cannot be read. Files that vanish meanwhile are left out.
-pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
+pub fn dir_bytes(dir: &Path) -> Result<u64> {
     let failed = |error| KvError::io("read", dir, error);
     let mut bytes = 0;
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -174,7 +174,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// [`KvError::Io`].
-pub fn remove_dir(dir: &Path) -> Result<(), KvError> {
+pub fn remove_dir(dir: &Path) -> Result<()> {
     if_there(fs::remove_dir_all(dir)).map(drop).map_err(|e| KvError::io("remove", dir, e))
 }
 

@@ -1,7 +1,7 @@
 //! One file of a journal: its head, followed by its records.
 
 use crate::{
-    Batch, KvError, Table, append_checksum,
+    Batch, KvError, Result, Table, append_checksum,
     checksum::Checksum,
     codec::take_array,
     confirmed::Durable,
@@ -50,7 +50,7 @@ pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<F
 
 /// Makes a file durable that was read. The bytes in `unconfirmed` are written again: after a failed sync the system
 /// may have forgotten that they were to be written, and report success for the next sync.
-pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), KvError> {
+pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<()> {
     let rewrite = || -> io::Result<()> {
         let mut file = File::open(path, Access::Edit)?;
         let mut bytes = Vec::new();
@@ -101,7 +101,7 @@ impl Reader {
         number: u64,
         tables: &[Table],
         next: u64,
-    ) -> Result<Option<Self>, KvError> {
+    ) -> Result<Option<Self>> {
         let io = |e| KvError::io("read", path, e);
         let file = File::open(path, Access::Read).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
@@ -138,7 +138,7 @@ impl Reader {
 
     /// Reads the next record, whose number must be `expected`; `None` at the end, or where a crash has cut the record
     /// off.
-    pub(super) fn next(&mut self, expected: u64) -> Result<Option<(Durable, Batch)>, KvError> {
+    pub(super) fn next(&mut self, expected: u64) -> Result<Option<(Durable, Batch)>> {
         let start = self.position;
         let Some(checksum) = self.read_record()? else {
             self.position = start;
@@ -166,7 +166,7 @@ impl Reader {
     }
 
     /// Reads the head; `None` if it is incomplete.
-    fn head(&mut self) -> Result<Option<Head>, KvError> {
+    fn head(&mut self) -> Result<Option<Head>> {
         if self.bytes(MAGIC.len() as u64 + 9)?.is_none() {
             return Ok(None);
         }
@@ -195,7 +195,7 @@ impl Reader {
     }
 
     /// Reads the bytes that the next record's checksum covers into the buffer; returns the checksum if it matches.
-    fn read_record(&mut self) -> Result<Option<u32>, KvError> {
+    fn read_record(&mut self) -> Result<Option<u32>> {
         let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
         let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
         let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
@@ -204,7 +204,7 @@ impl Reader {
     }
 
     /// Reads the next `count` bytes of the file; `None` if fewer are left.
-    fn bytes(&mut self, count: u64) -> Result<Option<&[u8]>, KvError> {
+    fn bytes(&mut self, count: u64) -> Result<Option<&[u8]>> {
         if self.position.saturating_add(count) > self.length {
             return Ok(None);
         }
@@ -219,7 +219,7 @@ impl Reader {
     /// Finds a whole record from offset `start` on whose number is `first` or that of a successor, and returns its
     /// number. Bytes appended after the file was opened do not count: another process may have written them behind a
     /// record that was not whole yet.
-    fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>, KvError> {
+    fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>> {
         let mut bytes = Vec::new();
         let rest = self.length.saturating_sub(start);
         let read = self.file.seek(SeekFrom::Start(start));

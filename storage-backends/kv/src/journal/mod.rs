@@ -32,7 +32,7 @@
 mod file;
 
 use crate::{
-    Batch, Engine, KvError, Table, append_checksum,
+    Batch, Engine, KvError, Result, Table, append_checksum,
     checksum::Checksum,
     codec::take_array,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
@@ -75,7 +75,7 @@ impl Applied {
     }
 
     /// Reads the row from a view; `None` if nothing was ever flushed.
-    fn read(view: &EngineView) -> Result<Option<Self>, KvError> {
+    fn read(view: &EngineView) -> Result<Option<Self>> {
         let mut row = Vec::new();
         if !view.view.get_into(JOURNAL_TABLE, APPLIED, &mut row)? {
             return Ok(None);
@@ -130,8 +130,8 @@ pub(crate) fn recover<T: Default>(
     engine: &dyn Engine,
     tables: &[Table],
     damage: Damage,
-    replay: impl Fn(&mut T, &Batch) -> Result<(), KvError>,
-) -> Result<Recovered<T>, KvError> {
+    replay: impl Fn(&mut T, &Batch) -> Result<()>,
+) -> Result<Recovered<T>> {
     let Some(dir) = engine.journal_dir() else {
         let view = EngineView::of(engine)?;
         return Ok(Recovered { view, batches: T::default(), journal: None });
@@ -184,8 +184,8 @@ fn read_beside_a_writer<T: Default>(
     engine: &dyn Engine,
     dir: &Path,
     tables: &[Table],
-    replay: impl Fn(&mut T, &Batch) -> Result<(), KvError>,
-) -> Result<Recovered<T>, KvError> {
+    replay: impl Fn(&mut T, &Batch) -> Result<()>,
+) -> Result<Recovered<T>> {
     for _ in 0..ATTEMPTS {
         // Read before the view, so that the view has whatever was confirmed.
         let confirmed = Confirmed::read(dir)?;
@@ -232,8 +232,8 @@ impl Found {
         tables: &[Table],
         applied: Applied,
         confirmed: Option<Durable>,
-        apply: &mut dyn FnMut(&Batch) -> Result<(), KvError>,
-    ) -> Result<(), KvError> {
+        apply: &mut dyn FnMut(&Batch) -> Result<()>,
+    ) -> Result<()> {
         self.number = applied.file + 1;
         self.next = applied.next;
         let lost = |what: String| KvError::Lost { path: dir.to_owned(), what };
@@ -296,7 +296,7 @@ impl Found {
     }
 
     /// Removes everything behind the last whole record.
-    fn give_up(&mut self, dir: &Path) -> Result<(), KvError> {
+    fn give_up(&mut self, dir: &Path) -> Result<()> {
         let kept = self.files.last().map_or(self.number - 1, |(number, _)| *number);
         for number in numbers(dir)?.into_iter().filter(|number| *number > kept) {
             let path = path_of(dir, number);
@@ -330,7 +330,7 @@ impl Journal {
     }
 
     /// Appends a batch as a record; it is durable when this returns.
-    pub(crate) fn append(&mut self, batch: &Batch) -> Result<Durable, KvError> {
+    pub(crate) fn append(&mut self, batch: &Batch) -> Result<Durable> {
         let path = path_of(&self.dir, self.number);
         let record = self.encode(batch)?;
         let mut file = match self.file.take() {
@@ -354,7 +354,7 @@ impl Journal {
         Ok(record)
     }
 
-    fn encode(&mut self, batch: &Batch) -> Result<Durable, KvError> {
+    fn encode(&mut self, batch: &Batch) -> Result<Durable> {
         let bytes = Self::record_bytes(batch);
         let length = u32::try_from(bytes - file::LENGTH_AND_CHECKSUM).map_err(|_| {
             let reason = format!("a record of {bytes} bytes, expected less than 4 GiB");
@@ -410,7 +410,7 @@ fn path_of(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// Numbers of the files in a directory, ascending.
-fn numbers(dir: &Path) -> Result<Vec<u64>, KvError> {
+fn numbers(dir: &Path) -> Result<Vec<u64>> {
     let failed = |e| KvError::io("read", dir, e);
     let mut numbers = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {

@@ -4,7 +4,7 @@
 //! should hold, or which rows there should be.
 
 use super::{Databases, error::Context, tally::Tally, view::Entry};
-use crate::{KvError, Table};
+use crate::{Result, Table};
 use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use std::borrow::Cow;
 ///
 /// # Errors
 ///
-/// [`KvError::Corrupt`] if a page is damaged; another error if the pages could not be checked.
-pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError> {
+/// [`Corrupt`](crate::KvError::Corrupt) if a page is damaged; another error if the pages could not be checked.
+pub(super) fn pages(env: &Environment, context: &Context) -> Result<()> {
     // SAFETY: the struct holds numbers, pointers and optional functions, all of which may be zero; MDBX requires
     // zeros.
     let mut found: ffi::MDBX_chk_context_t = unsafe { std::mem::zeroed() };
@@ -37,8 +37,8 @@ pub(super) fn pages(env: &Environment, context: &Context) -> Result<(), KvError>
 ///
 /// # Errors
 ///
-/// [`KvError::Corrupt`] with the first damage that is found.
-pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError> {
+/// [`Corrupt`](crate::KvError::Corrupt) with the first damage that is found.
+pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<()> {
     let failed = |e| tables.context.error("opening a view", e);
     // One transaction for all tables: another process may commit meanwhile.
     let tx = env.begin_ro_unsync().map_err(failed)?;
@@ -53,7 +53,7 @@ pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<(), KvError>
 }
 
 /// Checks every row of a table and returns the tally of the rows.
-fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally, KvError> {
+fn count(tx: &RoTxUnsync, tables: &Databases, table: Table) -> Result<Tally> {
     let context = &tables.context;
     let mut tally = Tally::default();
     let Some(rows) = tables.rows(table)? else { return Ok(tally) };

@@ -14,7 +14,7 @@
 //! ```
 
 use super::{DATA_FILE, NAME, PAGE_BYTES};
-use crate::{KvError, checksum::Checksum, confirmed::Durable, disk::if_there};
+use crate::{KvError, Result, checksum::Checksum, confirmed::Durable, disk::if_there};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -94,7 +94,7 @@ pub(super) struct MetaPages {
 
 impl MetaPages {
     /// Reads the meta pages of the environment in `dir`; `None` if there is no data file.
-    pub(super) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(DATA_FILE);
         let failed = |e| KvError::io("read", &path, e);
         let Some(mut file) = if_there(File::open(&path)).map_err(failed)? else { return Ok(None) };
@@ -126,7 +126,7 @@ impl MetaPages {
     /// # Errors
     ///
     /// [`KvError::Lost`] if the commit is missing or damaged, [`KvError::Corrupt`] if pages are missing.
-    pub(super) fn expect(&self, confirmed: Option<Durable>) -> Result<(), KvError> {
+    pub(super) fn expect(&self, confirmed: Option<Durable>) -> Result<()> {
         let path = self.path.display();
         let lost = |what: String| {
             Err(KvError::Lost { path: self.dir.clone(), what: format!("{path} {what}") })
@@ -165,7 +165,7 @@ impl MetaPages {
     }
 
     /// Rewrites invalid pages as pages without a commit.
-    pub(super) fn mend(&self) -> Result<(), KvError> {
+    pub(super) fn mend(&self) -> Result<()> {
         let Some(whole) = self.newest().map(|meta| &self.pages[meta.page]) else { return Ok(()) };
         for (number, page) in self.pages.iter().enumerate() {
             if Meta::parse(page, number).is_none() {

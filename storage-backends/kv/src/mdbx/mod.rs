@@ -13,7 +13,8 @@ mod write;
 pub use open::MdbxOptions;
 
 use crate::{
-    Changes, Durable, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet,
+    Changes, Durable, Engine, KvError, Result, Table, TableStats, View, disk::dir_bytes,
+    table::TableSet,
 };
 use error::Context;
 use parking_lot::Mutex;
@@ -64,7 +65,7 @@ struct Databases {
 
 impl Databases {
     /// Returns the rows of a table.
-    fn rows(&self, table: Table) -> Result<Option<&Rows>, KvError> {
+    fn rows(&self, table: Table) -> Result<Option<&Rows>> {
         Ok(self.rows[self.set.position(table)?].as_ref())
     }
 
@@ -80,11 +81,11 @@ impl Engine for MdbxEngine {
         NAME
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn view(&self) -> Result<Box<dyn View>> {
         Ok(Box::new(MdbxView::new(&self.env, &self.tables, &self.writing)?))
     }
 
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<()> {
         if self.read_only {
             return Err(KvError::read_only(self.tables.context.path()));
         }
@@ -106,16 +107,16 @@ impl Engine for MdbxEngine {
         is_kept.then(|| self.tables.context.path().to_owned())
     }
 
-    fn last_commit(&self) -> Result<Option<Durable>, KvError> {
+    fn last_commit(&self) -> Result<Option<Durable>> {
         let pages = meta::MetaPages::read(self.tables.context.path())?;
         Ok(pages.and_then(|pages| pages.last_commit()))
     }
 
-    fn disk_bytes(&self) -> Result<u64, KvError> {
+    fn disk_bytes(&self) -> Result<u64> {
         dir_bytes(self.tables.context.path())
     }
 
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+    fn table_stats(&self, table: Table) -> Result<TableStats> {
         let context = &self.tables.context;
         let Some(rows) = self.tables.rows(table)? else { return Ok(TableStats::default()) };
         let failed = |e| context.error("reading the size of a table", e);

@@ -7,7 +7,7 @@ use super::{
     tally::{TALLY_TABLE, expect_counts},
 };
 use crate::{
-    KvError, Table,
+    KvError, Result, Table,
     confirmed::Confirmed,
     disk::{create_dir, sync_dir},
     expect_threads,
@@ -90,7 +90,7 @@ impl MdbxEngine {
     /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`] if this
     /// process has it open already; [`KvError::Corrupt`] if the file is not MDBX's, or damage was found;
     /// [`KvError::DiskFull`].
-    pub fn open(mut options: MdbxOptions) -> Result<Self, KvError> {
+    pub fn open(mut options: MdbxOptions) -> Result<Self> {
         for own in [JOURNAL_TABLE, TALLY_TABLE] {
             let is_used = own != TALLY_TABLE || !options.scratch;
             if is_used && !options.tables.contains(&own) {
@@ -155,7 +155,7 @@ impl MdbxEngine {
 }
 
 /// Checks that the confirmed commit is there, before MDBX opens the file and changes it.
-fn check_meta_pages(options: &MdbxOptions) -> Result<(), KvError> {
+fn check_meta_pages(options: &MdbxOptions) -> Result<()> {
     let path = &options.path;
     // The confirmation is read first, because another process may commit meanwhile.
     let confirmed = Confirmed::read(path)?.and_then(|confirmed| confirmed.commit);
@@ -188,7 +188,7 @@ fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
 }
 
 /// Opens the environment with as large a map as the machine allows; returns it and the size of the map.
-fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, u64), KvError> {
+fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, u64)> {
     let mut max_bytes = options.max_bytes.unwrap_or(MOST_BYTES).min(MOST_BYTES);
     let mut recovered = false;
     loop {
@@ -263,7 +263,7 @@ fn open_tables(
     set: TableSet,
     context: Context,
     options: &MdbxOptions,
-) -> Result<Databases, KvError> {
+) -> Result<Databases> {
     let rows = Vec::with_capacity(set.as_slice().len());
     let mut tables = Databases { rows, set, tallied: !options.scratch, context };
     let Databases { set, rows, context, .. } = &mut tables;
@@ -299,7 +299,7 @@ fn open_tables(
 /// MDBX creates it sparse (and empties it when it closes) and writes to it through a memory map: on a full disk that
 /// would kill the process with a bus error. Only an empty file is filled, so one in use is not disturbed; MDBX cuts
 /// off the surplus.
-fn allocate_reader_table(path: &Path) -> Result<(), KvError> {
+fn allocate_reader_table(path: &Path) -> Result<()> {
     /// Bytes of the file: MDBX needs 32 bytes a reader and a header of less than two pages.
     const BYTES: usize = MAX_READERS as usize * 32 + 8 * 1_024;
     let mut file = OpenOptions::new()

@@ -3,7 +3,7 @@
 //! MDBX does not check that a page is as it was written: a disk that changes a byte of a value changes the value.
 
 use super::{PAGE_BYTES, cursor::Found, error::Context};
-use crate::{KvError, Table, checksum::Checksum};
+use crate::{Result, Table, checksum::Checksum};
 use signet_libmdbx::Database;
 
 /// Bytes of a page before its content. The value of a row that has pages for itself begins there.
@@ -42,14 +42,14 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`KvError::Corrupt`] if the row is not as it was written.
+    /// [`Corrupt`](crate::KvError::Corrupt) if the row is not as it was written.
     #[inline]
     pub(super) fn value<'r>(
         &self,
         context: &Context,
         key: &[u8],
         row: &'r [u8],
-    ) -> Result<&'r [u8], KvError> {
+    ) -> Result<&'r [u8]> {
         let whole = Some(row).filter(|row| has_its_length(row));
         let value = whole.and_then(|row| self.keyed(key).open(row));
         value.ok_or_else(|| context.damaged_row(self.table, key))
@@ -60,9 +60,9 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`KvError::Corrupt`] if it cannot.
+    /// [`Corrupt`](crate::KvError::Corrupt) if it cannot.
     #[inline]
-    pub(super) fn check_key(&self, context: &Context, key: &[u8]) -> Result<(), KvError> {
+    pub(super) fn check_key(&self, context: &Context, key: &[u8]) -> Result<()> {
         let room = PAGE_BYTES - key.as_ptr().addr() % PAGE_BYTES;
         let longest = room.min(self.table.max_key.into());
         match key.len() <= longest {
@@ -75,13 +75,13 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`KvError::Corrupt`] if its length cannot be that of a key of the table.
+    /// [`Corrupt`](crate::KvError::Corrupt) if its length cannot be that of a key of the table.
     pub(super) fn known_key<'k>(
         &self,
         context: &Context,
         key: Found<'k>,
         from: &[u8],
-    ) -> Result<&'k [u8], KvError> {
+    ) -> Result<&'k [u8]> {
         let known = key.filter(|key| key.len() <= usize::from(self.table.max_key));
         known.ok_or_else(|| context.damaged_row(self.table, from))
     }

@@ -12,7 +12,7 @@
 //! part of a removed row can be subtracted.
 
 use super::{Databases, row::Rows};
-use crate::{KvError, Table, codec::take_array};
+use crate::{KvError, Result, Table, codec::take_array};
 use signet_libmdbx::{
     ReadResult, TableObject, TransactionKind, WriteFlags, ffi,
     tx::{Tx, aliases::RwTxUnsync},
@@ -57,7 +57,7 @@ impl Tally {
         tx: &Tx<K>,
         tables: &Databases,
         table: Table,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let Some(tallies) = tables.rows(TALLY_TABLE)? else { return Ok(Self::default()) };
         let key = table.name.as_bytes();
         let found: Option<TallyRow> =
@@ -74,12 +74,7 @@ impl Tally {
     /// # Errors
     ///
     /// If the tally cannot be written.
-    pub(super) fn write(
-        self,
-        tx: &RwTxUnsync,
-        tables: &Databases,
-        table: Table,
-    ) -> Result<(), KvError> {
+    pub(super) fn write(self, tx: &RwTxUnsync, tables: &Databases, table: Table) -> Result<()> {
         let tallies = tables.rows(TALLY_TABLE)?.ok_or(KvError::UnknownTable(TALLY_TABLE.name))?;
         let (key, mut row) = (table.name.as_bytes(), Vec::new());
         let value = [self.rows, self.sum].map(u64::to_be_bytes).concat();
@@ -123,10 +118,7 @@ fn weight(row: &[u8]) -> u64 {
 /// # Errors
 ///
 /// [`KvError::Corrupt`] for the first table with another number of rows.
-pub(super) fn expect_counts<K: TransactionKind>(
-    tx: &Tx<K>,
-    tables: &Databases,
-) -> Result<(), KvError> {
+pub(super) fn expect_counts<K: TransactionKind>(tx: &Tx<K>, tables: &Databases) -> Result<()> {
     for table in tables.counted() {
         let expected = Tally::read(tx, tables, table)?.rows;
         let found = match tables.rows(table)? {

@@ -1,7 +1,7 @@
 //! A consistent view of the environment, shared between threads.
 
 use super::Databases;
-use crate::{KeyRange, KvError, Read, Table, Visit, chunk::scan_in_chunks, shard::thread_number};
+use crate::{KeyRange, Read, Result, Table, Visit, chunk::scan_in_chunks, shard::thread_number};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
@@ -25,7 +25,7 @@ impl MdbxView {
         env: &Environment,
         tables: &Arc<Databases>,
         writing: &Mutex<()>,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let transactions =
             begin(env, writing).map_err(|e| tables.context.error("opening a view", e))?;
         let readers = transactions.into_iter().map(|tx| CachePadded::new(Mutex::new(tx))).collect();
@@ -42,7 +42,7 @@ impl MdbxView {
 }
 
 impl Read for MdbxView {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let position = self.tables.set.key_position(table, key)?;
         let Some(rows) = &self.tables.rows[position] else { return Ok(false) };
         let context = &self.tables.context;
@@ -55,7 +55,7 @@ impl Read for MdbxView {
     }
 
     /// Reads the keys with one cursor, which does not begin at the root if the next key is in the same page.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let Some(rows) = self.tables.rows(table)? else { return Ok(vec![None; keys.len()]) };
         let context = &self.tables.context;
@@ -74,12 +74,7 @@ impl Read for MdbxView {
         Ok(values)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let position = self.tables.set.range_position(table, range)?;
         let Some(rows) = &self.tables.rows[position] else { return Ok(()) };
         let context = &self.tables.context;

@@ -6,15 +6,11 @@ use super::{
     row::Rows,
     tally::Tally,
 };
-use crate::{Changes, KeyRange, KvError, Op, Table, checksum::Checksum};
+use crate::{Changes, KeyRange, KvError, Op, Result, Table, checksum::Checksum};
 use signet_libmdbx::{Environment, MdbxError, tx::aliases::RwTxUnsync};
 use std::borrow::Cow;
 
-pub(super) fn write(
-    env: &Environment,
-    tables: &Databases,
-    changes: &dyn Changes,
-) -> Result<(), KvError> {
+pub(super) fn write(env: &Environment, tables: &Databases, changes: &dyn Changes) -> Result<()> {
     let failed = |e| tables.context.error("writing", e);
     let tx = env.begin_rw_unsync().map_err(failed)?;
     let mut tallies = Tallies { tx: &tx, tables, changed: Vec::new() };
@@ -64,7 +60,7 @@ struct Tallies<'tx> {
 
 impl Tallies<'_> {
     /// Returns the tally of a table as this transaction has it; `None` if the environment keeps no tallies.
-    fn of(&self, table: Table) -> Result<Option<Tally>, KvError> {
+    fn of(&self, table: Table) -> Result<Option<Tally>> {
         match self.changed.iter().find(|(changed, _)| *changed == table) {
             Some((_, tally)) => Ok(Some(*tally)),
             None if !self.tables.tallied => Ok(None),
@@ -80,7 +76,7 @@ impl Tallies<'_> {
         }
     }
 
-    fn write(self) -> Result<(), KvError> {
+    fn write(self) -> Result<()> {
         self.changed.iter().try_for_each(|(table, tally)| tally.write(self.tx, self.tables, *table))
     }
 }
@@ -105,14 +101,14 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         tables: &'tx Databases,
         table: Table,
         tally: Option<Tally>,
-    ) -> Result<Self, KvError> {
+    ) -> Result<Self> {
         let rows = tables.rows(table)?.ok_or(KvError::UnknownTable(table.name))?;
         let cursor =
             WriteCursor::new(tx, rows.database).map_err(|e| tables.context.error("writing", e))?;
         Ok(Self { rows, tables, tx, cursor, tally, last: None, row: Vec::new() })
     }
 
-    fn find_last(&mut self) -> Result<(), KvError> {
+    fn find_last(&mut self) -> Result<()> {
         let context = &self.tables.context;
         if let Some(key) = self.cursor.last_key().map_err(|e| context.error("writing", e))? {
             let key = self.rows.known_key(context, key, &[])?;
@@ -125,7 +121,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         self.tables.context.error("writing", error)
     }
 
-    fn put(&mut self, key: &'key [u8], value: &[u8]) -> Result<(), KvError> {
+    fn put(&mut self, key: &'key [u8], value: &[u8]) -> Result<()> {
         let keyed = self.rows.keyed(key);
         Rows::encode(keyed, value, &mut self.row);
         let is_last = self.last.as_ref().is_none_or(|last| key > last.as_ref());
@@ -152,7 +148,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         Ok(())
     }
 
-    fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
         let Self { rows, tables, cursor, tally, .. } = self;
         match cursor.find(key) {
             Ok(None) => Ok(()),
@@ -165,7 +161,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         }
     }
 
-    fn delete_range(&mut self, from: &[u8], to: Option<&[u8]>) -> Result<(), KvError> {
+    fn delete_range(&mut self, from: &[u8], to: Option<&[u8]>) -> Result<()> {
         let Self { rows, tables, cursor, tally, .. } = self;
         let context = &tables.context;
         let failed = |e| context.error("writing", e);

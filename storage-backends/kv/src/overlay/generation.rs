@@ -6,9 +6,7 @@ use super::{
     sorted::Sorted,
     tombstones::{Span, Tombstones},
 };
-use crate::{
-    Batch, KeyRange, KvError, Live, Op, journal::Applied, shard::Sharded, table::TableSet,
-};
+use crate::{Batch, KeyRange, Live, Op, Result, journal::Applied, shard::Sharded, table::TableSet};
 use hashbrown::DefaultHashBuilder;
 use std::{hash::BuildHasher as _, sync::Arc};
 
@@ -90,7 +88,7 @@ impl Generation {
     ///
     /// # Errors
     ///
-    /// [`KvError::UnknownTable`]; the batch may then be added in part, so callers check it first.
+    /// [`UnknownTable`](crate::KvError::UnknownTable); the batch may then be added in part, so callers check it first.
     pub(crate) fn apply(
         &self,
         batch: &Batch,
@@ -98,7 +96,7 @@ impl Generation {
         tables: &TableSet,
         hasher: &DefaultHashBuilder,
         live: &Live<'_>,
-    ) -> Result<(u64, usize), KvError> {
+    ) -> Result<(u64, usize)> {
         let mut data = self.data.write();
         let Data { arena, tables: changes, batches, last_seq } = &mut *data;
         for (table, op) in batch.ops() {

@@ -1,7 +1,7 @@
 //! Scans that merge the overlay with the engine.
 
 use super::{Found, Layers, hash, tombstones::Span};
-use crate::{KeyRange, KvError, Table, View, Visit};
+use crate::{KeyRange, Result, Table, View, Visit};
 use hashbrown::DefaultHashBuilder;
 use std::ops::ControlFlow;
 
@@ -21,7 +21,7 @@ pub(crate) fn scan(
     range: KeyRange<'_>,
     seq: u64,
     visit: &mut Visit<'_>,
-) -> Result<(), KvError> {
+) -> Result<()> {
     let mut limit = FIRST;
     // The border of the visited part: the first key after it (or, in reverse, the last visited key).
     let mut border: Option<Vec<u8>> = None;
@@ -115,7 +115,7 @@ struct Merge<'a, 'v> {
 }
 
 impl Merge<'_, '_> {
-    fn engine_entry(&mut self, key: &[u8], value: &[u8]) -> Result<ControlFlow<()>, KvError> {
+    fn engine_entry(&mut self, key: &[u8], value: &[u8]) -> Result<ControlFlow<()>> {
         if self.rows_up_to(Some(key))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -130,7 +130,7 @@ impl Merge<'_, '_> {
     }
 
     /// Visits the overlay rows before `key`, or all that are left if there is no key.
-    fn rows_up_to(&mut self, key: Option<&[u8]>) -> Result<ControlFlow<()>, KvError> {
+    fn rows_up_to(&mut self, key: Option<&[u8]>) -> Result<ControlFlow<()>> {
         let reverse = self.reverse;
         let before = |row: &Vec<u8>| {
             key.is_none_or(|key| if reverse { row.as_slice() > key } else { row.as_slice() < key })

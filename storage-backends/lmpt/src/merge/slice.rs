@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Result, corrupt, each_row};
 use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -67,7 +67,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(intermediate: &Generation) -> Result<Self, StateError> {
+    pub(super) fn new(intermediate: &Generation) -> Result<Self> {
         let mut entries = intermediate.entries()?;
         let mut lives = Lives { intermediate, last: None };
         let mut failed = None;
@@ -108,7 +108,7 @@ struct Lives<'a> {
 
 impl Lives<'_> {
     /// Whether the slot belongs to its account's last incarnation.
-    fn has(&mut self, slot: &SlotKey) -> Result<bool, StateError> {
+    fn has(&mut self, slot: &SlotKey) -> Result<bool> {
         let life = match self.last {
             Some((account, life)) if account == slot.account => life,
             _ => {
@@ -150,7 +150,7 @@ impl Merger {
         readers: Arc<Readers>,
         (plan, most_swept): (Plan, u64),
         trie: Trie<Value>,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         let queue = read_queue(&store)?;
         Ok(Self {
             source: Prefetcher::new(SNAPSHOT, store, readers),
@@ -173,7 +173,7 @@ impl Merger {
         number: SliceNumber,
         waiting: usize,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<Option<Slice>, StateError> {
+    ) -> Result<Option<Slice>> {
         self.trie.set_block(number.index as u32);
         // More threads would keep the disk from answering the reads of execution.
         self.source.limit(Readers::MOST / (1 + waiting));
@@ -238,7 +238,7 @@ impl Merger {
         entries: Range<usize>,
         slice: &mut Slice,
         changes: &mut Vec<(B256, Option<Value>)>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let Self { source, plan, trie, .. } = self;
         read_ahead(source, trie, plan.order[entries.clone()].iter().map(|(place, _)| place))?;
         let store = source.store();
@@ -266,11 +266,7 @@ impl Merger {
         Ok(())
     }
 
-    fn sweep(
-        &mut self,
-        slice: &mut Slice,
-        changes: &mut Vec<(B256, Option<Value>)>,
-    ) -> Result<(), StateError> {
+    fn sweep(&mut self, slice: &mut Slice, changes: &mut Vec<(B256, Option<Value>)>) -> Result<()> {
         let mut places = Places::snapshot();
         let mut left = self.most_swept;
         while left > 0
@@ -319,7 +315,7 @@ fn read_ahead<'a>(
     source: &mut Prefetcher,
     trie: &mut Trie<Value>,
     places: impl Iterator<Item = &'a B256>,
-) -> Result<(), StateError> {
+) -> Result<()> {
     source.end()?;
     if source.is_slow() {
         for place in places {
@@ -333,11 +329,7 @@ fn read_ahead<'a>(
 }
 
 /// Undoes a slice that led to `root`; returns the root before it and the batch.
-pub(crate) fn take_back(
-    store: &Store,
-    root: B256,
-    undo: &SliceUndo,
-) -> Result<(B256, Batch), StateError> {
+pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(B256, Batch)> {
     let mut batch = Batch::new();
     let mut places = Places::snapshot();
     let mut changes = Vec::with_capacity(undo.merged.len());
@@ -353,7 +345,7 @@ pub(crate) fn take_back(
     }
     changes.sort_unstable_by_key(|(place, _)| *place);
     if changes.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err(StateError::Corrupt("an undo record names a key twice".into()));
+        return Err(corrupt!("an undo record names a key twice"));
     }
     let mut trie = Trie::stored(root);
     trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE))?;
@@ -362,13 +354,13 @@ pub(crate) fn take_back(
     Ok((root, batch))
 }
 
-fn read_queue(store: &dyn Read) -> Result<BTreeSet<DeadStorage>, StateError> {
+fn read_queue(store: &dyn Read) -> Result<BTreeSet<DeadStorage>> {
     let mut queue = BTreeSet::new();
-    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+    each_row(store, SWEEP, KeyRange::ALL, |key, value| {
         let dead = DeadStorage::try_from(key).ok().filter(|_| value.is_empty());
-        let damaged = || StateError::Corrupt("the queue of dead storage is damaged".into());
+        let damaged = || corrupt!("the queue of dead storage is damaged");
         queue.insert(dead.ok_or_else(damaged)?);
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(queue)
 }

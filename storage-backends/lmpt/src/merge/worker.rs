@@ -8,7 +8,7 @@ use super::{
 use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Store, Worker, caught};
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use polytrie_trie::{Readers, Trie};
 use std::{
     collections::VecDeque,
@@ -73,7 +73,7 @@ impl Merge {
         next: u64,
         schedule: Schedule,
         pace: Pace,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         let handover =
             Arc::new(Handover { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
         let mine = handover.clone();
@@ -104,7 +104,7 @@ impl Merge {
         &mut self,
         number: SliceNumber,
         stats: &mut MergeStats,
-    ) -> Result<Arc<Slice>, StateError> {
+    ) -> Result<Arc<Slice>> {
         let mut queue = self.handover.queue.lock();
         let ready = queue.ready.len() as u64;
         let started = Instant::now();
@@ -170,7 +170,7 @@ impl Handover {
         next: u64,
         schedule: Schedule,
         pace: Pace,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let plan = (Plan::new(intermediate)?, schedule.swept_by_slice());
         let mut merger = Merger::new(store, readers, plan, snapshot)?;
         let mut done = 0;

@@ -12,7 +12,7 @@
 use crate::path::Path;
 use arrayvec::ArrayVec;
 use polytrie_amt::{G1Affine, RAW_BYTES, encode_raw, identity};
-use polytrie_state::StateError;
+use polytrie_state::{Result, corrupt};
 use std::ops::RangeInclusive;
 
 /// Number of depths of a bundle.
@@ -61,13 +61,13 @@ impl<'a> Nodes<'a> {
     /// The nodes of a missing row.
     pub(crate) const NONE: Self = Self(&[]);
 
-    pub(crate) fn read(row: &'a [u8]) -> Result<Self, StateError> {
+    pub(crate) fn read(row: &'a [u8]) -> Result<Self> {
         let (nodes, rest) = row.as_chunks();
         let ordered = nodes.windows(2).all(|pair| pair[0][0] < pair[1][0]);
         if rest.is_empty() && ordered {
             return Ok(Self(nodes));
         }
-        Err(StateError::Corrupt(format!("a row of {} bytes holds no kept nodes", row.len())))
+        Err(corrupt!("a row of {} bytes holds no kept nodes", row.len()))
     }
 
     /// Returns the sum with this tag.

@@ -14,8 +14,7 @@ use crate::{
 };
 use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{CheckReport, StateError, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{CheckReport, Result, corrupt, each_row};
 
 /// Number of bundles that are summed at a time.
 const PORTION: usize = 1024;
@@ -27,15 +26,13 @@ pub(crate) fn check(
     head: &LvmtHead,
     share: Option<Share>,
     report: &mut CheckReport,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let mut expected = 0;
     if let Some(share) = share {
         let height = setup.height();
-        scan(store, TREES, KeyRange::ALL, |key, _| {
+        each_row(store, TREES, KeyRange::ALL, |key, _| {
             let path = Path::from_row_key(height, key)?;
-            let Some(part) = share.part(height, &path) else {
-                return Ok(ControlFlow::Continue(()));
-            };
+            let Some(part) = share.part(height, &path) else { return Ok(()) };
             let entries = match path.level {
                 0 => root_entries(head),
                 _ => entries(store, height, &path)?,
@@ -45,7 +42,7 @@ pub(crate) fn check(
             if rows != stored(store, height, &path)? {
                 report.problem(format!("the kept nodes of {path:?} are not what its versions say"));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
     }
     report.nodes += expected;
@@ -60,7 +57,7 @@ fn root_entries(head: &LvmtHead) -> Vec<Entry> {
 type Rows = Vec<(BundleKey, Vec<u8>)>;
 
 /// Computes the rows that a tree should have, in order.
-fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows, StateError> {
+fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows> {
     let height = setup.height();
     let mut counted = Vec::new();
     for Entry { index, versions } in entries {
@@ -98,16 +95,16 @@ fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Row
 }
 
 /// Reads the stored rows of a tree.
-fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows, StateError> {
+fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows> {
     let from = path.row_key(height);
     let to = prefix_end(&from);
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
     let mut rows = Vec::new();
-    scan(store, WITNESSES, range, |key, row| {
-        let key = BundleKey::try_from(key)
-            .map_err(|_| StateError::Corrupt("a key of kept nodes is too long".into()))?;
+    each_row(store, WITNESSES, range, |key, row| {
+        let key =
+            BundleKey::try_from(key).map_err(|_| corrupt!("a key of kept nodes is too long"))?;
         rows.push((key, row.to_vec()));
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(rows)
 }

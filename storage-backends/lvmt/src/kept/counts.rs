@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use std::collections::BTreeMap;
 
 /// The increment of a version in an entry.
@@ -61,7 +61,7 @@ impl Counts {
         height: u8,
         share: Share,
         undo: &Undo<'_>,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         let mut trees: BTreeMap<Path, Vec<(usize, u32)>> = BTreeMap::new();
         let mut add = |level, position: &B256, slot| {
             let index = entry_index(height, level, position);

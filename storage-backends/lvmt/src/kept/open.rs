@@ -7,15 +7,10 @@ use super::{
 use crate::{WITNESSES, path::Path};
 use polytrie_amt::{Opening, SLOTS, Setup, check_raw, identity};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError, corrupt};
 
 /// Opens an entry of a tree, one of those whose nodes are kept.
-pub(crate) fn open(
-    store: &dyn Read,
-    setup: &Setup,
-    path: &Path,
-    index: u32,
-) -> Result<Opening, StateError> {
+pub(crate) fn open(store: &dyn Read, setup: &Setup, path: &Path, index: u32) -> Result<Opening> {
     let height = setup.height();
     let way = reversed(index, height);
     let mut nodes = Vec::with_capacity(height.into());
@@ -38,8 +33,7 @@ pub(crate) fn open(
 }
 
 fn damaged() -> StateError {
-    StateError::Corrupt(
+    corrupt!(
         "a kept node is no point of the curve, so nothing can be proven with it; see `polytrie db check`"
-            .into(),
     )
 }

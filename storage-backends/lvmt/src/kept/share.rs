@@ -2,7 +2,7 @@
 
 use crate::path::{Path, entry_index};
 use alloy_primitives::B256;
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use std::fmt;
 
 /// A share of the keys: those with a root entry of one class modulo a power of two.
@@ -37,7 +37,7 @@ impl Share {
     }
 
     /// Checks that a root tree has at least as many entries as there are shares.
-    pub(crate) fn expect_fits(self, height: u8) -> Result<(), StateError> {
+    pub(crate) fn expect_fits(self, height: u8) -> Result<()> {
         if self.of <= 1 << height {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl fmt::Display for Share {
 }
 
 /// Checks that the requested share is the one whose witnesses a store keeps.
-pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<(), StateError> {
+pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<()> {
     let reason = match (asked, found) {
         (asked, found) if asked == found => return Ok(()),
         (Some(asked), None) => format!(

@@ -9,7 +9,7 @@ use super::{
 use crate::{WITNESSES, prove::no_tables, undo::Undo};
 use polytrie_amt::{Direction, NodeCounting, Setup, decode_raw, identity};
 use polytrie_kv::{Batch, Read};
-use polytrie_state::StateError;
+use polytrie_state::Result;
 use rayon::prelude::*;
 
 /// Number of bundles that one thread takes at a time: some ten thousand additions.
@@ -39,7 +39,7 @@ pub(crate) fn update(
     setup: &Setup,
     mut counts: Counts,
     direction: Direction,
-) -> Result<KeptRows, StateError> {
+) -> Result<KeptRows> {
     let height = setup.height();
     let share = counts.share();
     counts.trees.sort_unstable_by_key(|(path, _)| *path);
@@ -61,7 +61,7 @@ pub(crate) fn take_back(
     setup: &Setup,
     share: Share,
     undo: &Undo<'_>,
-) -> Result<KeptRows, StateError> {
+) -> Result<KeptRows> {
     let counts = Counts::of_undo(store, setup.height(), share, undo)?;
     update(store, setup, counts, Direction::Back)
 }
@@ -71,7 +71,7 @@ fn count(
     setup: &Setup,
     portion: &[Touched<'_>],
     direction: Direction,
-) -> Result<Vec<Row>, StateError> {
+) -> Result<Vec<Row>> {
     let height = setup.height();
     let mut counting = NodeCounting::new(setup, direction).ok_or_else(no_tables)?;
     let mut old_rows = Vec::with_capacity(portion.len());

@@ -28,7 +28,7 @@ use alloy_primitives::{Address, B256, U256};
 use parking_lot::Mutex;
 use polytrie_amt::{Entry, ProofTree, Setup};
 use polytrie_kv::Read;
-use polytrie_state::{Proof, StateError, hash_address, hash_slot};
+use polytrie_state::{Proof, Result, StateError, hash_address, hash_slot};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 /// The state and the tables from which proofs are made.
@@ -42,11 +42,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// Proves an account and some of its slots.
-pub(crate) fn prove(
-    source: Source<'_>,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof, StateError> {
+pub(crate) fn prove(source: Source<'_>, address: &Address, slots: &[U256]) -> Result<Proof> {
     if source.proofs == Proofs::None {
         let reason = "was opened without proofs; use `--lvmt.proofs on-request`";
         return Err(crate::unsupported(reason));
@@ -107,7 +103,7 @@ impl Source<'_> {
     }
 
     /// Refuses a key of another share.
-    fn expect_own(&self, key: &Key, position: &B256) -> Result<(), StateError> {
+    fn expect_own(&self, key: &Key, position: &B256) -> Result<()> {
         let Some(other) = self.other(position) else { return Ok(()) };
         let what = match key {
             Key::Account(hash) => format!("the account with the hash {hash}"),
@@ -130,7 +126,7 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     /// Adds the proof of a key, present or absent, and returns its record.
-    fn add(&mut self, key: &Key) -> Result<Option<KeyRecord>, StateError> {
+    fn add(&mut self, key: &Key) -> Result<Option<KeyRecord>> {
         let height = self.source.setup.height();
         let position = key.position();
         self.source.expect_own(key, &position)?;
@@ -169,7 +165,7 @@ impl Prover<'_> {
     }
 
     /// Opens the entry of a key on a level; returns the owners of its slots.
-    fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, KeyRecord)>, StateError> {
+    fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, KeyRecord)>> {
         let Source { store, setup, head, .. } = self.source;
         let height = setup.height();
         let path = Path::of(height, level, position);
@@ -213,25 +209,21 @@ impl Prover<'_> {
         Ok(owners)
     }
 
-    fn entry(&mut self, path: &Path, position: &B256) -> Result<&mut EntryWitness, StateError> {
+    fn entry(&mut self, path: &Path, position: &B256) -> Result<&mut EntryWitness> {
         let index = entry_index(self.source.setup.height(), path.level, position);
         let tree = self.witness.trees.get_mut(path);
         tree.and_then(|tree| tree.entries.get_mut(&index))
             .ok_or(StateError::Protocol("an entry was used before it was opened"))
     }
 
-    fn finish(mut self) -> Result<Witness, StateError> {
+    fn finish(mut self) -> Result<Witness> {
         show_tuples(self.source.store, self.source.head, &mut self.witness)?;
         Ok(self.witness)
     }
 }
 
 /// Adds the Merkle nodes of all tuples that a witness names.
-pub(crate) fn show_tuples(
-    store: &dyn Read,
-    head: &LvmtHead,
-    witness: &mut Witness,
-) -> Result<(), StateError> {
+pub(crate) fn show_tuples(store: &dyn Read, head: &LvmtHead, witness: &mut Witness) -> Result<()> {
     let mut tuples: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     for (path, tree) in &witness.trees {
         let owners = tree.entries.values().flat_map(|entry| entry.owners.values());
@@ -266,7 +258,7 @@ pub(crate) fn leaf_at(
     store: &dyn Read,
     at: &Position,
     cache: &mut Option<((u64, u32), Chunk)>,
-) -> Result<Option<B256>, StateError> {
+) -> Result<Option<B256>> {
     let (chunk, leaf) = chunk_of(at);
     if cache.as_ref().is_none_or(|(known, _)| *known != (at.epoch, chunk)) {
         let epoch = Epoch::read(store, at.epoch)?;

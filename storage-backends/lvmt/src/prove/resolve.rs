@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Result, corrupt, scan};
 use std::ops::ControlFlow;
 
 /// Returns the keys that have the slots of an entry, in order, with their records.
@@ -18,7 +18,7 @@ pub(crate) fn owners(
     height: u8,
     level: u8,
     entry: &RowKey,
-) -> Result<Vec<(Key, KeyRecord)>, StateError> {
+) -> Result<Vec<(Key, KeyRecord)>> {
     let row = store.get(ENTRIES, entry)?.unwrap_or_default();
     owners_in_row(store, height, level, entry, &row)
 }
@@ -30,7 +30,7 @@ pub(crate) fn owners_in_row(
     level: u8,
     entry: &[u8],
     row: &[u8],
-) -> Result<Vec<(Key, KeyRecord)>, StateError> {
+) -> Result<Vec<(Key, KeyRecord)>> {
     let mut owners = Vec::new();
     for (slot, reference) in (1u8..).zip(references(row)?) {
         let mut found = None;
@@ -53,9 +53,7 @@ pub(crate) fn owners_in_row(
                 }
             }
         }
-        owners.push(found.ok_or_else(|| {
-            StateError::Corrupt("a key that has a slot of an entry is missing".into())
-        })?);
+        owners.push(found.ok_or_else(|| corrupt!("a key that has a slot of an entry is missing"))?);
     }
     Ok(owners)
 }
@@ -66,7 +64,7 @@ fn candidates(
     table: Table,
     prefix: &[u8],
     visit: &mut dyn FnMut(Key, KeyRecord) -> ControlFlow<()>,
-) -> Result<(), StateError> {
+) -> Result<()> {
     let to = prefix_end(prefix);
     let range = KeyRange { from: prefix, to: to.as_deref(), reverse: false };
     scan(store, table, range, |key, row| {
@@ -75,7 +73,7 @@ fn candidates(
 }
 
 /// Returns the accounts whose hashes begin with `prefix`.
-fn accounts(store: &dyn Read, prefix: &[u8]) -> Result<Vec<B256>, StateError> {
+fn accounts(store: &dyn Read, prefix: &[u8]) -> Result<Vec<B256>> {
     let mut found = Vec::new();
     candidates(store, ACCOUNTS, prefix, &mut |key, _| {
         if let Key::Account(hash) = key {

@@ -8,11 +8,11 @@ use crate::{
 };
 use polytrie_amt::{Entry, Opening, ProofTree, SLOTS, Versions};
 use polytrie_kv::{KeyRange, Read, prefix_end};
-use polytrie_state::{StateError, scan};
-use std::{collections::BTreeMap, ops::ControlFlow};
+use polytrie_state::{Result, StateError, each_row};
+use std::collections::BTreeMap;
 
 /// Opens an entry of the root tree.
-pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening, StateError> {
+pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening> {
     let versions: Vec<u64> = source.head.first.iter().map(|tree| tree.version).collect();
     let mut proofs = source.root_proofs.lock();
     let tree = proofs.get_or_insert_with(|| ProofTree::new(source.setup.height()));
@@ -24,7 +24,7 @@ pub(crate) fn no_tables() -> StateError {
 }
 
 /// Reads the entries of a tree below the root that are not zero.
-pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<Entry>, StateError> {
+pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<Entry>> {
     let mut entries: BTreeMap<u32, Versions> = BTreeMap::new();
     let from = path.below(height);
     let to = prefix_end(&from);
@@ -36,11 +36,11 @@ pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<E
         Ok::<_, StateError>(own.then(|| (child, entry_index(height, path.level, &child.prefix))))
     };
     let mut rows = Vec::new();
-    scan(store, ENTRIES, range, |key, row| {
+    each_row(store, ENTRIES, range, |key, row| {
         if let Some((_, index)) = below(key)? {
             rows.push((index, key.to_vec(), row.to_vec()));
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     for (index, key, row) in rows {
         let versions = entries.entry(index).or_insert([0; SLOTS]);
@@ -49,11 +49,11 @@ pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<E
             versions[slot] = record.version;
         }
     }
-    scan(store, TREES, range, |key, row| {
+    each_row(store, TREES, range, |key, row| {
         if let Some((child, index)) = below(key)? {
             entries.entry(index).or_insert([0; SLOTS])[0] = Tree::read(&child, row)?.version;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(entries.into_iter().map(|(index, versions)| Entry { index, versions }).collect())
 }

@@ -7,7 +7,7 @@ use polytrie_kv::{
     disk::{remove_dir, rename, sync_dir},
     expect_threads,
 };
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::{
     fmt::Display,
     fs::File,
@@ -50,7 +50,7 @@ impl Files {
     }
 
     /// Opens the database, or creates it.
-    pub(super) fn open(&self) -> Result<Db, StateError> {
+    pub(super) fn open(&self) -> Result<Db> {
         let dir = self.dir()?;
         if !dir.exists() {
             self.make(&dir)?;
@@ -59,7 +59,7 @@ impl Files {
     }
 
     /// Opens an empty database in the place of the present one, which must be closed.
-    pub(super) fn open_anew(&self) -> Result<Db, StateError> {
+    pub(super) fn open_anew(&self) -> Result<Db> {
         let dir = self.dir()?;
         self.take_away(&dir)?;
         self.make(&dir)?;
@@ -67,7 +67,7 @@ impl Files {
     }
 
     /// Grows the hash table to `buckets` buckets; the database must be closed.
-    pub(super) fn grow(&self, buckets: u32) -> Result<(), StateError> {
+    pub(super) fn grow(&self, buckets: u32) -> Result<()> {
         let dir = self.dir()?;
         // The crate empties its log without a sync. A log that is back after a loss of power is applied to the table by
         // the places of pages, and those in the new table are others.
@@ -80,7 +80,7 @@ impl Files {
     }
 
     /// Removes a database, whole or not at all: a part that a crash left would be opened as if it were complete.
-    fn take_away(&self, dir: &Path) -> Result<(), StateError> {
+    fn take_away(&self, dir: &Path) -> Result<()> {
         if !self.are_kept() || !dir.exists() {
             return Ok(remove_dir(dir)?);
         }
@@ -94,7 +94,7 @@ impl Files {
     }
 
     /// Creates an empty database, whole or not at all.
-    fn make(&self, dir: &Path) -> Result<(), StateError> {
+    fn make(&self, dir: &Path) -> Result<()> {
         let io = |action, error| StateError::Store(KvError::io(action, dir, error));
         match check_iou_permissions() {
             IoUringPermission::Allowed => {}
@@ -119,7 +119,7 @@ impl Files {
             .map_err(|error| io("create", error))
     }
 
-    fn open_in(&self, dir: &Path) -> Result<Db, StateError> {
+    fn open_in(&self, dir: &Path) -> Result<Db> {
         // The crate panics if it cannot start its threads.
         expect_threads(THREADS + 2 * self.options.threads)?;
         patiently(dir, "open", || Db::open(self.options_in(dir)))
@@ -141,7 +141,7 @@ impl Files {
         options
     }
 
-    fn dir(&self) -> Result<PathBuf, StateError> {
+    fn dir(&self) -> Result<PathBuf> {
         if let Some(dir) = &self.options.dir {
             return Ok(dir.clone());
         }
@@ -161,7 +161,7 @@ fn patiently<T, E: Display>(
     dir: &Path,
     action: &'static str,
     mut attempt: impl FnMut() -> Result<T, E>,
-) -> Result<T, StateError> {
+) -> Result<T> {
     let since = Instant::now();
     loop {
         let error = match reported(&mut attempt) {

@@ -15,21 +15,23 @@ mod files;
 mod fill;
 mod scrub;
 
-use crate::{FLAT, NAME, NomtOptions, proof::Way};
+use crate::{FLAT, NAME, NomtOptions, proof::Way, root::Root};
 use alloy_primitives::B256;
 use files::{Files, failure, reported};
-use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, trie::KeyPath};
+use nomt::{
+    KeyReadWrite, Nomt, Overlay, SessionParams,
+    hasher::{Blake3Hasher, ValueHasher},
+    trie::KeyPath,
+};
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Sorter, Store};
 use polytrie_state::{
-    CheckReport, Lacking, StateError, Touched, Trail, WriteSet,
+    CheckReport, Lacking, Result, StateError, Touched, Trail, WriteSet, corrupt,
     flat::FlatTables,
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
 };
-use std::{
-    fmt::{self, Debug, Display},
-    sync::Arc,
-};
+use scrub::rows_are_there;
+use std::{fmt::Display, sync::Arc};
 
 /// The crate's database. Blake3 hashes its nodes and values.
 pub(crate) type Db = Nomt<Blake3Hasher>;
@@ -48,11 +50,7 @@ pub struct Computed {
     overlay: Arc<Overlay>,
 }
 
-impl Debug for Computed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Computed").field("digest", &self.digest).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Computed { digest });
 
 impl Computed {
     /// Returns the entry for the queue of waiting steps, given the number of the step and of its batch in the chain's
@@ -98,11 +96,7 @@ impl State {
     }
 }
 
-impl Debug for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tree").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Tree { files });
 
 impl Foreign for Tree {
     const NAME: &'static str = NAME;
@@ -125,24 +119,24 @@ impl Foreign for Tree {
         self.follows && self.files.are_kept()
     }
 
-    fn open(&self, trail: &Trail<B256>, store: &Store) -> Result<(), StateError> {
+    fn open(&self, trail: &Trail<B256>, store: &Store) -> Result<()> {
         self.opened(&mut self.state.lock(), trail, store).map(drop)
     }
 
-    fn reserve(&self, _: &B256) -> Result<B256, StateError> {
+    fn reserve(&self, _: &B256) -> Result<B256> {
         if self.state.lock().has_forks() {
             return Err(StateError::Protocol("a layer was filled while it had a fork"));
         }
         Ok(B256::ZERO)
     }
 
-    fn clear(&self, _: &B256) -> Result<(), StateError> {
+    fn clear(&self, _: &B256) -> Result<()> {
         // The files are removed when others are created in their place.
         self.state.lock().close();
         Ok(())
     }
 
-    fn fill(&self, store: &Store, _: &B256) -> Result<B256, StateError> {
+    fn fill(&self, store: &Store, _: &B256) -> Result<B256> {
         let mut state = self.state.lock();
         self.make(&mut state, Some(store)).inspect_err(|_| state.close())
     }
@@ -153,7 +147,7 @@ impl Foreign for Tree {
         store: &Store,
         _: u64,
         writes: &WriteSet,
-    ) -> Result<Option<Next<Self>>, StateError> {
+    ) -> Result<Option<Next<Self>>> {
         let mut step = Touched::new();
         let changes = changed(&FLAT, store, writes, Some(&mut step))?;
         if changes.is_empty() {
@@ -167,7 +161,7 @@ impl Foreign for Tree {
         Ok(Some(Next { mark: work.digest, step, work }))
     }
 
-    fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<(), StateError> {
+    fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
         state.waiting.push(work.waits(step, store.progress().written));
         self.commit_due(&mut state, store)
@@ -177,7 +171,7 @@ impl Foreign for Tree {
         self.state.lock().done
     }
 
-    fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self, StateError> {
+    fn fork(self: &Arc<Self>, trail: &Trail<B256>, store: &Store) -> Result<Self> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store).map(drop)?;
         // Otherwise short-lived forks, of which one always exists when a step comes, would keep all steps waiting.
@@ -201,7 +195,7 @@ impl Foreign for Tree {
         trail: &Trail<B256>,
         store: &Store,
         keys: Vec<Key>,
-    ) -> Result<Option<Vec<Way>>, StateError> {
+    ) -> Result<Option<Vec<Way>>> {
         let session = self.session(trail, store)?;
         if root_of(&session) != trail.mark() {
             return Ok(None);
@@ -209,14 +203,25 @@ impl Foreign for Tree {
         keys.into_iter().map(|key| Way::to(&session, key)).collect::<Result<_, _>>().map(Some)
     }
 
+    /// Computes the root from the rows, without the crate's trie, and looks up each row in the crate's trie.
     fn scrub(
         &self,
         trail: &Trail<B256>,
         store: &Store,
-        rows: Sorter<Row>,
+        mut rows: Sorter<Row>,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
-        self.scrubbed(trail, store, rows, report)
+    ) -> Result<()> {
+        let mut root = Root::default();
+        for row in rows.drain()? {
+            let Row(key, row) = row?;
+            root.add(key, Blake3Hasher::hash_value(&row));
+        }
+        let (found, expected) = (B256::new(root.end()), trail.mark());
+        if found != expected {
+            report.problem(format!("the rows have the root {found}, expected {expected}"));
+            return Ok(());
+        }
+        rows_are_there(store, &self.session(trail, store)?, expected, report)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -235,19 +240,14 @@ impl Foreign for Tree {
 
 impl Tree {
     /// Begins a session on the state at the end of the trail.
-    fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session, StateError> {
+    fn session(&self, trail: &Trail<B256>, store: &Store) -> Result<Session> {
         let mut state = self.state.lock();
         let db = self.opened(&mut state, trail, store)?;
         begin(&db, &state.waiting)
     }
 
     /// Returns the database, level with the end of the trail except for waiting steps.
-    fn opened(
-        &self,
-        state: &mut State,
-        trail: &Trail<B256>,
-        store: &Store,
-    ) -> Result<Arc<Db>, StateError> {
+    fn opened(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<Arc<Db>> {
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             // The next call should find the same error.
@@ -257,12 +257,7 @@ impl Tree {
         state.db.clone().ok_or(StateError::Protocol("the trie is closed"))
     }
 
-    fn catch_up(
-        &self,
-        state: &mut State,
-        trail: &Trail<B256>,
-        store: &Store,
-    ) -> Result<(), StateError> {
+    fn catch_up(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<()> {
         let found = state.root();
         match trail.since::<Touched>(store, &found)? {
             Some(lacking) if lacking.is_empty() => Ok(()),
@@ -295,7 +290,7 @@ impl Tree {
     }
 
     /// Commits the steps that are due, if no fork prevents it.
-    fn commit_due(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
+    fn commit_due(&self, state: &mut State, store: &Store) -> Result<()> {
         if !self.follows || state.has_forks() {
             return Ok(());
         }
@@ -307,7 +302,7 @@ impl Tree {
     }
 
     /// Commits the first `count` waiting steps as one, and computes the others again.
-    fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
+    fn commit(&self, state: &mut State, count: usize) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
@@ -330,7 +325,7 @@ impl Tree {
     }
 
     /// Commits changes to the database; no overlay may exist on it.
-    fn write(&self, state: &mut State, changes: Changes) -> Result<(), StateError> {
+    fn write(&self, state: &mut State, changes: Changes) -> Result<()> {
         self.make_room(state, changes.len())?;
         let Some(db) = state.db.as_deref().filter(|_| !changes.is_empty()) else { return Ok(()) };
         let session = begin(db, &state.waiting)?;
@@ -339,7 +334,7 @@ impl Tree {
     }
 
     /// Grows the hash table if `keys` new keys might fill it too far.
-    fn make_room(&self, state: &mut State, keys: usize) -> Result<(), StateError> {
+    fn make_room(&self, state: &mut State, keys: usize) -> Result<()> {
         let Some(db) = &state.db else { return Ok(()) };
         let table = db.hash_table_utilization();
         // A page is only stored if it has 20 keys.
@@ -371,7 +366,7 @@ fn root_of(session: &Session) -> B256 {
 }
 
 /// Computes the step of changes on the state of a session.
-fn compute(session: Session, changes: Changes) -> Result<Computed, StateError> {
+fn compute(session: Session, changes: Changes) -> Result<Computed> {
     let actuals = written(changes.clone());
     let overlay = run("compute the root", || session.finish(actuals))?.into_overlay();
     let digest = B256::new(overlay.root().into_inner());
@@ -386,12 +381,12 @@ fn written(changes: Changes) -> Vec<(KeyPath, KeyReadWrite)> {
 pub(crate) fn run<T, E: Display>(
     action: &'static str,
     work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, StateError> {
+) -> Result<T> {
     reported(work)
         .map_err(|reason| StateError::Store(KvError::Engine { engine: NAME, action, reason }))
 }
 
-fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
+fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session> {
     let overlays = waiting.iter().rev().map(|next| &*next.work.overlay);
     let params = SessionParams::default()
         .overlay(overlays)
@@ -400,12 +395,10 @@ fn begin(db: &Db, waiting: &Waiting<Computed>) -> Result<Session, StateError> {
 }
 
 /// Checks that the trie of the flat rows has the root that the chain's store has for it.
-fn expect(found: B256, trail: &Trail<B256>) -> Result<(), StateError> {
+fn expect(found: B256, trail: &Trail<B256>) -> Result<()> {
     let expected = trail.mark();
     if found == expected {
         return Ok(());
     }
-    Err(StateError::Corrupt(format!(
-        "the flat rows have the root {found}, and the chain's store says {expected}"
-    )))
+    Err(corrupt!("the flat rows have the root {found}, and the chain's store says {expected}"))
 }

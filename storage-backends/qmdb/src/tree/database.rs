@@ -27,11 +27,10 @@ use commonware_storage::{
 use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
 use polytrie_kv::{KvError, Worker, caught, expect_threads};
 use polytrie_state::{
-    StateError,
+    Result, StateError,
     foreign::{Changes, Key},
 };
 use std::{
-    fmt::{self, Debug},
     num::{NonZeroU64, NonZeroUsize},
     path::{Path, PathBuf},
     pin::Pin,
@@ -106,11 +105,7 @@ pub(super) struct Database {
     thread: Option<Worker>,
 }
 
-impl Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Database { path });
 
 impl Drop for Database {
     fn drop(&mut self) {
@@ -128,7 +123,7 @@ impl Database {
         origin: PathBuf,
         options: &QmdbOptions,
         at_most: Option<u64>,
-    ) -> Result<(Self, Log), StateError> {
+    ) -> Result<(Self, Log)> {
         let settings = Settings::of(options);
         // The runtime panics if it cannot start its threads.
         expect_threads(THREADS + BLOCKING + settings.threads.get())?;
@@ -165,7 +160,7 @@ impl Database {
         &self,
         on: Option<Arc<Overlay>>,
         changes: Arc<Changes>,
-    ) -> Result<Arc<Overlay>, StateError> {
+    ) -> Result<Arc<Overlay>> {
         self.run("compute the root", async move |held| {
             let db = held.db()?;
             let mut batch = match &on {
@@ -180,7 +175,7 @@ impl Database {
     }
 
     /// Appends a step and all steps below it that are not in the database yet.
-    pub(super) fn apply(&self, overlay: Arc<Overlay>) -> Result<(), StateError> {
+    pub(super) fn apply(&self, overlay: Arc<Overlay>) -> Result<()> {
         self.run("write to", async move |held| {
             held.db = Some(held.take()?.apply_batch(overlay).await?);
             Ok(())
@@ -189,7 +184,7 @@ impl Database {
 
     /// Makes the appended operations durable. Data that is needed only to go back below the operation `needed` may be
     /// pruned. Returns the number of the first operation that is left.
-    pub(super) fn sync(&self, needed: Option<u64>) -> Result<u64, StateError> {
+    pub(super) fn sync(&self, needed: Option<u64>) -> Result<u64> {
         self.run("write to", async move |held| {
             let mut db = held.take()?;
             if let Some(needed) = needed {
@@ -204,11 +199,11 @@ impl Database {
     }
 
     /// Goes back to the last commit with at most this many operations.
-    pub(super) fn go_back(&self, operations: u64) -> Result<Log, StateError> {
+    pub(super) fn go_back(&self, operations: u64) -> Result<Log> {
         self.reopen("go back in", Some(operations))
     }
 
-    fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Log, StateError> {
+    fn reopen(&self, action: &'static str, at_most: Option<u64>) -> Result<Log> {
         let opened = self.run(action, async move |held| held.open(at_most).await);
         opened.map_err(|error| match error {
             // The crate panics on some files that are not as it wrote them.
@@ -220,7 +215,7 @@ impl Database {
     }
 
     /// Proves the value of each key, or its absence.
-    pub(super) fn prove(&self, keys: Vec<Key>) -> Result<Vec<Vec<u8>>, StateError> {
+    pub(super) fn prove(&self, keys: Vec<Key>) -> Result<Vec<Vec<u8>>> {
         self.run("prove from", async move |held| {
             let db = held.db()?;
             let mut proofs = Vec::with_capacity(keys.len());
@@ -240,7 +235,7 @@ impl Database {
         &self,
         action: &'static str,
         job: impl AsyncFnOnce(&mut Held) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, StateError> {
+    ) -> Result<T> {
         let (answer, found) = mpsc::channel();
         let sent = self.jobs.as_ref().is_some_and(|jobs| {
             jobs.send(boxed(async move |held| {

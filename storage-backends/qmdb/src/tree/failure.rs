@@ -7,7 +7,7 @@ use commonware_storage::{
     journal::Error as JournalError, merkle::Error as MerkleError, metadata::Error as MetadataError,
 };
 use polytrie_kv::KvError;
-use polytrie_state::StateError;
+use polytrie_state::{StateError, corrupt};
 use std::path::Path;
 
 /// Returns the error of an action on the files in a directory, which may be a copy of those in another one.
@@ -30,9 +30,9 @@ pub(super) fn failed(
 /// Returns the error for files that are not as they were written.
 pub(super) fn damaged(dir: &Path, said: &str) -> StateError {
     let dir = dir.display();
-    StateError::Corrupt(format!(
+    corrupt!(
         "the files of qmdb in {dir} do not fit together ({said}); put back a copy of them and of the chain's store of the same moment"
-    ))
+    )
 }
 
 fn is_damage(error: &DbError) -> bool {

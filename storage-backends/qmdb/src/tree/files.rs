@@ -12,7 +12,7 @@ use polytrie_kv::{
     DirLock, KvError, create_dir, dir_bytes,
     disk::{remove_dir, sync_dir},
 };
-use polytrie_state::StateError;
+use polytrie_state::{Result, StateError};
 use std::{
     fs::{self, DirEntry},
     io::{Error, ErrorKind},
@@ -41,7 +41,7 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    fn create(within: &Path) -> Result<Self, StateError> {
+    fn create(within: &Path) -> Result<Self> {
         let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
         let dir = made.map_err(|error| failed("create", within, error))?;
         let lock = DirLock::acquire(dir.path())?;
@@ -70,12 +70,12 @@ impl Files {
     }
 
     /// Returns the directory of a number.
-    pub(super) fn path(&self, number: u64) -> Result<PathBuf, StateError> {
+    pub(super) fn path(&self, number: u64) -> Result<PathBuf> {
         Ok(self.dir()?.join(number.to_string()))
     }
 
     /// Creates a directory, and returns its number, which is greater than `above`.
-    pub(super) fn reserve(&self, above: u64) -> Result<u64, StateError> {
+    pub(super) fn reserve(&self, above: u64) -> Result<u64> {
         let dir = self.dir()?;
         create_dir(&dir).map_err(|error| failed("create", &dir, error))?;
         let taken = fs::read_dir(&dir).map_err(|error| failed("read", &dir, error))?;
@@ -96,13 +96,13 @@ impl Files {
     }
 
     /// Removes the files of a number, which must be closed.
-    pub(super) fn remove(&self, number: u64) -> Result<(), StateError> {
+    pub(super) fn remove(&self, number: u64) -> Result<()> {
         Ok(remove_dir(&self.path(number)?)?)
     }
 
     /// Locks and returns the directory to open for `origin`: the same one, or, if it must not change, a copy that is
     /// removed with the layer.
-    pub(super) fn locked(&self, origin: &Path) -> Result<(PathBuf, DirLock), StateError> {
+    pub(super) fn locked(&self, origin: &Path) -> Result<(PathBuf, DirLock)> {
         let lock = DirLock::acquire(origin)?;
         if let Some(dir) = &self.options.dir {
             remove_left_over(dir);
@@ -120,7 +120,7 @@ impl Files {
     }
 
     /// Copies files that must not change meanwhile to a directory that is removed when it is dropped.
-    pub(super) fn copied(&self, from: &Path) -> Result<Temporary, StateError> {
+    pub(super) fn copied(&self, from: &Path) -> Result<Temporary> {
         let made = Temporary::create(self.within())?;
         copy(from, made.path())?;
         Ok(made)
@@ -132,7 +132,7 @@ impl Files {
         self.options.dir.as_deref().unwrap_or(&self.options.temporary)
     }
 
-    fn dir(&self) -> Result<PathBuf, StateError> {
+    fn dir(&self) -> Result<PathBuf> {
         match &self.options.dir {
             Some(dir) => Ok(dir.clone()),
             None => self.temporary(),
@@ -140,7 +140,7 @@ impl Files {
     }
 
     /// Returns a directory that is removed with the layer.
-    fn temporary(&self) -> Result<PathBuf, StateError> {
+    fn temporary(&self) -> Result<PathBuf> {
         if self.temporary.get().is_none() {
             let made = Temporary::create(self.within())?;
             // Another thread may have been faster; then this directory is removed.
@@ -169,7 +169,7 @@ fn remove_left_over(dir: &Path) {
 }
 
 /// Returns the directories within a directory, each for a part of the files.
-fn parts(dir: &Path) -> Result<Vec<PathBuf>, StateError> {
+fn parts(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).map_err(|error| failed("read", dir, error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(paths.filter(|path| path.is_dir()).collect())
@@ -182,7 +182,7 @@ pub(super) fn bytes(dir: &Path) -> u64 {
 }
 
 /// Copies files that must not change meanwhile.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StateError> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     for part in parts(from)? {
         let into = to.join(part.file_name().unwrap_or_default());
         fs::create_dir_all(&into).map_err(|error| failed("create", &into, error))?;

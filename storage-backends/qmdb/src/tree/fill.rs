@@ -10,11 +10,10 @@ use super::{
 use crate::{ACCOUNTS, FLAT, SLOTS, mark::Log};
 use polytrie_kv::{KeyRange, Store};
 use polytrie_state::{
-    StateError,
+    Result, each_row,
     foreign::{Changes, Row, key_of, sorter},
-    scan,
 };
-use std::{mem, ops::ControlFlow, sync::Arc};
+use std::{mem, sync::Arc};
 
 /// Number of rows of one commit. Another number would give other roots.
 const CHUNK: usize = 1 << 15;
@@ -24,19 +23,13 @@ const SYNC_EVERY: u64 = 32;
 impl Tree {
     /// Builds the files of this number, which must be reserved, from the flat rows of a store, which must not change
     /// meanwhile. Returns the log.
-    pub(super) fn make(
-        &self,
-        state: &mut State,
-        store: &Store,
-        files: u64,
-    ) -> Result<Log, StateError> {
+    pub(super) fn make(&self, state: &mut State, store: &Store, files: u64) -> Result<Log> {
         *state = State::default();
         let snapshot = store.snapshot();
         let mut rows = sorter(store);
         for table in [ACCOUNTS, SLOTS] {
-            scan(&snapshot, table, KeyRange::ALL, |key, row| {
-                rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?;
-                Ok(ControlFlow::Continue(()))
+            each_row(&snapshot, table, KeyRange::ALL, |key, row| {
+                Ok(rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?)
             })?;
         }
         state.open_files(&self.files, files, None)?;
@@ -63,7 +56,7 @@ impl Tree {
 }
 
 /// Appends changes to the database; returns the log.
-pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log, StateError> {
+pub(super) fn append(database: &Database, changes: Arc<Changes>) -> Result<Log> {
     let overlay = database.compute(None, changes)?;
     let log = log_of(&overlay);
     database.apply(overlay)?;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::mark::{Log, Mark, Step};
 use polytrie_kv::Store;
-use polytrie_state::{Lacking, Mark as _, StateError, Trail};
+use polytrie_state::{Lacking, Mark as _, Result, StateError, Trail, corrupt};
 use std::sync::Arc;
 
 impl State {
@@ -19,7 +19,7 @@ impl State {
         files: &Files,
         number: u64,
         at_most: Option<u64>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let origin = files.path(number)?;
         // The crate writes to the files that it opens, even if nothing is lacking.
         let (path, lock) = files.locked(&origin)?;
@@ -36,7 +36,7 @@ impl Tree {
         state: &mut State,
         trail: &Trail<Mark>,
         store: &Store,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         if state.open.is_some() {
             return Ok(());
         }
@@ -57,19 +57,14 @@ impl Tree {
 
     /// Applies the steps that the files lack by the trail. All of them are durable in the chain's store when it is
     /// opened.
-    fn catch_up(
-        &self,
-        state: &mut State,
-        trail: &Trail<Mark>,
-        store: &Store,
-    ) -> Result<(), StateError> {
+    fn catch_up(&self, state: &mut State, trail: &Trail<Mark>, store: &Store) -> Result<()> {
         let files = trail.mark().files;
         let path = self.files.path(files)?;
         if !is_there(&path) {
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "the files of qmdb are not in {}; put them back together with the chain's store, or fill another data directory with `db convert` or `db dump`: rows alone do not tell the root, which depends on how they came about",
                 path.display()
-            )));
+            ));
         }
         state.open_files(&self.files, files, None)?;
         if self.is_ahead(state, trail, store)? {
@@ -81,10 +76,10 @@ impl Tree {
         }
         let Some(lacking) = trail.since(store, &Mark { files, log: state.at })? else {
             let Log { operations, root } = state.at;
-            return Err(StateError::Corrupt(format!(
+            return Err(corrupt!(
                 "the files of qmdb in {} have {operations} operations and the root {root}, which the chain's store does not know; put back a copy of both of the same moment",
                 path.display()
-            )));
+            ));
         };
         let (base, blocks) = shortest(state.at, lacking);
         if base != state.at {
@@ -104,12 +99,7 @@ impl Tree {
 
     /// Whether the files continue the log at the end of the trail, and are not on the trail: the chain's store was
     /// repaired, or an older copy of it put back. A cut is for good, so a copy is cut first.
-    fn is_ahead(
-        &self,
-        state: &State,
-        trail: &Trail<Mark>,
-        store: &Store,
-    ) -> Result<bool, StateError> {
+    fn is_ahead(&self, state: &State, trail: &Trail<Mark>, store: &Store) -> Result<bool> {
         let Mark { files, log } = trail.mark();
         let at = Mark { files, log: state.at };
         if at.log.operations <= log.operations || trail.since::<Step>(store, &at)?.is_some() {
@@ -129,7 +119,7 @@ impl Tree {
 
     /// Copies the files of the database that a fork comes from, cut to the present position of the fork, and computes
     /// the waiting steps on them.
-    fn copied(&self, state: &mut State, origin: &Self) -> Result<(), StateError> {
+    fn copied(&self, state: &mut State, origin: &Self) -> Result<()> {
         let files = self.files.reserve(0)?;
         {
             let theirs = origin.state.lock();
@@ -173,12 +163,15 @@ fn shortest(at: Log, lacking: Vec<Lacking<Mark, Step>>) -> (Log, Vec<Lacking<Mar
 }
 
 /// Checks that the log is the one that the chain's store has for it.
-pub(super) fn expect(found: Log, expected: Log) -> Result<(), StateError> {
+pub(super) fn expect(found: Log, expected: Log) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(StateError::Corrupt(format!(
+    Err(corrupt!(
         "the files of qmdb have {} operations and the root {}, expected {} and {}",
-        found.operations, found.root, expected.operations, expected.root
-    )))
+        found.operations,
+        found.root,
+        expected.operations,
+        expected.root
+    ))
 }

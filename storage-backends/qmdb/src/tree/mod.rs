@@ -29,16 +29,12 @@ use files::Files;
 use parking_lot::Mutex;
 use polytrie_kv::{DirLock, Sorter, Store};
 use polytrie_state::{
-    CheckReport, Horizon, StateError, Trail, WriteSet,
+    CheckReport, Horizon, Result, StateError, Trail, WriteSet,
     flat::FlatTables,
     foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, make_durable},
 };
 use scrub::Scrub;
-use std::{
-    collections::VecDeque,
-    fmt::{self, Debug},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Bytes that an overlay holds for a key; an estimate.
 const BYTES_A_KEY: usize = 1 << 10;
@@ -58,11 +54,7 @@ pub struct Computed {
     overlay: Option<Arc<Overlay>>,
 }
 
-impl Debug for Computed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Computed").field("log", &self.log).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Computed { log });
 
 /// The work of the database for a step.
 #[derive(Debug)]
@@ -138,7 +130,7 @@ struct Origin {
 }
 
 impl State {
-    fn database(&self) -> Result<&Database, StateError> {
+    fn database(&self) -> Result<&Database> {
         let open = self.open.as_ref().map(|(database, _)| database);
         open.ok_or(StateError::Protocol("the database is closed"))
     }
@@ -154,10 +146,7 @@ impl State {
 
     /// Runs work after whose failure the states of memory and files are unknown, so that the database is not used
     /// again.
-    fn attempt<T>(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, StateError>,
-    ) -> Result<T, StateError> {
+    fn attempt<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -207,11 +196,11 @@ impl Foreign for Tree {
         self.files.are_kept() && !self.files.options.read_only
     }
 
-    fn open(&self, trail: &Trail<Mark>, store: &Store) -> Result<(), StateError> {
+    fn open(&self, trail: &Trail<Mark>, store: &Store) -> Result<()> {
         self.opened(&mut self.state.lock(), trail, store)
     }
 
-    fn reserve(&self, old: &Mark) -> Result<Mark, StateError> {
+    fn reserve(&self, old: &Mark) -> Result<Mark> {
         if self.state.lock().has_forks() {
             return Err(StateError::Protocol("a layer was filled while it had a fork"));
         }
@@ -219,13 +208,13 @@ impl Foreign for Tree {
         Ok(Mark { files: self.files.reserve(old.files)?, log: Log::default() })
     }
 
-    fn clear(&self, old: &Mark) -> Result<(), StateError> {
+    fn clear(&self, old: &Mark) -> Result<()> {
         // The database is closed before its files are removed.
         *self.state.lock() = State::default();
         self.files.remove(old.files)
     }
 
-    fn fill(&self, store: &Store, reserved: &Mark) -> Result<Mark, StateError> {
+    fn fill(&self, store: &Store, reserved: &Mark) -> Result<Mark> {
         let mut state = self.state.lock();
         let files = reserved.files;
         let filled = self.make(&mut state, store, files);
@@ -239,7 +228,7 @@ impl Foreign for Tree {
         store: &Store,
         number: u64,
         writes: &WriteSet,
-    ) -> Result<Option<Next<Self>>, StateError> {
+    ) -> Result<Option<Next<Self>>> {
         let changes = changed(&FLAT, store, writes, None)?;
         if changes.is_empty() {
             return Ok(None);
@@ -257,12 +246,12 @@ impl Foreign for Tree {
         _: &Store,
         _: &WriteSet,
         to: Option<Mark>,
-    ) -> Result<Option<Next<Self>>, StateError> {
+    ) -> Result<Option<Next<Self>>> {
         let to = to.filter(|to| *to != from.mark());
         Ok(to.map(|mark| Next { mark, step: Step::Back, work: Work::Back(mark) }))
     }
 
-    fn accept(&self, store: &Store, step: u64, work: Work) -> Result<(), StateError> {
+    fn accept(&self, store: &Store, step: u64, work: Work) -> Result<()> {
         let mut state = self.state.lock();
         let batch = store.progress().written;
         let (number, computed) = match work {
@@ -291,7 +280,7 @@ impl Foreign for Tree {
         self.state.lock().done
     }
 
-    fn fork(self: &Arc<Self>, trail: &Trail<Mark>, store: &Store) -> Result<Self, StateError> {
+    fn fork(self: &Arc<Self>, trail: &Trail<Mark>, store: &Store) -> Result<Self> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
         let options = QmdbOptions {
@@ -313,7 +302,7 @@ impl Foreign for Tree {
         trail: &Trail<Mark>,
         store: &Store,
         keys: Vec<Key>,
-    ) -> Result<Option<Vec<Way>>, StateError> {
+    ) -> Result<Option<Vec<Way>>> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
         if state.tip() != trail.mark().log {
@@ -338,7 +327,7 @@ impl Foreign for Tree {
         store: &Store,
         rows: Sorter<Row>,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         Scrub { tree: self, trail, store, report, ends: None }.all(rows)
     }
 
@@ -359,12 +348,7 @@ impl Foreign for Tree {
 
 impl Tree {
     /// Computes the step of changes after the end of the trail.
-    fn compute(
-        &self,
-        trail: &Trail<Mark>,
-        store: &Store,
-        changes: Changes,
-    ) -> Result<Computed, StateError> {
+    fn compute(&self, trail: &Trail<Mark>, store: &Store, changes: Changes) -> Result<Computed> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;
         if state.tip() != trail.mark().log {
@@ -380,7 +364,7 @@ impl Tree {
     }
 
     /// Cuts the log if it must be cut.
-    fn settle(&self, state: &mut State, store: &Store) -> Result<(), StateError> {
+    fn settle(&self, state: &mut State, store: &Store) -> Result<()> {
         let Some((step, batch)) = state.cut else { return Ok(()) };
         // Otherwise the files might lack steps that the trail does not have any more.
         make_durable(store, batch, self.files.are_kept())?;
@@ -391,7 +375,7 @@ impl Tree {
     }
 
     /// Commits the first `count` waiting blocks.
-    fn commit(&self, state: &mut State, count: usize) -> Result<(), StateError> {
+    fn commit(&self, state: &mut State, count: usize) -> Result<()> {
         let Some(last) = count.checked_sub(1).and_then(|last| state.waiting.get(last)) else {
             return Ok(());
         };

@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::hex;
 use polytrie_kv::{Sorter, Store};
 use polytrie_state::{
-    CheckReport, Mark as _, StateError, Trail,
+    CheckReport, Mark as _, Result, StateError, Trail,
     foreign::{Foreign, Key, Row},
 };
 use std::mem;
@@ -28,7 +28,7 @@ pub(super) struct Scrub<'a> {
 
 impl Scrub<'_> {
     /// Checks that every row is in the database, and that each names the next one as its successor.
-    pub(super) fn all(&mut self, mut rows: Sorter<Row>) -> Result<(), StateError> {
+    pub(super) fn all(&mut self, mut rows: Sorter<Row>) -> Result<()> {
         let mut at_once = Vec::new();
         for row in rows.drain()? {
             at_once.push(row?);
@@ -53,7 +53,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    fn some(&mut self, rows: Vec<Row>) -> Result<(), StateError> {
+    fn some(&mut self, rows: Vec<Row>) -> Result<()> {
         let keys = rows.iter().map(|Row(key, _)| *key).collect();
         for (Row(key, row), Way(proof)) in rows.into_iter().zip(self.prove(keys)?) {
             let (first, expected) = self.ends.unwrap_or((key, key));
@@ -73,7 +73,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    fn prove(&self, keys: Vec<Key>) -> Result<Vec<Way>, StateError> {
+    fn prove(&self, keys: Vec<Key>) -> Result<Vec<Way>> {
         let ways = self.tree.prove(self.trail, self.store, keys)?;
         ways.ok_or(StateError::Protocol("a block was accepted while a check was under way"))
     }

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, U256};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 use polytrie_kv::{Worker, caught};
-use polytrie_state::{StateError, StateReader};
+use polytrie_state::{Result, StateError, StateReader};
 use std::{
     sync::{
         Arc,
@@ -116,7 +116,7 @@ impl Fetching {
     /// # Errors
     ///
     /// If a thread panicked.
-    pub(super) fn check(&self) -> Result<(), StateError> {
+    pub(super) fn check(&self) -> Result<()> {
         self.fetchers.shared.failure.lock().clone().map_or(Ok(()), Err)
     }
 }
@@ -151,21 +151,21 @@ mod tests {
     struct Slow(Receiver<()>);
 
     impl StateReader for Slow {
-        fn account(&self, _: &Address) -> Result<Option<Account>, StateError> {
+        fn account(&self, _: &Address) -> Result<Option<Account>> {
             Ok(None)
         }
 
-        fn slot(&self, _: &Address, slot: &U256) -> Result<U256, StateError> {
+        fn slot(&self, _: &Address, slot: &U256) -> Result<U256> {
             let _ = self.0.recv();
             assert_ne!(*slot, U256::from(13), "bad luck");
             Ok(U256::ZERO)
         }
 
-        fn code(&self, _: &B256) -> Result<Option<Bytes>, StateError> {
+        fn code(&self, _: &B256) -> Result<Option<Bytes>> {
             Ok(None)
         }
 
-        fn has_storage(&self, _: &Address) -> Result<bool, StateError> {
+        fn has_storage(&self, _: &Address) -> Result<bool> {
             Ok(false)
         }
     }

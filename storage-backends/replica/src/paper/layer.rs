@@ -9,7 +9,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
 use polytrie_state::{
     AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccounts, Horizon, LayerSession,
-    Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
+    Lifecycle, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateError, StateLayer,
     StateReader, Unaccepted, UndoRecord, WriteSet,
 };
 use polytrie_trie::LeafCheck;
@@ -47,7 +47,7 @@ impl PaperLayer {
     /// # Errors
     ///
     /// If the store fails or is damaged, or the flat state is not where `options` say.
-    pub fn open(store: Store, options: PaperOptions) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: PaperOptions) -> Result<Arc<Self>> {
         let trie = MptHashLayer::open(store.clone(), options.trie)?;
         let PaperOptions { workers, queue, flat, .. } = options;
         Ok(Arc::new(Self::over(trie, store, flat, Fetchers::start(workers, queue))?))
@@ -58,7 +58,7 @@ impl PaperLayer {
         store: Store,
         own: Option<FlatStore>,
         fetchers: Fetchers,
-    ) -> Result<Self, StateError> {
+    ) -> Result<Self> {
         flat::expect_here(&store, own.as_ref())?;
         let lifecycle = Lifecycle::new(store.clone());
         let flat = Arc::new(Flat::open(store, own, |flat| fill_flat(&*trie, flat))?);
@@ -66,7 +66,7 @@ impl PaperLayer {
     }
 
     /// Compares each slot of the trie with its flat row, and checks that there are no other rows.
-    fn check_flat(&self, report: &mut CheckReport) -> Result<(), StateError> {
+    fn check_flat(&self, report: &mut CheckReport) -> Result<()> {
         let flat = self.flat.store().snapshot();
         let (mut slots, mut leaves) = (0, FlatLeaves::new(&flat));
         self.trie.accounts(B256::ZERO, &mut |account, _| {
@@ -90,12 +90,12 @@ impl StateLayer for PaperLayer {
         self.trie.commitment()
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.lifecycle.ready()?;
         self.trie.reader()
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.ready()?;
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;
@@ -104,7 +104,7 @@ impl StateLayer for PaperLayer {
         Ok(commitment)
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         self.lifecycle.ready()?;
         let trie = self.trie.begin(parent)?;
         let fetching = self.fetchers.begin(self.trie.reader()?);
@@ -112,14 +112,14 @@ impl StateLayer for PaperLayer {
         Ok(Box::new(PaperSession { trie, flat, lifecycle, fetching, buffer: Vec::new() }))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         self.lifecycle.ready()?;
         let outcome = self.trie.undo(record)?;
         let writes = UndoRecord::decode(record)?.into_writes();
         Ok(with_flat((&self.flat, &self.lifecycle), outcome, &writes))
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         // A change that another thread accepts in between is in the journal of the trie's store.
         let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
@@ -131,27 +131,21 @@ impl StateLayer for PaperLayer {
         Ok(Fork { layer, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         self.trie.accounts(from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         self.trie.slots(account, from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.lifecycle.ready()?;
         let mut report = self.trie.check(progress)?;
         if report.problems.is_empty() {
-            let flat = self.check_flat(&mut report);
-            report.part(flat)?;
+            report.part(|report| self.check_flat(report))?;
         }
         journal::check(self.flat.main(), &mut report)?;
         Ok(report)
@@ -177,7 +171,7 @@ impl StateLayer for PaperLayer {
 }
 
 impl Prove for PaperLayer {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         self.lifecycle.ready()?;
         let reason = || "has no proofs in this mode".to_owned();
         let missing = || StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason() };
@@ -187,7 +181,7 @@ impl Prove for PaperLayer {
 }
 
 /// Writes the flat slots of the state that the trie holds to the engine of a store.
-fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<(), StateError> {
+fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<()> {
     let (mut rows, mut buffer) = (Batch::new(), Vec::new());
     trie.accounts(B256::ZERO, &mut |account, _| {
         trie.slots(account, B256::ZERO, &mut |slot, value| {
@@ -230,7 +224,7 @@ struct PaperProposal {
 }
 
 impl Unaccepted for PaperProposal {
-    fn accept(mut self: Box<Self>) -> Result<(), StateError> {
+    fn accept(mut self: Box<Self>) -> Result<()> {
         if let Some(trie) = self.trie.take() {
             trie.accept()?;
         }
@@ -239,7 +233,7 @@ impl Unaccepted for PaperProposal {
         self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))
     }
 
-    fn discard(mut self: Box<Self>) -> Result<(), StateError> {
+    fn discard(mut self: Box<Self>) -> Result<()> {
         self.trie.take().map_or(Ok(()), Unaccepted::discard)
     }
 }

@@ -3,9 +3,7 @@
 use super::{fetch::Fetching, layer::with_flat};
 use crate::{FLAT, flat::Flat};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_state::{
-    Access, Account, LayerSession, Lifecycle, Outcome, StateError, Wants, WriteSet,
-};
+use polytrie_state::{Access, Account, LayerSession, Lifecycle, Outcome, Result, Wants, WriteSet};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -21,25 +19,19 @@ pub(super) struct PaperSession {
 }
 
 impl LayerSession for PaperSession {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
         self.trie.account(address, hash)
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         FLAT.slot(self.flat.store(), account, hash, &mut self.buffer)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         self.trie.code(code_hash)
     }
 
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool> {
         self.trie.has_storage(address, hash)
     }
 
@@ -54,11 +46,11 @@ impl LayerSession for PaperSession {
         }
     }
 
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.trie.state_root_so_far(since_last)
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let Self { trie, flat, lifecycle, fetching, .. } = *self;
         if let Some(fetching) = &fetching {
             fetching.check().map_err(|error| lifecycle.poison(error))?;

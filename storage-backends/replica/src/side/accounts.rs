@@ -3,7 +3,7 @@
 use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::Batch;
-use polytrie_state::{Account, StateError};
+use polytrie_state::{Account, Result, corrupt};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie};
 
 /// An account's hash and its new leaf.
@@ -75,18 +75,14 @@ impl Accounts {
     }
 
     /// Reads an account's path into memory.
-    pub(super) fn resolve(
-        &mut self,
-        account: &B256,
-        source: &Prefetcher,
-    ) -> Result<(), StateError> {
+    pub(super) fn resolve(&mut self, account: &B256, source: &Prefetcher) -> Result<()> {
         self.trie.get(account, &source.rows(None))?;
         Ok(())
     }
 
     /// Updates the trie with the noted accounts, and makes rows of subtrees that will hardly change again in this
     /// block. Returns whether there was anything to do.
-    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool> {
         if self.log.is_empty() {
             return Ok(false);
         }
@@ -102,7 +98,7 @@ impl Accounts {
     }
 
     /// Takes the accounts out of the log as changes of the trie, sorted.
-    fn taken(&mut self, source: &Prefetcher) -> Result<Vec<Change>, StateError> {
+    fn taken(&mut self, source: &Prefetcher) -> Result<Vec<Change>> {
         let Self { trie, log, .. } = self;
         let mut taken: Vec<(B256, Option<Account>)> = log.drain().collect();
         taken.sort_unstable_by_key(|(account, _)| *account);
@@ -123,7 +119,7 @@ impl Accounts {
         roots: &B256HashMap<B256>,
         source: &Prefetcher,
         rows: Option<&mut Batch>,
-    ) -> Result<B256, StateError> {
+    ) -> Result<B256> {
         let mut changes = self.taken(source)?;
         self.effort.add(changes.len());
         for (account, after) in &self.waiting {
@@ -132,7 +128,7 @@ impl Accounts {
                 (Some(after), Some(root)) => Some(AccountLeaf::new(after, *root)),
                 (Some(_), None) => {
                     let reason = "a storage trie did not say its root";
-                    return Err(StateError::Corrupt(format!("account {account}: {reason}")));
+                    return Err(corrupt!("account {account}: {reason}"));
                 }
             };
             changes.push((*account, leaf));

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
-use polytrie_state::{Access, Account, AccountWrite, SlotWrite, StateError};
+use polytrie_state::{Access, Account, AccountWrite, Result, SlotWrite};
 
 /// A message that a worker must process, in order.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) enum Work {
     /// Finalised writes, in order.
     Writes(Writes),
     /// The block ends. The first worker answers.
-    Finish(Option<Sender<Result<Sealed, StateError>>>),
+    Finish(Option<Sender<Result<Sealed>>>),
     /// The rows of the oldest block that ended are in the store.
     Accept,
     /// Everything since the last accepted block is void; the store is at this root.

@@ -32,7 +32,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::{KvError, Store, Worker as Thread};
-use polytrie_state::{StateError, WriteSet};
+use polytrie_state::{Result, WriteSet};
 use polytrie_trie::{Prefetcher, Readers};
 use std::sync::{Arc, OnceLock};
 use worker::{Peers, Setup, Worker};
@@ -83,9 +83,9 @@ struct Link {
 #[derive(Debug)]
 pub(crate) enum Sealing {
     /// The trie is computed.
-    Done(Result<Sealed, StateError>),
+    Done(Result<Sealed>),
     /// The trie is being computed.
-    UnderWay(Receiver<Result<Sealed, StateError>>),
+    UnderWay(Receiver<Result<Sealed>>),
 }
 
 impl Sealing {
@@ -162,7 +162,7 @@ impl TrieSide {
     }
 
     /// Sends all writes of a block, none of which was sent before.
-    pub(crate) fn take(&self, writes: &WriteSet) -> Result<(), StateError> {
+    pub(crate) fn take(&self, writes: &WriteSet) -> Result<()> {
         if let Seat::Here(workers) = &mut *self.arrived()? {
             for (part, worker) in workers.iter_mut().enumerate() {
                 worker.take(writes, |account| self.part_of(account) == part);
@@ -177,11 +177,7 @@ impl TrieSide {
     }
 
     /// Sends writes to the workers, which are on their threads from now on if there are any.
-    fn write(
-        &self,
-        writes: impl IntoIterator<Item = (usize, Writes)>,
-        share: bool,
-    ) -> Result<(), StateError> {
+    fn write(&self, writes: impl IntoIterator<Item = (usize, Writes)>, share: bool) -> Result<()> {
         if share {
             self.send_away()?;
         }
@@ -189,12 +185,12 @@ impl TrieSide {
     }
 
     /// Sends a message to all workers.
-    pub(crate) fn send_all(&self, work: impl Fn() -> Work) -> Result<(), StateError> {
+    pub(crate) fn send_all(&self, work: impl Fn() -> Work) -> Result<()> {
         (0..self.parts()).try_for_each(|part| self.send(part, work()))
     }
 
     /// Notes that the rows of the oldest ended block are in the store.
-    pub(crate) fn accept(&self) -> Result<(), StateError> {
+    pub(crate) fn accept(&self) -> Result<()> {
         let heavy = match &*self.arrived()? {
             Seat::Here(workers) => workers.iter().any(Worker::is_over_budget),
             _ => false,
@@ -210,7 +206,7 @@ impl TrieSide {
     ///
     /// This happens after every transaction or never (receipts before Byzantium), so the workers are called back: two
     /// threads that constantly wait for each other are slower than one.
-    pub(crate) fn root(&self) -> Result<B256, StateError> {
+    pub(crate) fn root(&self) -> Result<B256> {
         self.call_home()?;
         match &mut *self.arrived()? {
             Seat::Here(workers) => last_of(workers, Worker::root),
@@ -220,7 +216,7 @@ impl TrieSide {
 
     /// Ends the block. With `go_on`, the next one begins before its trie is computed, and the workers stay on their
     /// threads.
-    pub(crate) fn finish(&self, go_on: bool) -> Result<Sealing, StateError> {
+    pub(crate) fn finish(&self, go_on: bool) -> Result<Sealing> {
         if let Seat::Here(workers) = &mut *self.arrived()? {
             return Ok(Sealing::Done(last_of(workers, Worker::finish)));
         }
@@ -234,7 +230,7 @@ impl TrieSide {
         Ok(Sealing::UnderWay(sealed))
     }
 
-    fn send(&self, part: usize, work: Work) -> Result<(), StateError> {
+    fn send(&self, part: usize, work: Work) -> Result<()> {
         match &mut *self.arrived()? {
             Seat::Here(workers) => {
                 workers[part].handle(work);
@@ -245,7 +241,7 @@ impl TrieSide {
     }
 
     /// Returns the place of the workers, after waiting for those that were called back.
-    fn arrived(&self) -> Result<MutexGuard<'_, Seat>, StateError> {
+    fn arrived(&self) -> Result<MutexGuard<'_, Seat>> {
         let mut seat = self.seat.lock();
         if matches!(*seat, Seat::Returning) {
             *seat = Seat::Here(self.welcome()?);
@@ -254,7 +250,7 @@ impl TrieSide {
     }
 
     /// Sends the workers to their threads, if they have any.
-    fn send_away(&self) -> Result<(), StateError> {
+    fn send_away(&self) -> Result<()> {
         if self.threads == 0 {
             return Ok(());
         }
@@ -275,7 +271,7 @@ impl TrieSide {
     }
 
     /// Calls the workers back; they come when they have processed all earlier messages.
-    fn call_home(&self) -> Result<(), StateError> {
+    fn call_home(&self) -> Result<()> {
         let mut seat = self.seat.lock();
         if !matches!(*seat, Seat::Away) {
             return Ok(());
@@ -285,16 +281,16 @@ impl TrieSide {
         Ok(())
     }
 
-    fn welcome(&self) -> Result<Vec<Worker>, StateError> {
+    fn welcome(&self) -> Result<Vec<Worker>> {
         self.links()?.iter().map(|link| link.from_thread.recv().map_err(|_| gone())).collect()
     }
 
-    fn link(&self, part: usize) -> Result<&Link, StateError> {
+    fn link(&self, part: usize) -> Result<&Link> {
         self.links()?.get(part).ok_or_else(gone)
     }
 
     /// Returns the threads, and starts them if necessary.
-    fn links(&self) -> Result<&[Link], StateError> {
+    fn links(&self) -> Result<&[Link]> {
         if let Some(links) = self.links.get() {
             return Ok(links);
         }
@@ -329,8 +325,8 @@ impl Link {
 /// one.
 fn last_of<T>(
     workers: &mut [Worker],
-    action: impl Fn(&mut Worker) -> Result<Option<T>, StateError>,
-) -> Result<T, StateError> {
+    action: impl Fn(&mut Worker) -> Result<Option<T>>,
+) -> Result<T> {
     let (first, others) = workers.split_first_mut().ok_or_else(gone)?;
     for other in others {
         // If one of them fails, the first one receives its error.

@@ -4,7 +4,7 @@ use super::{
     TrieSide,
     message::{LeafWrite, StorageWrite, Writes},
 };
-use polytrie_state::{AccountWrite, StateError};
+use polytrie_state::{AccountWrite, Result};
 
 /// Writes that wait until there are enough of them to be sent.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Outbox {
     }
 
     /// Sends all writes; with `share`, to the workers' threads if there are any.
-    pub(crate) fn send(&mut self, side: &TrieSide, share: bool) -> Result<(), StateError> {
+    pub(crate) fn send(&mut self, side: &TrieSide, share: bool) -> Result<()> {
         self.count = 0;
         let parts = self.parts.iter_mut().enumerate().filter(|(_, writes)| writes.len() > 0);
         side.write(parts.map(|(part, writes)| (part, std::mem::take(writes))), share)

@@ -6,7 +6,7 @@ use alloy_primitives::{
     map::{B256HashMap, B256HashSet},
 };
 use polytrie_kv::Batch;
-use polytrie_state::{SlotWrite, StateError};
+use polytrie_state::{Result, SlotWrite};
 use polytrie_trie::{EMPTY_ROOT, Prefetcher, SlotValue, Trie, stored_root};
 use rayon::prelude::*;
 
@@ -74,11 +74,7 @@ impl Storage {
     }
 
     /// Returns the trie; searches the store for it if that was not done yet.
-    fn open(
-        &mut self,
-        account: B256,
-        source: &Prefetcher,
-    ) -> Result<&mut Trie<SlotValue>, StateError> {
+    fn open(&mut self, account: B256, source: &Prefetcher) -> Result<&mut Trie<SlotValue>> {
         if self.trie.is_none() {
             let rows = source.rows(Some(account));
             let root = stored_root::<SlotValue>(&rows)?;
@@ -90,7 +86,7 @@ impl Storage {
         Ok(trie)
     }
 
-    fn wipe(&mut self, account: B256, source: &Prefetcher) -> Result<(), StateError> {
+    fn wipe(&mut self, account: B256, source: &Prefetcher) -> Result<()> {
         self.log.clear();
         self.open(account, source)?;
         let had_rows = self.had_rows;
@@ -105,7 +101,7 @@ impl Storage {
     }
 
     /// Updates the trie with the logged writes.
-    fn apply(&mut self, account: B256, source: &Prefetcher) -> Result<(), StateError> {
+    fn apply(&mut self, account: B256, source: &Prefetcher) -> Result<()> {
         if self.log.is_empty() {
             return Ok(());
         }
@@ -122,7 +118,7 @@ impl Storage {
         account: B256,
         source: &Prefetcher,
         rows: Option<&mut Batch>,
-    ) -> Result<B256, StateError> {
+    ) -> Result<B256> {
         self.apply(account, source)?;
         self.open(account, source)?;
         let Some(trie) = &mut self.trie else { return Ok(EMPTY_ROOT) };
@@ -166,7 +162,7 @@ impl Storages {
         (account, wipe, slots): (B256, bool, &[SlotWrite]),
         root: impl FnOnce() -> Option<B256>,
         source: &Prefetcher,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(root(), turn));
         storage.touched = turn;
@@ -220,7 +216,7 @@ impl Storages {
         account: B256,
         slot: &B256,
         source: &Prefetcher,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
         storage.touched = turn;
@@ -232,7 +228,7 @@ impl Storages {
 
     /// Updates one trie with its logged writes, and makes rows of subtrees that will hardly change again in this
     /// block. Returns whether there was anything to do.
-    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool> {
         let Some(account) = self.unapplied.iter().next().copied() else { return Ok(false) };
         self.unapplied.remove(&account);
         let Some(storage) = self.tries.get_mut(&account) else { return Ok(true) };
@@ -248,7 +244,7 @@ impl Storages {
     }
 
     /// Completes the tries that the block has changed so far; returns their roots and, at its end, rows.
-    pub(super) fn seal(&mut self, source: &Prefetcher, end: bool) -> Result<Part, StateError> {
+    pub(super) fn seal(&mut self, source: &Prefetcher, end: bool) -> Result<Part> {
         let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());
         for account in &self.changed {
             if let Some(storage) = self.tries.remove(account) {
@@ -269,8 +265,7 @@ impl Storages {
                 let mut rows = Batch::new();
                 run(job, &mut rows).map(|root| (root, rows))
             };
-            let sealed: Vec<Result<_, StateError>> =
-                jobs.par_iter_mut().with_max_len(16).map(run).collect();
+            let sealed: Vec<Result<_>> = jobs.par_iter_mut().with_max_len(16).map(run).collect();
             for sealed in sealed {
                 let (root, rows) = sealed?;
                 part.roots.push(root);

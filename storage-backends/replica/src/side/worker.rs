@@ -11,7 +11,7 @@ use crate::tests::Trouble;
 use alloy_primitives::{B256, U256, map::B256HashMap};
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::caught;
-use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
+use polytrie_state::{Access, Result, StateError, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, Prefetcher};
 use std::collections::VecDeque;
 
@@ -50,9 +50,9 @@ struct Changed {
 pub(super) enum Peers {
     /// The first worker, with a channel from each other worker, which sends one part for each block. A single channel
     /// for all of them would mix up blocks, since a worker may be ahead of another.
-    First(Vec<Receiver<Result<Part, StateError>>>),
+    First(Vec<Receiver<Result<Part>>>),
     /// Another worker, with the channel that its parts are sent through.
-    Other(Sender<Result<Part, StateError>>),
+    Other(Sender<Result<Part>>),
 }
 
 /// The parameters of a new worker.
@@ -130,7 +130,7 @@ impl Worker {
     }
 
     /// Runs an action that may fail; does nothing after a failure.
-    fn guarded<T>(&mut self, action: impl FnOnce(&mut Self) -> Result<T, StateError>) -> Option<T> {
+    fn guarded<T>(&mut self, action: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
         if self.failure.is_some() {
             return None;
         }
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     /// Returns the result of [`Self::guarded`], or the failure.
-    fn or_failure<T>(&self, done: Option<T>) -> Result<T, StateError> {
+    fn or_failure<T>(&self, done: Option<T>) -> Result<T> {
         done.ok_or_else(|| self.failure.clone().unwrap_or_else(gone))
     }
 
@@ -204,7 +204,7 @@ impl Worker {
         }
     }
 
-    fn write(&mut self, writes: Writes) -> Result<(), StateError> {
+    fn write(&mut self, writes: Writes) -> Result<()> {
         let asks = self.source.is_slow();
         for write in writes.storage {
             if asks {
@@ -244,7 +244,7 @@ impl Worker {
         });
     }
 
-    fn take_hints(&mut self, hints: Hints) -> Result<(), StateError> {
+    fn take_hints(&mut self, hints: Hints) -> Result<()> {
         let asks = self.source.is_slow();
         for hint in hints {
             match hint {
@@ -296,7 +296,7 @@ impl Worker {
         }
     }
 
-    fn work_ahead(&mut self) -> Result<bool, StateError> {
+    fn work_ahead(&mut self) -> Result<bool> {
         if self.storages.work_ahead(&self.source)? {
             return Ok(true);
         }
@@ -307,7 +307,7 @@ impl Worker {
     }
 
     /// Ends the block. The first worker returns the trie after it, the others `None`.
-    pub(super) fn finish(&mut self) -> Result<Option<Sealed>, StateError> {
+    pub(super) fn finish(&mut self) -> Result<Option<Sealed>> {
         let sealed = self.seal(true);
         self.waiting.push_back(Changed {
             storages: self.storages.end(),
@@ -318,13 +318,13 @@ impl Worker {
 
     /// Computes the root of everything so far, without ending the block. The first worker returns it, the others
     /// `None`.
-    pub(super) fn root(&mut self) -> Result<Option<B256>, StateError> {
+    pub(super) fn root(&mut self) -> Result<Option<B256>> {
         Ok(self.seal(false)?.map(|sealed| sealed.root))
     }
 
     /// Completes everything so far. The first worker joins the parts of all workers; the others send theirs and
     /// return `None`.
-    fn seal(&mut self, end: bool) -> Result<Option<Sealed>, StateError> {
+    fn seal(&mut self, end: bool) -> Result<Option<Sealed>> {
         let own = self.guarded(|worker| {
             worker.read_what_is_needed()?;
             worker.storages.seal(&worker.source, end)
@@ -345,12 +345,7 @@ impl Worker {
         self.or_failure(sealed).map(Some)
     }
 
-    fn put_together(
-        &mut self,
-        own: Part,
-        others: Vec<Result<Part, StateError>>,
-        end: bool,
-    ) -> Result<Sealed, StateError> {
+    fn put_together(&mut self, own: Part, others: Vec<Result<Part>>, end: bool) -> Result<Sealed> {
         let mut roots: B256HashMap<B256> = own.roots.into_iter().collect();
         let mut rows = own.rows;
         for part in others {
@@ -365,7 +360,7 @@ impl Worker {
     }
 
     /// If the store is slow, reads all missing paths of the written keys at once, and waits for them.
-    fn read_what_is_needed(&mut self) -> Result<(), StateError> {
+    fn read_what_is_needed(&mut self) -> Result<()> {
         if self.source.is_slow() {
             for (account, slot, from) in self.storages.still_missing() {
                 self.source.need(Some(account), slot, from)?;

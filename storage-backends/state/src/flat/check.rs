@@ -1,13 +1,13 @@
 //! The search for damage in flat rows.
 
 use super::{FlatTables, decode_account, decode_value, tables::wrong_key};
-use crate::{CheckReport, StateError, scan};
+use crate::{CheckReport, Result, scan};
 use alloy_primitives::{B256, hex};
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
 use std::ops::ControlFlow;
 
 /// A callback for the table, key and bytes of an undamaged row.
-type RowVisit<'a> = dyn FnMut(Table, &[u8], &[u8]) -> Result<(), StateError> + 'a;
+type RowVisit<'a> = dyn FnMut(Table, &[u8], &[u8]) -> Result<()> + 'a;
 
 impl FlatTables {
     /// Decodes and counts every row, and looks for the code of each account and for the account of each slot.
@@ -22,7 +22,7 @@ impl FlatTables {
         report: &mut CheckReport,
         progress: &mut dyn FnMut(u64),
         visit: &mut RowVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         scan(store, self.accounts, KeyRange::ALL, |key, row| {
             report.count_account(progress);
             let hash = B256::try_from(key).map_err(|_| wrong_key(self.accounts, key, 32));
@@ -54,7 +54,7 @@ impl FlatTables {
     }
 
     /// Decodes the row of a slot; returns the part of the account's hash that the key holds.
-    fn checked_slot<'a>(&self, key: &'a [u8], row: &[u8]) -> Result<&'a [u8], StateError> {
+    fn checked_slot<'a>(&self, key: &'a [u8], row: &[u8]) -> Result<&'a [u8]> {
         let (account, slot) = self.split_slot_key(key)?;
         decode_value(&B256::right_padding_from(account), &slot, row)?;
         Ok(account)
@@ -65,7 +65,7 @@ impl FlatTables {
         store: &dyn Read,
         account: &[u8],
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let to = prefix_end(account);
         let range = KeyRange { from: account, to: to.as_deref(), reverse: false };
         if store.first(self.accounts, range)?.is_none() {

@@ -11,7 +11,7 @@
 //! slot     the number                                        1 to 32 bytes, never zero
 //! ```
 
-use crate::{Account, StateError};
+use crate::{Account, Result, corrupt};
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 
 const NONCE_LENGTH: u8 = 0x0f;
@@ -46,14 +46,10 @@ pub fn account_row(account: &Account) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if the bytes are not exactly what [`encode_account`] writes.
-pub fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Account, StateError> {
-    parse_account(bytes).ok_or_else(|| {
-        StateError::Corrupt(format!(
-            "the row of account {hash} is no account ({} bytes)",
-            bytes.len()
-        ))
-    })
+/// [`Corrupt`](crate::StateError::Corrupt) if the bytes are not exactly what [`encode_account`] writes.
+pub fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Account> {
+    parse_account(bytes)
+        .ok_or_else(|| corrupt!("the row of account {hash} is no account ({} bytes)", bytes.len()))
 }
 
 fn parse_account(bytes: &[u8]) -> Option<Account> {
@@ -87,13 +83,13 @@ pub fn value_row(value: &U256) -> Option<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// [`StateError::Corrupt`] if the bytes are not exactly what [`encode_value`] writes.
-pub fn decode_value(account: &B256, slot: &B256, bytes: &[u8]) -> Result<U256, StateError> {
+/// [`Corrupt`](crate::StateError::Corrupt) if the bytes are not exactly what [`encode_value`] writes.
+pub fn decode_value(account: &B256, slot: &B256, bytes: &[u8]) -> Result<U256> {
     parse_number(bytes).filter(|value| !value.is_zero()).ok_or_else(|| {
-        StateError::Corrupt(format!(
+        corrupt!(
             "the row of slot {slot} of account {account} is no number that a slot can hold ({} bytes)",
             bytes.len()
-        ))
+        )
     })
 }
 

@@ -1,7 +1,7 @@
 //! The filling of flat rows from sorted accounts.
 
 use super::FlatTables;
-use crate::{GenesisAccount, StateError, in_order_of_hash, write_codes};
+use crate::{GenesisAccount, Result, in_order_of_hash, write_codes};
 use polytrie_kv::{Batch, Store};
 
 /// Bytes of rows that are written in one batch.
@@ -18,8 +18,8 @@ impl FlatTables {
         &self,
         store: &Store,
         first: Batch,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<(), StateError> {
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
+    ) -> Result<()> {
         let mut batch = first;
         batch.delete_range(self.accounts, &[], None);
         batch.delete_range(self.slots, &[], None);
@@ -41,7 +41,7 @@ impl FlatTables {
     }
 }
 
-fn write_chunk(store: &Store, batch: &mut Batch) -> Result<(), StateError> {
+fn write_chunk(store: &Store, batch: &mut Batch) -> Result<()> {
     if batch.byte_len() >= CHUNK {
         store.engine_write(&std::mem::take(batch))?;
     }

@@ -1,7 +1,7 @@
 //! Reads of flat rows at one block, unaffected by later blocks.
 
 use super::FlatTables;
-use crate::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use crate::{Account, Result, StateReader, hash_address, hash_slot, read_code};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 
@@ -22,20 +22,20 @@ impl FlatReader {
 }
 
 impl StateReader for FlatReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+    fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.tables.account(&self.rows, &hash_address(address), &mut Vec::new())
     }
 
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (account, slot) = (hash_address(address), hash_slot(slot));
         self.tables.slot(&self.rows, &account, &slot, &mut Vec::new())
     }
 
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.codes, code_hash)
     }
 
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+    fn has_storage(&self, address: &Address) -> Result<bool> {
         self.tables.has_slots(&self.rows, &hash_address(address))
     }
 }

@@ -2,16 +2,15 @@
 
 use super::FlatTables;
 use crate::{
-    Account, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
-    WriteSet, read_code,
+    Account, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, WriteSet,
+    read_code,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Store;
-use std::fmt;
 
 /// The function that ends a change of a layer's head: it gets the store, the proposal, the changes and the undo
 /// record, and returns the outcome.
-pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outcome, StateError>;
+pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outcome>;
 
 /// A block in progress in a layer that reads flat rows of its store, whose head is the parent until the block is
 /// written.
@@ -40,29 +39,23 @@ impl<C: HeadChange> FlatSession<C> {
 }
 
 impl<C: HeadChange> LayerSession for FlatSession<C> {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
         self.tables.account(&self.store, hash, &mut self.value)
     }
 
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
+    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         self.tables.slot(&self.store, account, hash, &mut self.value)
     }
 
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.store, code_hash)
     }
 
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
         self.tables.has_slots(&self.store, hash)
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
             self.tables.visit_slots(&self.store, account, &B256::ZERO, visit)
         };
@@ -71,8 +64,4 @@ impl<C: HeadChange> LayerSession for FlatSession<C> {
     }
 }
 
-impl<C: HeadChange> fmt::Debug for FlatSession<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlatSession").field("number", &self.number).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([C: HeadChange] FlatSession[C] { number });

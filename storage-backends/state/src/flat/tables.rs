@@ -2,7 +2,8 @@
 
 use super::{decode_account, decode_value, encode_account, encode_value};
 use crate::{
-    Access, Account, StateError, WriteSet, any_slot, hash_address, hash_slot, scan, write_codes,
+    Access, Account, Result, StateError, WriteSet, any_slot, corrupt, hash_address, hash_slot,
+    scan, write_codes,
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
@@ -69,7 +70,7 @@ impl FlatTables {
         store: &dyn Read,
         hash: &B256,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Account>, StateError> {
+    ) -> Result<Option<Account>> {
         buffer.clear();
         let found = store.get_into(self.accounts, hash.as_slice(), buffer)?;
         found.then(|| decode_account(hash, buffer)).transpose()
@@ -87,7 +88,7 @@ impl FlatTables {
         account: &B256,
         slot: &B256,
         buffer: &mut Vec<u8>,
-    ) -> Result<U256, StateError> {
+    ) -> Result<U256> {
         buffer.clear();
         if store.get_into(self.slots, self.slot_key(account, slot).as_slice(), buffer)? {
             decode_value(account, slot, buffer)
@@ -101,7 +102,7 @@ impl FlatTables {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<(), StateError> {
+    pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<()> {
         let (mut accounts, mut slots) = (Vec::new(), Vec::new());
         for access in wanted {
             match access {
@@ -125,7 +126,7 @@ impl FlatTables {
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    pub fn has_slots(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
+    pub fn has_slots(&self, store: &dyn Read, account: &B256) -> Result<bool> {
         any_slot(|visit| self.visit_slots(store, account, &B256::ZERO, visit))
     }
 
@@ -138,8 +139,8 @@ impl FlatTables {
         &self,
         store: &dyn Read,
         from: &B256,
-        mut visit: impl FnMut(B256, Account) -> Result<ControlFlow<()>, StateError>,
-    ) -> Result<(), StateError> {
+        mut visit: impl FnMut(B256, Account) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         scan(store, self.accounts, KeyRange::from(from.as_slice()), |key, value| {
             let hash = B256::try_from(key).map_err(|_| wrong_key(self.accounts, key, 32))?;
             visit(hash, decode_account(&hash, value)?)
@@ -156,8 +157,8 @@ impl FlatTables {
         store: &dyn Read,
         account: &B256,
         from: &B256,
-        mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
-    ) -> Result<(), StateError> {
+        mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let from = self.slot_key(account, from);
         let to = prefix_end(&account[..self.prefix]);
         let range = KeyRange { from: from.as_slice(), to: to.as_deref(), reverse: false };
@@ -172,7 +173,7 @@ impl FlatTables {
     /// # Errors
     ///
     /// If the key has another length.
-    pub fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256), StateError> {
+    pub fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256)> {
         let parts = key.split_at_checked(self.prefix);
         parts
             .and_then(|(account, slot)| Some((account, B256::try_from(slot).ok()?)))
@@ -253,7 +254,7 @@ impl FlatTables {
 /// Returns the error for a key whose length is not that of its table's keys.
 pub(super) fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
     let (found, table) = (key.len(), table.name);
-    StateError::Corrupt(format!("a key of {found} bytes in {table}, expected {expected}"))
+    corrupt!("a key of {found} bytes in {table}, expected {expected}")
 }
 
 #[cfg(test)]

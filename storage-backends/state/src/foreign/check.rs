@@ -1,14 +1,14 @@
 //! The search for damage in the flat rows and the trail, and the comparison of the other store with them.
 
 use super::{Foreign, Row, key_of, sorter, step::Parts};
-use crate::{CheckReport, Mark, StateError};
+use crate::{CheckReport, Mark, Result, StateError};
 use polytrie_kv::KvError;
 use std::io::ErrorKind;
 
 pub(super) fn check<T: Foreign>(
     parts: &Parts<T>,
     progress: &mut dyn FnMut(u64),
-) -> Result<CheckReport, StateError> {
+) -> Result<CheckReport> {
     let Parts { store, tree, head } = parts;
     let trail = *head.lock();
     let mut report = CheckReport::default();
@@ -33,7 +33,7 @@ pub(super) fn check<T: Foreign>(
                 let path = path.display();
                 tracing::warn!("the disk of {path} is read-only: what is there was not looked at");
             }
-            scrubbed => report.part(scrubbed)?,
+            scrubbed => report.part(|_| scrubbed)?,
         }
     }
     if let Some((_, nodes)) = tree.figures().iter().find(|(name, _)| *name == T::NODES) {

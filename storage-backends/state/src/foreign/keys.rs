@@ -8,7 +8,7 @@
 //! The two are hashes of 20 and of 64 bytes, so no account has the key of a slot.
 
 use crate::{
-    StateError, Touched, WriteSet,
+    Result, Touched, WriteSet,
     flat::{FlatTables, account_row, value_row},
 };
 use alloy_primitives::{B256, keccak256};
@@ -47,7 +47,7 @@ pub fn changed(
     rows: &dyn Read,
     writes: &WriteSet,
     mut touched: Option<&mut Touched>,
-) -> Result<Changes, StateError> {
+) -> Result<Changes> {
     let mut changes = Changes::new();
     for account in writes.accounts() {
         let mut slots = touched.as_mut().map(|touched| touched.entry(account.hash).or_default());
@@ -78,11 +78,7 @@ pub fn changed(
 /// # Errors
 ///
 /// If the store fails.
-pub fn current(
-    flat: &FlatTables,
-    rows: &dyn Read,
-    touched: &Touched,
-) -> Result<Changes, StateError> {
+pub fn current(flat: &FlatTables, rows: &dyn Read, touched: &Touched) -> Result<Changes> {
     let mut changes = Changes::new();
     for (account, slots) in touched {
         changes.insert(account.0, rows.get(flat.accounts, account.as_slice())?);

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
-    LayerSession, Lifecycle, Mark, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer,
-    StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
+    LayerSession, Lifecycle, Mark, Outcome, Proof, Prove, Result, SlotVisit, StateError,
+    StateLayer, StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
     flat::{FlatReader, FlatSession},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -38,7 +38,7 @@ impl<T: Foreign> ForeignLayer<T> {
     /// # Errors
     ///
     /// If one of the two stores fails.
-    pub fn open(store: Store, options: T::Options) -> Result<Arc<Self>, StateError> {
+    pub fn open(store: Store, options: T::Options) -> Result<Arc<Self>> {
         let tree = Arc::new(T::new(options));
         let read = Trail::<T::Mark>::read(&store).and_then(|trail| {
             if trail.mark().is_filled() && tree.follows_on_disk() {
@@ -49,11 +49,7 @@ impl<T: Foreign> ForeignLayer<T> {
         Self::with(store, tree, read)
     }
 
-    fn with(
-        store: Store,
-        tree: Arc<T>,
-        trail: Result<Trail<T::Mark>, StateError>,
-    ) -> Result<Arc<Self>, StateError> {
+    fn with(store: Store, tree: Arc<T>, trail: Result<Trail<T::Mark>>) -> Result<Arc<Self>> {
         // Unusable files are removed when the layer is filled again.
         let unfilled = || {
             let found = Trail::<T::Mark>::read(&store).map(|trail| trail.mark().unfilled());
@@ -79,13 +75,13 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         commitment(&self.trail())
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.lifecycle.ready()?;
         let rows = self.parts.store.snapshot();
         Ok(Arc::new(FlatReader::new(T::FLAT, rows.clone(), rows)))
     }
 
-    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
+    fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
         let old = self.trail().mark();
@@ -109,21 +105,21 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         Ok(commitment(&trail))
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let number = parent.number.wrapping_add(1);
         let proposal = self.lifecycle.begin(Head::new(self.parts.clone(), number))?;
         let store = self.parts.store.clone();
         Ok(Box::new(FlatSession::new(T::FLAT, store, proposal, number, end::<T>)))
     }
 
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+    fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (to, record) = split::<T>(record)?;
         let (proposal, writes) =
             self.lifecycle.begin_undo(record, Head::new(self.parts.clone(), 0))?;
         end_back(proposal, &writes, to)
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
         self.lifecycle.settled()?;
         let trail = self.trail();
@@ -132,22 +128,17 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         Ok(Fork { layer: Self::with(store.clone(), tree, Ok(trail))?, store })
     }
 
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         T::FLAT.visit_accounts(&self.parts.store.snapshot(), &from, visit)
     }
 
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.lifecycle.ready()?;
         T::FLAT.visit_slots(&self.parts.store.snapshot(), &account, &from, visit)
     }
 
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         if let Some(report) = self.lifecycle.damage()? {
             return Ok(report);
         }
@@ -172,7 +163,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
 }
 
 impl<T: Foreign> Prove for ForeignLayer<T> {
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         self.lifecycle.ready()?;
         self.lifecycle.settled()?;
         let Parts { store, tree, .. } = &self.parts;

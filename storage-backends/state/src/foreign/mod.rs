@@ -28,7 +28,7 @@ pub use proof::{Way, verify};
 pub use step::Next;
 pub use waiting::{Limits, Waiting, Waits, make_durable};
 
-use crate::{CheckReport, Horizon, Mark, StateError, Trail, TrailStep, WriteSet, flat::FlatTables};
+use crate::{CheckReport, Horizon, Mark, Result, Trail, TrailStep, WriteSet, flat::FlatTables};
 use polytrie_kv::{Sorter, Store};
 use std::{fmt::Debug, sync::Arc};
 
@@ -69,31 +69,31 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// [`StateError::Corrupt`] if the files are damaged, or do not belong to the chain's store and cannot be created
-    /// again; or if they cannot be opened.
-    fn open(&self, trail: &Trail<Self::Mark>, store: &Store) -> Result<(), StateError>;
+    /// [`Corrupt`](crate::StateError::Corrupt) if the files are damaged, or do not belong to the chain's store and
+    /// cannot be created again; or if they cannot be opened.
+    fn open(&self, trail: &Trail<Self::Mark>, store: &Store) -> Result<()>;
 
     /// Prepares a new, unfilled place for the files and returns its mark. The place is not that of the old files, or
     /// [`Self::clear`] will remove those first. No old file is removed yet.
     ///
     /// # Errors
     ///
-    /// [`StateError::Protocol`] if there are forks; or if files cannot be created.
-    fn reserve(&self, old: &Self::Mark) -> Result<Self::Mark, StateError>;
+    /// [`Protocol`](crate::StateError::Protocol) if there are forks; or if files cannot be created.
+    fn reserve(&self, old: &Self::Mark) -> Result<Self::Mark>;
 
     /// Removes the files at this mark, which the trail already calls unfilled.
     ///
     /// # Errors
     ///
     /// If files cannot be removed.
-    fn clear(&self, old: &Self::Mark) -> Result<(), StateError>;
+    fn clear(&self, old: &Self::Mark) -> Result<()>;
 
     /// Fills the reserved place from the flat rows of a store, durably. If this fails, the store is closed.
     ///
     /// # Errors
     ///
     /// If this store or the chain's store fails.
-    fn fill(&self, store: &Store, reserved: &Self::Mark) -> Result<Self::Mark, StateError>;
+    fn fill(&self, store: &Store, reserved: &Self::Mark) -> Result<Self::Mark>;
 
     /// Computes the step of a block; `None` if the block changes nothing.
     ///
@@ -106,7 +106,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         store: &Store,
         number: u64,
         writes: &WriteSet,
-    ) -> Result<Option<Next<Self>>, StateError>;
+    ) -> Result<Option<Next<Self>>>;
 
     /// Computes one step of undoing a block. `to` is the mark at the end of the whole undo; the last step
     /// gets it, if undo records hold marks.
@@ -120,7 +120,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         store: &Store,
         writes: &WriteSet,
         to: Option<Self::Mark>,
-    ) -> Result<Option<Next<Self>>, StateError> {
+    ) -> Result<Option<Next<Self>>> {
         let _ = to;
         self.forward(from, store, 0, writes)
     }
@@ -130,7 +130,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// If the store fails. The layer is poisoned then.
-    fn accept(&self, store: &Store, step: u64, work: Self::Work) -> Result<(), StateError>;
+    fn accept(&self, store: &Store, step: u64, work: Self::Work) -> Result<()>;
 
     /// Returns the number of the last step that the files hold durably.
     fn done(&self) -> u64;
@@ -139,9 +139,9 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::open`]; [`StateError::Unsupported`] if the existing forks have to end first.
-    fn fork(self: &Arc<Self>, trail: &Trail<Self::Mark>, store: &Store)
-    -> Result<Self, StateError>;
+    /// Those of [`Self::open`]; [`Unsupported`](crate::StateError::Unsupported) if the existing forks have to end
+    /// first.
+    fn fork(self: &Arc<Self>, trail: &Trail<Self::Mark>, store: &Store) -> Result<Self>;
 
     /// Proves the value of each key, or its absence, at the end of the trail; `None` if another step was accepted
     /// meanwhile.
@@ -154,7 +154,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         trail: &Trail<Self::Mark>,
         store: &Store,
         keys: Vec<Key>,
-    ) -> Result<Option<Vec<Self::Way>>, StateError>;
+    ) -> Result<Option<Vec<Self::Way>>>;
 
     /// Compares the store with these rows, and reports every difference.
     ///
@@ -167,7 +167,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         store: &Store,
         rows: Sorter<Row>,
         report: &mut CheckReport,
-    ) -> Result<(), StateError>;
+    ) -> Result<()>;
 
     /// Notes the horizon of the chain, after every accepted block.
     fn advance(&self, horizon: Horizon) {

@@ -2,7 +2,7 @@
 
 use super::{Foreign, Key, slot_key};
 use crate::{
-    Account, Proof, ProofError, Proven, StateError,
+    Account, Proof, ProofError, Proven, Result, StateError,
     flat::{account_row, value_row},
     hash_address, hash_slot,
 };
@@ -54,7 +54,7 @@ pub(super) fn prove<T: Foreign>(
     rows: &dyn Read,
     (address, slots): (&Address, &[U256]),
     ways: Vec<T::Way>,
-) -> Result<Proof, StateError> {
+) -> Result<Proof> {
     let (hash, mut buffer) = (hash_address(address), Vec::new());
     let account = T::FLAT.account(rows, &hash, &mut buffer)?;
     let mut ways = ways.into_iter();

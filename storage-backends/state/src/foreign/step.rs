@@ -1,7 +1,7 @@
 //! The step that a write set makes, and the change of the head that it leads to.
 
 use super::{Foreign, undo::join};
-use crate::{Commitment, HeadChange, Mark, Outcome, Proposal, StateError, Trail, WriteSet};
+use crate::{Commitment, HeadChange, Mark, Outcome, Proposal, Result, Trail, WriteSet};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl<T: Foreign> Head<T> {
 }
 
 impl<T: Foreign> HeadChange for Head<T> {
-    fn accept(&mut self) -> Result<(), StateError> {
+    fn accept(&mut self) -> Result<()> {
         let Some((trail, work)) = self.next.take() else { return Ok(()) };
         let Parts { store, tree, head } = &self.parts;
         *head.lock() = trail;
@@ -63,7 +63,7 @@ pub(super) fn end<T: Foreign>(
     proposal: Proposal<Head<T>>,
     writes: &WriteSet,
     undo: Vec<u8>,
-) -> Result<Outcome, StateError> {
+) -> Result<Outcome> {
     proposal.check()?;
     let Head { parts: Parts { tree, head, .. }, number, .. } = &proposal.change;
     let before = *head.lock();
@@ -77,7 +77,7 @@ pub(super) fn end_back<T: Foreign>(
     proposal: Proposal<Head<T>>,
     writes: &WriteSet,
     to: Option<T::Mark>,
-) -> Result<Outcome, StateError> {
+) -> Result<Outcome> {
     proposal.check()?;
     let Parts { store, tree, head } = &proposal.change.parts;
     let before = *head.lock();
@@ -92,7 +92,7 @@ fn finish<T: Foreign>(
     writes: &WriteSet,
     next: Option<Next<T>>,
     undo: Vec<u8>,
-) -> Result<Outcome, StateError> {
+) -> Result<Outcome> {
     let Parts { store, tree, .. } = &proposal.change.parts;
     let mut batch = T::FLAT.batch(store, writes);
     let Some(Next { mark, step, work }) = next else {

@@ -9,7 +9,7 @@
 //! no block determines.
 
 use super::{Foreign, ForeignLayer};
-use crate::{Mark, StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
+use crate::{Mark, Result, UndoRecord, UndoRecords, UndoSteps, WriteSet, corrupt};
 use polytrie_kv::{Read, append_checksum, strip_checksum};
 
 /// The first byte of a record with a mark.
@@ -27,7 +27,7 @@ pub(super) fn join<T: Foreign>(before: &T::Mark, record: &[u8]) -> Vec<u8> {
 
 /// Splits a record into the position of the other store before the block and the record of the seam. The record of a
 /// step that is not the last one has no position.
-pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]), StateError> {
+pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8])> {
     if T::TELLS_STATE || record.first() != Some(&TAG) {
         return Ok((None, record));
     }
@@ -35,11 +35,11 @@ pub(super) fn split<T: Foreign>(record: &[u8]) -> Result<(Option<T::Mark>, &[u8]
         let (before, record) = T::Mark::decode(record.get(1..)?)?;
         Some((Some(before), record))
     });
-    whole.ok_or_else(|| StateError::Corrupt("an undo record is damaged".into()))
+    whole.ok_or_else(|| corrupt!("an undo record is damaged"))
 }
 
 impl<T: Foreign> UndoRecords for ForeignLayer<T> {
-    fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
+    fn steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps> {
         let (before, record) = split::<T>(record)?;
         let steps = UndoSteps::of(record, rows)?;
         Ok(match before {
@@ -48,7 +48,7 @@ impl<T: Foreign> UndoRecords for ForeignLayer<T> {
         })
     }
 
-    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet> {
         Ok(UndoRecord::decode(split::<T>(record)?.1)?.into_writes())
     }
 }

@@ -1,6 +1,6 @@
 //! The queue of steps that a store which commits by itself does not have yet.
 
-use crate::StateError;
+use crate::Result;
 use polytrie_kv::Store;
 use std::collections::VecDeque;
 
@@ -114,7 +114,7 @@ impl<W> Waiting<W> {
     /// # Errors
     ///
     /// If the chain's store fails.
-    pub fn due(&self, store: &Store, limits: Limits) -> Result<usize, StateError> {
+    pub fn due(&self, store: &Store, limits: Limits) -> Result<usize> {
         let room = limits.keys.min(MOST_KEYS);
         let is_full = self.is_full(room);
         if !is_full && self.len() < STEPS {
@@ -158,7 +158,7 @@ impl<W> Waiting<W> {
 /// # Errors
 ///
 /// If the chain's store fails.
-pub fn make_durable(store: &Store, batch: u64, is_kept: bool) -> Result<(), StateError> {
+pub fn make_durable(store: &Store, batch: u64, is_kept: bool) -> Result<()> {
     if is_kept && store.progress().durable < batch {
         store.flush()?;
     }

@@ -2,7 +2,7 @@
 
 use super::slabs::Link;
 use crate::{
-    LeafValue, RowSource, Trie, TrieError,
+    LeafValue, Result, RowSource, Trie, TrieError,
     codec::{nibble, path_of},
 };
 use alloy_primitives::B256;
@@ -26,7 +26,7 @@ impl<V: LeafValue> Trie<V> {
     /// # Errors
     ///
     /// If a node on the path cannot be read.
-    pub fn get(&mut self, key: &B256, rows: &impl RowSource) -> Result<Option<&V>, TrieError> {
+    pub fn get(&mut self, key: &B256, rows: &impl RowSource) -> Result<Option<&V>> {
         self.load_root(rows)?;
         let end = self.follow(key, |trie, branch, depth| {
             let path = || path_of(key, depth + 1);

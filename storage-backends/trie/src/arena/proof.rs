@@ -4,7 +4,7 @@
 //! trie would have if it were saved now.
 
 use super::slabs::Link;
-use crate::{LeafValue, Nibbles, RowSource, Trie, TrieError, prove_key, row};
+use crate::{LeafValue, Nibbles, Result, RowSource, Trie, TrieError, prove_key, row};
 use alloy_primitives::{B256, Bytes};
 
 impl<V: LeafValue> Trie<V> {
@@ -14,11 +14,7 @@ impl<V: LeafValue> Trie<V> {
     /// # Errors
     ///
     /// If a node on the path cannot be read.
-    pub fn prove(
-        &mut self,
-        key: &B256,
-        rows: &impl RowSource,
-    ) -> Result<(Option<V>, Vec<Bytes>), TrieError> {
+    pub fn prove(&mut self, key: &B256, rows: &impl RowSource) -> Result<(Option<V>, Vec<Bytes>)> {
         // References to inner nodes are up to date only once the root is.
         self.root();
         prove_key(key, &AsSaved { trie: self, rows })
@@ -33,7 +29,7 @@ struct AsSaved<'a, V, R> {
 }
 
 impl<V: LeafValue, R: RowSource> RowSource for AsSaved<'_, V, R> {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         let Trie { arena, root, .. } = self.trie;
         // The number of nibbles before the node, and the prefix of the extension before a branch.
         let (mut link, mut at) = (*root, 0);

@@ -2,7 +2,7 @@
 
 use super::slabs::{Arena, Branch, Extension, Leaf, Link, Refs, Status};
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSource, TrieError,
+    EMPTY_ROOT, LeafValue, Nibbles, Result, RowSource, TrieError,
     codec::ChildRef,
     row::{self, Row, RowChild, RowChildren},
 };
@@ -89,7 +89,7 @@ impl<V: LeafValue> Trie<V> {
     }
 
     /// Loads the root node if it is not in memory.
-    pub(crate) fn load_root(&mut self, rows: &impl RowSource) -> Result<Link, TrieError> {
+    pub(crate) fn load_root(&mut self, rows: &impl RowSource) -> Result<Link> {
         if self.root == Link::Stored {
             self.root = self.load(&Nibbles::new(), rows)?;
         }
@@ -97,11 +97,7 @@ impl<V: LeafValue> Trie<V> {
     }
 
     /// Loads the node at `path` into memory.
-    pub(crate) fn load(
-        &mut self,
-        path: &Nibbles,
-        rows: &impl RowSource,
-    ) -> Result<Link, TrieError> {
+    pub(crate) fn load(&mut self, path: &Nibbles, rows: &impl RowSource) -> Result<Link> {
         let mut bytes = ROW.take();
         bytes.clear();
         if !rows.load(path, &mut bytes)? {
@@ -150,7 +146,7 @@ impl<V: LeafValue> Trie<V> {
         nibble: u8,
         path: impl FnOnce() -> Nibbles,
         rows: &impl RowSource,
-    ) -> Result<Link, TrieError> {
+    ) -> Result<Link> {
         let child = self.arena.branches.get(branch).children[nibble as usize];
         if child != Link::Stored {
             return Ok(child);

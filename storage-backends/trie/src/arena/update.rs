@@ -2,7 +2,7 @@
 
 use super::slabs::{Branch, Extension, Leaf, Link, Status};
 use crate::{
-    LeafValue, Nibbles, RowSource, Trie, TrieError,
+    LeafValue, Nibbles, Result, RowSource, Trie, TrieError,
     codec::{ChildRef, nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;
@@ -17,11 +17,7 @@ impl<V: LeafValue> Trie<V> {
     /// # Errors
     ///
     /// If a needed node cannot be read; the trie may be half changed then.
-    pub fn update(
-        &mut self,
-        changes: &[Change<V>],
-        rows: &impl RowSource,
-    ) -> Result<(), TrieError> {
+    pub fn update(&mut self, changes: &[Change<V>], rows: &impl RowSource) -> Result<()> {
         debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes are sorted and unique");
         if changes.is_empty() {
             return Ok(());
@@ -47,7 +43,7 @@ impl<V: LeafValue> Trie<V> {
         depth: usize,
         changes: &[Change<V>],
         rows: &impl RowSource,
-    ) -> Result<(Link, bool), TrieError> {
+    ) -> Result<(Link, bool)> {
         if let Some(status) = self.arena.status_mut(link) {
             status.touched = self.now;
         }
@@ -104,7 +100,7 @@ impl<V: LeafValue> Trie<V> {
         depth: usize,
         changes: &[Change<V>],
         rows: &impl RowSource,
-    ) -> Result<(Link, bool), TrieError> {
+    ) -> Result<(Link, bool)> {
         let mut any = false;
         let mut rest = changes;
         while let Some((key, _)) = rest.first() {
@@ -141,13 +137,7 @@ impl<V: LeafValue> Trie<V> {
     }
 
     /// Replaces a branch at `path` whose only child is `n` by that child, which moves up.
-    fn collapse(
-        &mut self,
-        id: u32,
-        n: u8,
-        path: Nibbles,
-        rows: &impl RowSource,
-    ) -> Result<Link, TrieError> {
+    fn collapse(&mut self, id: u32, n: u8, path: Nibbles, rows: &impl RowSource) -> Result<Link> {
         let mut child_path = path;
         child_path.push(n);
         let child = self.branch_child(id, n, || child_path, rows)?;
@@ -202,7 +192,7 @@ impl<V: LeafValue> Trie<V> {
         depth: usize,
         changes: &[Change<V>],
         rows: &impl RowSource,
-    ) -> Result<(Link, bool), TrieError> {
+    ) -> Result<(Link, bool)> {
         let prefix = self.arena.extensions.get(id).prefix;
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(&prefix);
@@ -260,7 +250,7 @@ impl<V: LeafValue> Trie<V> {
         at: usize,
         changes: &[Change<V>],
         rows: &impl RowSource,
-    ) -> Result<(Link, bool), TrieError> {
+    ) -> Result<(Link, bool)> {
         let Extension { prefix, child, child_ref, status } = self.arena.extensions.take(id);
         let path = path_of(&changes[0].0, depth);
         let n = prefix.get_unchecked(at);

@@ -4,7 +4,7 @@ use super::{
     node::{CowTrie, Kind, Link, rlp_node},
     row,
 };
-use crate::{LeafValue, Nibbles, TrieError};
+use crate::{LeafValue, Nibbles, Result};
 use alloy_primitives::{B256, Bytes};
 
 /// Finds a node by its path and hash.
@@ -24,7 +24,7 @@ impl<V: LeafValue> CowTrie<V> {
         lookup: &mut Lookup<'_>,
         put: &mut PutRow<'_>,
         visit: &mut dyn FnMut(&B256, &V),
-    ) -> Result<(), TrieError> {
+    ) -> Result<()> {
         put_found(&self.root, self.path(), lookup, put, visit)
     }
 }
@@ -35,7 +35,7 @@ fn put_found<V: LeafValue>(
     lookup: &mut Lookup<'_>,
     put: &mut PutRow<'_>,
     visit: &mut dyn FnMut(&B256, &V),
-) -> Result<(), TrieError> {
+) -> Result<()> {
     let found;
     let kind = if let Some(node) = link.in_memory() {
         &node.kind

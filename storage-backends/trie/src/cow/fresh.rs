@@ -5,7 +5,7 @@ use super::{
     node::{CowTrie, Kind, Link, Node, load},
     row,
 };
-use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
+use crate::{LeafValue, Nibbles, Result, RowSink, RowSource};
 use alloy_primitives::B256;
 
 impl<V: LeafValue> CowTrie<V> {
@@ -23,7 +23,7 @@ impl<V: LeafValue> CowTrie<V> {
         gone: &[Nibbles],
         rows: &impl RowSource,
         sink: &mut impl RowSink,
-    ) -> Result<Vec<(B256, &V)>, TrieError> {
+    ) -> Result<Vec<(B256, &V)>> {
         for path in gone.iter().filter(|path| self.has_lost(path, since)) {
             sink.delete(path);
         }
@@ -81,7 +81,7 @@ struct Fresh<'s, 'a, R, S, V> {
 
 impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
     /// Writes the rows of new nodes, and collects the leaves that are new.
-    fn put(&mut self, link: &'a Link<V>, path: Nibbles) -> Result<(), TrieError> {
+    fn put(&mut self, link: &'a Link<V>, path: Nibbles) -> Result<()> {
         let Some(node) = link.fresh(self.since) else { return Ok(()) };
         let mended = match &node.kind {
             Kind::Branch(children) => self.mended(children, &path)?,
@@ -109,7 +109,7 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
 
     /// Returns the branch with its leaves put right, if a row that was given called some of them nodes with rows. Such
     /// leaves have no rows: they are in the stored row of the branch, which is about to be replaced.
-    fn mended(&self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>, TrieError> {
+    fn mended(&self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>> {
         let (mut stored, mut mended) = (None, None::<Children<V>>);
         for (n, link) in children.doubtful() {
             let leaf = match link.in_memory() {

@@ -7,7 +7,7 @@ use super::{
     row,
 };
 use crate::{
-    LeafValue, Nibbles, RowSource, TrieError,
+    LeafValue, Nibbles, Result, RowSource,
     codec::{nibble, path_of},
 };
 use alloy_primitives::{B256, Bytes};
@@ -36,12 +36,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If a node on the path cannot be read.
-    pub fn get(
-        &self,
-        key: &B256,
-        rows: &impl RowSource,
-        now: u64,
-    ) -> Result<Option<&V>, TrieError> {
+    pub fn get(&self, key: &B256, rows: &impl RowSource, now: u64) -> Result<Option<&V>> {
         self.walk(key, rows, now, |_, met| {
             if let Met::Node(node) = met {
                 node.touch(now);
@@ -62,7 +57,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         now: u64,
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Option<&mut V>, TrieError> {
+    ) -> Result<Option<&mut V>> {
         let depth = self.depth();
         get_mut(&mut self.root, depth, key, rows, now, gone)
     }
@@ -78,7 +73,7 @@ impl<V: LeafValue> CowTrie<V> {
         key: &B256,
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<(Option<&V>, Vec<Bytes>), TrieError> {
+    ) -> Result<(Option<&V>, Vec<Bytes>)> {
         let mut nodes = Vec::new();
         let value = self.walk(key, rows, now, |depth, met| {
             let mut rlp = Vec::new();
@@ -103,7 +98,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         now: u64,
         out: &mut Vec<u8>,
-    ) -> Result<bool, TrieError> {
+    ) -> Result<bool> {
         // Any key with this prefix leads to the node.
         let mut key = B256::ZERO;
         path.pack_to(&mut key.0);
@@ -133,7 +128,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         put: &mut PutRow<'_>,
         see: impl FnOnce(&V),
-    ) -> Result<(), TrieError> {
+    ) -> Result<()> {
         rows_to(&self.root, self.depth(), key, rows, put, see)
     }
 
@@ -144,7 +139,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         now: u64,
         mut visit: impl FnMut(usize, Met<'a, V>) -> ControlFlow<()>,
-    ) -> Result<Option<&'a V>, TrieError> {
+    ) -> Result<Option<&'a V>> {
         let mut link = &self.root;
         let mut depth = self.depth();
         loop {
@@ -190,7 +185,7 @@ fn rows_to<V: LeafValue>(
     rows: &impl RowSource,
     put: &mut PutRow<'_>,
     see: impl FnOnce(&V),
-) -> Result<(), TrieError> {
+) -> Result<()> {
     if link.is_empty() {
         return Ok(());
     }
@@ -236,7 +231,7 @@ fn get_mut<'a, V: LeafValue>(
     rows: &impl RowSource,
     now: u64,
     gone: &mut Vec<Nibbles>,
-) -> Result<Option<&'a mut V>, TrieError> {
+) -> Result<Option<&'a mut V>> {
     if link.resolve(|| path_of(key, depth), rows, now)?.is_none() {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use super::{
     children::Child,
     node::{CowTrie, Kind, Link, Node, load},
 };
-use crate::{LeafValue, Nibbles, RowSource, TrieError, codec::path_of};
+use crate::{LeafValue, Nibbles, Result, RowSource, codec::path_of};
 use alloy_primitives::B256;
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ pub struct Walked {
     pub rows: u64,
 }
 
-type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>, TrieError> + 'a;
+type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>> + 'a;
 
 impl<V: LeafValue> CowTrie<V> {
     /// Visits the leaves in order of their keys, beginning at `from`. Nodes that have to be loaded are not kept.
@@ -30,7 +30,7 @@ impl<V: LeafValue> CowTrie<V> {
         from: &B256,
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
-    ) -> Result<(), TrieError> {
+    ) -> Result<()> {
         walk(&self.root, self.path(), from, rows, visit, &mut None).map(drop)
     }
 
@@ -39,13 +39,9 @@ impl<V: LeafValue> CowTrie<V> {
     ///
     /// # Errors
     ///
-    /// [`TrieError::Missing`] and [`TrieError::Malformed`] at the first node that is missing or wrong; an error of
-    /// `visit`.
-    pub fn walk_stored(
-        &self,
-        rows: &impl RowSource,
-        visit: &mut Visit<'_, V>,
-    ) -> Result<Walked, TrieError> {
+    /// [`Missing`](crate::TrieError::Missing) and [`Malformed`](crate::TrieError::Malformed) at the first node that
+    /// is missing or wrong; an error of `visit`.
+    pub fn walk_stored(&self, rows: &impl RowSource, visit: &mut Visit<'_, V>) -> Result<Walked> {
         let mut walked = Some(Walked::default());
         walk(&self.root, self.path(), &B256::ZERO, rows, visit, &mut walked).map(drop)?;
         Ok(walked.unwrap_or_default())
@@ -60,7 +56,7 @@ fn walk<V: LeafValue>(
     rows: &impl RowSource,
     visit: &mut Visit<'_, V>,
     checked: &mut Option<Walked>,
-) -> Result<ControlFlow<()>, TrieError> {
+) -> Result<ControlFlow<()>> {
     // If the path is smaller, so are all keys below it.
     if link.is_empty() || path < path_of(from, path.len()) {
         return Ok(ControlFlow::Continue(()));

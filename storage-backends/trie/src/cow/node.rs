@@ -5,7 +5,7 @@ use super::{
     row,
 };
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
+    EMPTY_ROOT, LeafValue, Nibbles, Result, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
 };
 use alloy_primitives::{B256, keccak256};
@@ -264,7 +264,7 @@ impl<V: LeafValue> Link<V> {
         path: impl FnOnce() -> Nibbles,
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<Option<&Node<V>>, TrieError> {
+    ) -> Result<Option<&Node<V>>> {
         if self.node.get().is_none() && !self.is_empty() {
             let node = self.load(&path(), rows, now)?;
             // Another thread may have set it first; both loaded the same node.
@@ -274,12 +274,7 @@ impl<V: LeafValue> Link<V> {
     }
 
     /// Reads the node at this path, from a row that was given for its hash or from the store.
-    pub(super) fn load(
-        &self,
-        path: &Nibbles,
-        rows: &impl RowSource,
-        now: u64,
-    ) -> Result<Node<V>, TrieError> {
+    pub(super) fn load(&self, path: &Nibbles, rows: &impl RowSource, now: u64) -> Result<Node<V>> {
         let mut bytes = Vec::with_capacity(1_024);
         if let Some(hash) = self.reference.get().and_then(ChildRef::as_hash)
             && rows.given(path, &hash, &mut bytes)
@@ -301,7 +296,7 @@ impl<V: LeafValue> Link<V> {
     /// # Errors
     ///
     /// [`TrieError::Malformed`] if the node has another reference.
-    pub(super) fn expect(&self, node: &Node<V>, path: &Nibbles) -> Result<(), TrieError> {
+    pub(super) fn expect(&self, node: &Node<V>, path: &Nibbles) -> Result<()> {
         let mut rlp = Vec::with_capacity(600);
         node.encode(path.len(), &mut rlp, &mut Vec::new());
         let reference = self.reference(path.len());
@@ -321,7 +316,7 @@ impl<V: LeafValue> Link<V> {
         path: &Nibbles,
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<Option<Node<V>>, TrieError> {
+    ) -> Result<Option<Node<V>>> {
         let Some(n) = path.last() else { return Ok(None) };
         let (above, mut bytes) = (path.slice(..path.len() - 1), Vec::new());
         if !rows.load(&above, &mut bytes)? {
@@ -350,7 +345,7 @@ pub(super) fn load<V: LeafValue>(
     path: &Nibbles,
     rows: &impl RowSource,
     now: u64,
-) -> Result<Node<V>, TrieError> {
+) -> Result<Node<V>> {
     let mut bytes = Vec::with_capacity(1_024);
     if !rows.load(path, &mut bytes)? {
         return Err(TrieError::Missing { path: *path });
@@ -385,7 +380,7 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
 }
 
 /// Decodes a node from its RLP; an error names its path.
-pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
+pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>> {
     decode(path, rlp).map_err(|reason| TrieError::Malformed { path: *path, reason })
 }
 
@@ -429,7 +424,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If the row of the root is damaged, or the store fails.
-    pub fn of_rows(rows: &impl RowSource) -> Result<Self, TrieError> {
+    pub fn of_rows(rows: &impl RowSource) -> Result<Self> {
         let path = Nibbles::new();
         let mut row = Vec::new();
         let found = rows.load(&path, &mut row)?;

@@ -5,7 +5,7 @@ use super::{
     node::{CowTrie, Kind, Link, Node, rlp_node},
     update::Update,
 };
-use crate::{LeafValue, Nibbles, RowSource, TrieError};
+use crate::{LeafValue, Nibbles, Result, RowSource};
 
 impl<V: LeafValue> CowTrie<V> {
     /// Returns the trie that these parts make. If only one of them has keys, its root node is moved up.
@@ -13,7 +13,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If a node has to be read and the store fails.
-    pub fn join(parts: &[Self; 16], rows: &impl RowSource, now: u64) -> Result<Self, TrieError> {
+    pub fn join(parts: &[Self; 16], rows: &impl RowSource, now: u64) -> Result<Self> {
         let filled = (0u8..).zip(parts).filter(|(_, part)| !part.is_empty());
         let count = (filled.clone().count(), 0);
         let links = filled.map(|(n, part)| (n, Item::Inner(part.root.clone())));
@@ -28,7 +28,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If the bytes are no node.
-    pub fn split(rlp: &[u8]) -> Result<[Self; 16], TrieError> {
+    pub fn split(rlp: &[u8]) -> Result<[Self; 16]> {
         let mut parts = std::array::from_fn(|n| Self { base: Some(n as u8), root: Link::empty() });
         let mut put = |n: u8, root| parts[usize::from(n)].root = root;
         let moved = |kind| Link::new(Node::stored(kind, 0));

@@ -18,7 +18,7 @@ use super::{
     node::{self, Kind, Leaf, Link, Node},
 };
 use crate::{
-    LeafValue, Nibbles, TrieError,
+    LeafValue, Nibbles, Result, TrieError,
     codec::ChildRef,
     row::{self, Row, RowChild, RowChildren, SHORT},
 };
@@ -53,21 +53,13 @@ pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u
 }
 
 /// Decodes the row at a path, as a node that the change `now` touched.
-pub(super) fn read<V: LeafValue>(
-    path: &Nibbles,
-    row: &[u8],
-    now: u64,
-) -> Result<Node<V>, TrieError> {
+pub(super) fn read<V: LeafValue>(path: &Nibbles, row: &[u8], now: u64) -> Result<Node<V>> {
     let kind = decode(path, row).map_err(|reason| TrieError::Malformed { path: *path, reason })?;
     Ok(Node::stored(kind, now))
 }
 
 /// Decodes a row whose [`hash_of_row`] is right, and which may be wrong about which children are leaves.
-pub(super) fn read_given<V: LeafValue>(
-    path: &Nibbles,
-    row: &[u8],
-    now: u64,
-) -> Result<Node<V>, TrieError> {
+pub(super) fn read_given<V: LeafValue>(path: &Nibbles, row: &[u8], now: u64) -> Result<Node<V>> {
     let mut node = read(path, row, now)?;
     if let Kind::Branch(children) = &mut node.kind {
         children.doubt();
@@ -81,7 +73,7 @@ pub(super) fn read_given<V: LeafValue>(
 /// # Errors
 ///
 /// If the bytes are not a row as this trie writes it.
-pub fn hash_of_row<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<B256, TrieError> {
+pub fn hash_of_row<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<B256> {
     let node = read::<V>(path, row, 0)?;
     let mut again = Vec::with_capacity(row.len());
     encode(&node.kind, path.len(), &mut again);

@@ -7,7 +7,7 @@ use super::{
     node::{CowTrie, Kind, Leaf, Link, Node},
 };
 use crate::{
-    LeafValue, Nibbles, RowSource, TrieError,
+    LeafValue, Nibbles, Result, RowSource, TrieError,
     codec::{nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;
@@ -36,7 +36,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         now: u64,
         gone: &mut Vec<Nibbles>,
-    ) -> Result<(), TrieError> {
+    ) -> Result<()> {
         debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes are sorted and unique");
         if changes.is_empty() {
             return Ok(());
@@ -81,7 +81,7 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &[Change<V>],
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Item<V>, TrieError> {
+    ) -> Result<Item<V>> {
         match item {
             Item::Empty => Ok(self.build(&present(changes), depth)),
             Item::Inner(link) if link.is_empty() => Ok(self.build(&present(changes), depth)),
@@ -130,7 +130,7 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &[Change<V>],
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Done<V>, TrieError> {
+    ) -> Result<Done<V>> {
         let path = || path_of(&changes[0].0, depth);
         let node = link.resolve(path, self.rows, self.now)?;
         if let Some(leaf) = node.and_then(|node| node.as_leaf()).cloned() {
@@ -170,7 +170,7 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &[Change<V>],
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Done<V>, TrieError> {
+    ) -> Result<Done<V>> {
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(prefix);
         // Keys to remove that are not below the extension do not exist.
@@ -213,7 +213,7 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &'c [Change<V>],
         gone: &mut Vec<Nibbles>,
-    ) -> Result<bool, TrieError> {
+    ) -> Result<bool> {
         let below = depth + 1;
         let parts = changes.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
         if changes.len() >= PARALLEL_FROM {
@@ -276,7 +276,7 @@ impl<R: RowSource> Update<'_, R> {
         mut children: Children<V>,
         path: Nibbles,
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Item<V>, TrieError> {
+    ) -> Result<Item<V>> {
         if children.len() > 1 {
             return Ok(Item::Inner(self.node(Kind::Branch(children))));
         }
@@ -292,7 +292,7 @@ impl<R: RowSource> Update<'_, R> {
         item: Item<V>,
         path: Nibbles,
         gone: &mut Vec<Nibbles>,
-    ) -> Result<Item<V>, TrieError> {
+    ) -> Result<Item<V>> {
         let link = match item {
             Item::Empty => return Ok(Item::Empty),
             Item::Leaf(leaf) => return Ok(Item::Leaf(leaf.moved())),

@@ -6,7 +6,7 @@
 //! first, by undoing the blocks since then.
 
 use super::{CowTrie, Entry, Storage};
-use crate::{Nibbles, RowSource, SlotValue, TrieError};
+use crate::{Nibbles, Result, RowSource, SlotValue};
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use polytrie_state::{AccountWrite, SlotWrite, Touched, WriteSet};
 use std::{
@@ -36,7 +36,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
     /// # Errors
     ///
     /// If the row of the root is damaged, or the store fails.
-    pub fn stored(rows: F) -> Result<Self, TrieError> {
+    pub fn stored(rows: F) -> Result<Self> {
         Ok(Self::new(CowTrie::of_rows(&rows(None))?, rows, 0))
     }
 
@@ -54,7 +54,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         steps: &[WriteSet],
         writes: &[AccountWrite],
         levels: u8,
-    ) -> Result<Vec<Bytes>, TrieError> {
+    ) -> Result<Vec<Bytes>> {
         let nodes = Mutex::default();
         let levels = usize::from(levels);
         let rows = |owner| Noted { tries: self, owner, levels, nodes: &nodes };
@@ -87,7 +87,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         mut self,
         back: &[WriteSet],
         touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), TrieError> {
+    ) -> Result<(B256, Vec<Bytes>)> {
         let mut writes = Vec::new();
         if let Some((block, later)) = back.split_last() {
             for undo in later {
@@ -102,12 +102,12 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         Ok((self.accounts.root(), nodes))
     }
 
-    fn account(&self, hash: &B256) -> Result<Option<&Entry>, TrieError> {
+    fn account(&self, hash: &B256) -> Result<Option<&Entry>> {
         self.accounts.get(hash, &(self.rows)(None), self.now)
     }
 
     /// Returns the write that redoes what `undo` undoes, made from the account as it is before the undo.
-    fn redo(&self, undo: &AccountWrite) -> Result<AccountWrite, TrieError> {
+    fn redo(&self, undo: &AccountWrite) -> Result<AccountWrite> {
         undo.redo(|slots| {
             let Some(entry) = self.account(&undo.hash)? else { return Ok(()) };
             let rows = (self.rows)(Some(undo.hash));
@@ -118,7 +118,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         })
     }
 
-    fn apply(&mut self, writes: &[AccountWrite]) -> Result<(), TrieError> {
+    fn apply(&mut self, writes: &[AccountWrite]) -> Result<()> {
         self.now += 1;
         let mut changes = Vec::with_capacity(writes.len());
         for write in writes {
@@ -142,12 +142,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
 
     /// Appends the RLP of the node at a path of the account trie, or of the storage trie of `owner`. Returns whether
     /// there is one.
-    fn node_at(
-        &self,
-        owner: Option<B256>,
-        path: &Nibbles,
-        rlp: &mut Vec<u8>,
-    ) -> Result<bool, TrieError> {
+    fn node_at(&self, owner: Option<B256>, path: &Nibbles, rlp: &mut Vec<u8>) -> Result<bool> {
         let rows = (self.rows)(owner);
         let Some(owner) = owner else { return self.accounts.node_at(path, &rows, self.now, rlp) };
         let Some(entry) = self.account(&owner)? else { return Ok(false) };
@@ -166,7 +161,7 @@ struct Noted<'a, F> {
 }
 
 impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> RowSource for Noted<'_, F> {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         let at = out.len();
         let found = self.tries.node_at(self.owner, path, out)?;
         let rlp = &out[at..];

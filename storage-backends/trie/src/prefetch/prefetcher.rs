@@ -4,7 +4,7 @@ use super::{
     Owner, ReadAhead, Readers, Reading,
     paths::{self, Found, Way},
 };
-use crate::{Nibbles, RowSource, Rows, TrieError, TrieTables};
+use crate::{Nibbles, Result, RowSource, Rows, TrieTables};
 use alloy_primitives::{B256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Read, Store};
@@ -155,7 +155,7 @@ struct RowsOver<'a> {
 }
 
 impl RowSource for RowsOver<'_> {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         if let Some(found) = self.found
             && let Some(row) = found.lock().rows.get(&(self.owner, *path))
         {

@@ -3,7 +3,7 @@
 use super::Readers;
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{KvError, caught};
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Largest number of waiting items; further ones are not read ahead.
 const MOST_WAITING: usize = 4_096;
@@ -160,8 +160,4 @@ impl<R: ReadAhead> Drop for Reading<R> {
     }
 }
 
-impl<R: ReadAhead> fmt::Debug for Reading<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading").field("is_closed", &self.is_closed).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!([R: ReadAhead] Reading[R] { is_closed });

@@ -4,7 +4,7 @@ use super::TrieTables;
 use crate::{AccountLeaf, SlotValue, TrieError, check_rows};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Account, AccountWalk, CheckReport, StateError, count_rows};
+use polytrie_state::{Account, AccountWalk, CheckReport, Result, count_rows};
 
 /// The comparison that a layer makes for each leaf; `()` makes none.
 pub trait LeafCheck {
@@ -13,12 +13,7 @@ pub trait LeafCheck {
     /// # Errors
     ///
     /// If a store fails; differences go into the report.
-    fn account(
-        &mut self,
-        hash: &B256,
-        account: &Account,
-        report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    fn account(&mut self, hash: &B256, account: &Account, report: &mut CheckReport) -> Result<()> {
         let _ = (hash, account, report);
         Ok(())
     }
@@ -34,7 +29,7 @@ pub trait LeafCheck {
         slot: &B256,
         value: &U256,
         report: &mut CheckReport,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let _ = (account, slot, value, report);
         Ok(())
     }
@@ -55,7 +50,7 @@ impl TrieTables {
         root: B256,
         leaves: &mut dyn LeafCheck,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<CheckReport, StateError> {
+    ) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         report.check_codes(store)?;
         let walk = AccountWalk::new(&mut report, progress);

@@ -5,7 +5,8 @@ use crate::{AccountLeaf, SlotValue, SortedBuilder};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, CODE_TABLE, GenesisAccount, StateError, clear_tables, in_order_of_hash, write_codes,
+    Account, CODE_TABLE, GenesisAccount, GenesisAccounts, Result, clear_tables, in_order_of_hash,
+    write_codes,
 };
 use std::mem;
 
@@ -34,12 +35,12 @@ pub trait LoadSink {
     /// # Errors
     ///
     /// If a store fails.
-    fn write(&mut self, rows: Batch) -> Result<(), StateError>;
+    fn write(&mut self, rows: Batch) -> Result<()>;
 }
 
 /// Writes the rows alone, directly to the engine.
 impl LoadSink for &Store {
-    fn write(&mut self, rows: Batch) -> Result<(), StateError> {
+    fn write(&mut self, rows: Batch) -> Result<()> {
         Ok(self.engine_write(&rows)?)
     }
 }
@@ -50,7 +51,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// If the store fails.
-    pub fn clear(&self, store: &Store) -> Result<(), StateError> {
+    pub fn clear(&self, store: &Store) -> Result<()> {
         clear_tables(store, &[self.accounts, self.storage, CODE_TABLE])
     }
 
@@ -62,11 +63,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// If the accounts come with an error or out of order, and any error of `sink`.
-    pub fn load(
-        &self,
-        mut sink: impl LoadSink,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<B256, StateError> {
+    pub fn load(&self, mut sink: impl LoadSink, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
         let mut builder = SortedBuilder::<AccountLeaf, _>::new(self.account_sink(Batch::new()));
         let mut others = Batch::new();
         for account in in_order_of_hash(accounts) {

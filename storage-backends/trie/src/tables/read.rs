@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KvError, Read};
-use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet, hash_address};
+use polytrie_state::{Proof, Result, SlotVisit, Touched, WriteSet, hash_address};
 
 impl TrieTables {
     /// Reads the leaf of the account with this hash.
@@ -15,11 +15,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// If rows are missing or damaged, or the store fails.
-    pub fn account(
-        &self,
-        store: &dyn Read,
-        account: &B256,
-    ) -> Result<Option<AccountLeaf>, StateError> {
+    pub fn account(&self, store: &dyn Read, account: &B256) -> Result<Option<AccountLeaf>> {
         leaf(account, &self.account_rows(store))
     }
 
@@ -47,7 +43,7 @@ impl TrieTables {
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256, StateError> {
+    pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256> {
         let value = leaf::<SlotValue>(slot, &self.storage_rows(store, *account))?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
@@ -63,7 +59,7 @@ impl TrieTables {
         account: &B256,
         from: &B256,
         visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
+    ) -> Result<()> {
         let rows = self.storage_rows(store, *account);
         Ok(rows.leaves::<SlotValue>(from, &mut |hash, value| Ok(visit(hash, value.0)?))?)
     }
@@ -79,7 +75,7 @@ impl TrieTables {
         store: &dyn Read,
         address: &Address,
         slots: &[U256],
-    ) -> Result<Proof, StateError> {
+    ) -> Result<Proof> {
         let account = hash_address(address);
         let (leaf, nodes) = prove_key::<AccountLeaf>(&account, &self.account_rows(store))?;
         let storage = self.storage_rows(store, account);
@@ -99,14 +95,14 @@ impl TrieTables {
         store: &dyn Read,
         back: &[WriteSet],
         touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
+    ) -> Result<(B256, Vec<Bytes>)> {
         let tries = StateTries::stored(|owner| self.rows_of(store, owner))?;
         Ok(tries.past_witness(back, touched)?)
     }
 }
 
 /// Reads the value of a key; `None` if the leaf at the end of its path belongs to another key.
-fn leaf<V: LeafValue>(key: &B256, rows: &Rows<&dyn Read>) -> Result<Option<V>, StateError> {
+fn leaf<V: LeafValue>(key: &B256, rows: &Rows<&dyn Read>) -> Result<Option<V>> {
     let found = leaf_on_path::<V>(key, rows)?;
     Ok(found.filter(|(found, _)| found == key).map(|(_, value)| value))
 }

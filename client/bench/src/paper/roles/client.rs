@@ -5,7 +5,7 @@ use super::{
     loads::{Loads, loads},
     walk::{Head, Turn, rules, walk, wrong},
 };
-use crate::{BenchError, Comparison, workload::BLOCK_TIME};
+use crate::{Comparison, Result, workload::BLOCK_TIME};
 use alloy_consensus::Header;
 use polytrie_chain::executor::sandbox::run_ahead;
 
@@ -14,11 +14,7 @@ const FIRST: u64 = 21;
 
 /// Runs each transaction by itself on an older state, `behind` blocks before that of its parent, and compares what it
 /// loads with what the transaction loads in its block.
-pub(super) fn count(
-    base: &Comparison,
-    course: &Course,
-    behind: usize,
-) -> Result<Counted, BenchError> {
+pub(super) fn count(base: &Comparison, course: &Course, behind: usize) -> Result<Counted> {
     let mut tally = Tally::default();
     walk(base, course, (behind, FIRST), &mut |turn| {
         if let Some(head) = turn.heads.get(behind) {
@@ -45,7 +41,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn block(&mut self, turn: &Turn<'_>, head: &Head) -> Result<(), BenchError> {
+    fn block(&mut self, turn: &Turn<'_>, head: &Head) -> Result<()> {
         let candidate = turn.candidate;
         let next = Header {
             parent_hash: head.header.hash(),

@@ -1,7 +1,7 @@
 //! Counts of the witnesses that a miner can still use when they belong to a state before its own.
 
 use super::{Counted, Course, loads::Key, walk::walk};
-use crate::{BenchError, Comparison};
+use crate::{Comparison, Result};
 use alloy_primitives::{B256, map::HashSet};
 use polytrie_state::hash_address;
 
@@ -15,11 +15,7 @@ pub(in crate::paper) const ACCOUNTS: &[(&str, usize)] = &[
 /// Counts transactions that fail because a witness is out of date. The miner holds this many levels of its own state.
 /// It can attach a witness of the state one block before if all nodes below these levels are still part of the state,
 /// so if nothing changed under the same node of the first level below them.
-pub(super) fn count(
-    base: &Comparison,
-    course: &Course,
-    levels: usize,
-) -> Result<Counted, BenchError> {
+pub(super) fn count(base: &Comparison, course: &Course, levels: usize) -> Result<Counted> {
     let (mut transactions, mut aborted) = (0_u64, 0_u64);
     walk(base, course, (1, 2), &mut |turn| {
         // The client did not see the changes of the last block.

@@ -13,7 +13,7 @@ mod walk;
 
 use crate::{
     Base, BenchError, CacheError, Comparison, FixtureError, GenerateError, GivenChain, Popularity,
-    PreparedChain, Shape, WorkloadKind, WorkloadSpec,
+    PreparedChain, Result, Shape, WorkloadKind, WorkloadSpec,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Role {
         quick: bool,
         given: Option<&GivenChain>,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<Counted>, BenchError> {
+    ) -> Result<Vec<Counted>> {
         let mut counted = Vec::new();
         for planned in self.courses(quick) {
             let course = match planned.course(base) {
@@ -103,7 +103,7 @@ impl Role {
         Ok(counted)
     }
 
-    fn count_on(self, base: &Comparison, course: &Course) -> Result<Vec<Counted>, BenchError> {
+    fn count_on(self, base: &Comparison, course: &Course) -> Result<Vec<Counted>> {
         match self {
             Self::Client { behind } => client::count(base, course, behind).map(|one| vec![one]),
             Self::StorageNode { levels } => storage_node::count(base, course, levels),
@@ -156,7 +156,7 @@ struct Planned {
 }
 
 impl Planned {
-    fn course(&self, base: &Comparison) -> Result<Course, BenchError> {
+    fn course(&self, base: &Comparison) -> Result<Course> {
         let of = Base::of_workload(&self.spec, Arc::clone(&base.cache));
         let chain = PreparedChain::of(&self.spec, &base.cache, &of, &base.interrupt)?;
         Ok(Course { name: self.name, base: of, chain, most_blocks: usize::MAX })

@@ -1,7 +1,7 @@
 //! Counts of the bytes that a storage node sends: a witness for each key, or one bag for a block.
 
 use super::{Counted, Course, loads::Key, walk::walk};
-use crate::{BenchError, Comparison};
+use crate::{BenchError, Comparison, Result};
 use alloy_primitives::{
     Address, U256,
     map::{AddressMap, HashSet},
@@ -16,11 +16,7 @@ pub(in crate::paper) const BAGGED: &str = "bagged";
 /// Series: a bag without the levels that the receiver holds.
 pub(in crate::paper) const COMPACTED: &str = "bagged and compacted";
 
-pub(super) fn count(
-    base: &Comparison,
-    course: &Course,
-    levels: usize,
-) -> Result<Vec<Counted>, BenchError> {
+pub(super) fn count(base: &Comparison, course: &Course, levels: usize) -> Result<Vec<Counted>> {
     let (mut sizes, mut transactions) = (Sizes::default(), 0_u64);
     walk(base, course, (0, 1), &mut |turn| {
         let Some(proofs) = turn.layer.proofs() else {
@@ -69,7 +65,7 @@ impl Sizes {
         slots: &[U256],
         levels: usize,
         bag: &mut HashSet<String>,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         let proof = proofs.prove(address, slots)?.proof;
         let mut add = |level: usize, node: &str| {
             // A node is hexadecimal: two digits a byte, after 0x.

@@ -5,7 +5,7 @@ use super::{
     loads::{Loads, loads},
 };
 use crate::{
-    BenchError, Comparison, Subject,
+    BenchError, Comparison, Result, Subject,
     fixture::{OpenStore, copy::copy_tree, store::prepared},
     run::candidates,
 };
@@ -55,7 +55,7 @@ impl Turn<'_> {
         Sandbox::new(Arc::clone(&head.reader), Arc::new(self.hashes.clone()))
     }
 
-    pub(super) fn senders(&self) -> Result<&[Address], BenchError> {
+    pub(super) fn senders(&self) -> Result<&[Address]> {
         senders(self.candidate)
     }
 }
@@ -80,8 +80,8 @@ pub(super) fn walk(
     base: &Comparison,
     course: &Course,
     (behind, first): (usize, u64),
-    visit: &mut dyn FnMut(&Turn<'_>) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+    visit: &mut dyn FnMut(&Turn<'_>) -> Result<()>,
+) -> Result<()> {
     let cache = &base.cache;
     let subject = Subject::new(LAYER, ENGINE);
     let scratch = cache.scratch()?;
@@ -113,7 +113,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-fn head(chain: &mut Chain, hashes: &Hashes) -> Result<Head, BenchError> {
+fn head(chain: &mut Chain, hashes: &Hashes) -> Result<Head> {
     let written = chain.take_written();
     let changed = written.iter().flat_map(|block| block.writes.accounts());
     let changed = changed.map(|write| write.hash).collect();
@@ -128,7 +128,7 @@ fn executed(
     parent: &Head,
     hashes: &Hashes,
     candidate: &Candidate,
-) -> Result<Vec<Loads>, BenchError> {
+) -> Result<Vec<Loads>> {
     let header = &candidate.header;
     let wrong = wrong(header.number);
     let beneficiary = *candidate.coinbase.as_ref().map_err(|error| wrong(error))?;
@@ -144,7 +144,7 @@ fn executed(
         .collect()
 }
 
-fn senders(candidate: &Candidate) -> Result<&[Address], BenchError> {
+fn senders(candidate: &Candidate) -> Result<&[Address]> {
     let senders = candidate.senders.as_deref();
     senders.map_err(|error| wrong(candidate.header.number)(error))
 }

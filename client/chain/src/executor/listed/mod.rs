@@ -59,11 +59,7 @@ pub struct Listed<'a> {
     pub beside: &'a (dyn Fn() + Sync),
 }
 
-impl std::fmt::Debug for Listed<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listed").field("threads", &self.threads).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Listed['_] { threads });
 
 /// Returns the accounts and slots of a list, in the order of the list.
 pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {

@@ -132,8 +132,4 @@ impl Drop for Slot<'_, '_> {
     }
 }
 
-impl std::fmt::Debug for Transactions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transactions").field("next", &self.next).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(Transactions['_] { next });

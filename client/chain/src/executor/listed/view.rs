@@ -29,11 +29,7 @@ impl View<'_> {
     }
 }
 
-impl std::fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("View").field("index", &self.index).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(View['_] { index });
 
 impl Database for View<'_> {
     type Error = InternalError;
