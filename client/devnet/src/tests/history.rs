@@ -1,0 +1,237 @@
+//! Tests of blocks, the states before them, and the ways back.
+
+use super::*;
+
+#[test]
+fn a_transfer_is_mined_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let added = node.submit(transfer(&node, 0, 0, ETHER)).unwrap();
+        assert!(added.pending);
+        let header = node.mine(MineOptions::default()).unwrap().unwrap();
+        assert_eq!(header.number, 1);
+        assert_eq!(header.state_root, node.layer().commitment().digest());
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(ETHER));
+        assert_eq!(node.transaction_place(&node.view(), &added.tx.hash()).unwrap(), Some((1, 0)));
+        assert!(node.pool().is_empty());
+        assert!(node.mine(MineOptions::default()).unwrap().is_none());
+    }
+}
+
+/// The store flushes by itself, too. What was reported as durable after that stays so when more blocks follow.
+#[test]
+fn the_last_durable_block_goes_back_with_reverted_blocks_only() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let mine = |nonces: std::ops::Range<u64>| {
+            for nonce in nonces {
+                node.submit(transfer(&node, 0, nonce, 1)).unwrap();
+                node.mine(MineOptions::default()).unwrap().unwrap();
+            }
+        };
+        mine(0..3);
+        node.db().store().checkpoint().unwrap();
+        assert_eq!(node.durable(), 3, "{}", layer.name);
+        mine(3..5);
+        let durable = node.durable();
+        assert!((3..=5).contains(&durable), "{}: {durable}", layer.name);
+        node.flush().unwrap();
+        assert_eq!(node.durable(), 5, "{}", layer.name);
+        node.rollback(4).unwrap();
+        mine(1..6);
+        assert!(node.durable() <= 6, "{}", layer.name);
+        node.flush().unwrap();
+        assert_eq!((node.durable(), node.marks().finalized), (6, Some(6)), "{}", layer.name);
+    }
+}
+
+#[test]
+fn the_state_of_earlier_blocks_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        for nonce in 0..5 {
+            node.submit(transfer(&node, 0, nonce, ETHER)).unwrap();
+            node.mine(MineOptions::default()).unwrap().unwrap();
+        }
+        let view = node.view();
+        for number in 0..=5u64 {
+            let state = view.state_at(number).unwrap().unwrap();
+            let balance = state.account(&SOMEBODY).unwrap().unwrap_or_default().balance;
+            assert_eq!(balance, U256::from(number) * U256::from(ETHER), "{} {number}", layer.name);
+            let nonce = state.account(&node.accounts().addresses()[0]).unwrap().unwrap().nonce;
+            assert_eq!(nonce, number, "{}", layer.name);
+        }
+    }
+}
+
+#[test]
+fn snapshot_and_revert_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let before = node.layer().commitment();
+        let point = node.snapshot().unwrap();
+        node.cheat(|cheats, state| {
+            let account = state.account(&SOMEBODY)?.unwrap_or_default();
+            cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));
+            Ok(())
+        })
+        .unwrap();
+        node.submit(transfer(&node, 0, 0, 7)).unwrap();
+        node.mine(MineOptions::default()).unwrap().unwrap();
+        assert!(node.account(&SOMEBODY).unwrap().has_code());
+        assert!(node.revert(point).unwrap());
+        assert!(!node.account(&SOMEBODY).unwrap().has_code());
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO);
+        assert_eq!(node.layer().commitment(), before, "{}", layer.name);
+        assert!(!node.revert(point).unwrap());
+        assert_eq!(node.view().head.number(), 0);
+    }
+}
+
+/// The undo records back to a snapshot are kept beyond the usual number, which is 4 here.
+#[test]
+fn a_snapshot_can_be_gone_back_to_from_far_away_on_every_layer() {
+    for layer in LAYERS {
+        let dir = tempfile::tempdir().unwrap();
+        let mut on_disk = in_memory(layer.name);
+        (on_disk.datadir, on_disk.kv) = (Some(dir.path().join("d")), Some("mdbx".into()));
+        for (mut options, kept) in [(on_disk, 4), (in_memory(layer.name), 60)] {
+            options.chain_options.undo_blocks = 4;
+            let node = node_in(DataDir::open(&options, true).unwrap());
+            let mine = |nonces: std::ops::Range<u64>| {
+                for nonce in nonces {
+                    node.submit(transfer(&node, 0, nonce, ETHER)).unwrap();
+                    node.mine(MineOptions::default()).unwrap().unwrap();
+                }
+                node.layer().commitment()
+            };
+            let at_7 = mine(0..7);
+            let point = node.snapshot().unwrap();
+            mine(7..43);
+            assert!(node.revert(point).unwrap(), "{}", layer.name);
+            assert_eq!(node.layer().commitment(), at_7, "{}", layer.name);
+            assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7 * ETHER));
+            mine(7..60);
+            let records = node.view().db.undo_records().unwrap();
+            assert_eq!(records.len(), kept, "{}", layer.name);
+            if kept == 60 {
+                node.reset().unwrap();
+                assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO, "{}", layer.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_change_by_hand_is_seen_at_once_and_stays() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let slot = U256::from(3);
+        node.cheat(|cheats, state| {
+            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+            account.balance = U256::from(9);
+            cheats.set_account(SOMEBODY, account);
+            cheats.set_slot(SOMEBODY, account, slot, U256::from(4));
+            Ok(())
+        })
+        .unwrap();
+        for _ in 0..2 {
+            assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(9));
+            assert_eq!(node.view().state().slot(&SOMEBODY, &slot).unwrap(), U256::from(4));
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        }
+        let genesis = node.view().state_at(0).unwrap().unwrap();
+        assert_eq!(genesis.account(&SOMEBODY).unwrap(), None);
+        assert_eq!(genesis.slot(&SOMEBODY, &slot).unwrap(), U256::ZERO);
+    }
+}
+
+/// Blocks of a layer without a commitment have the same hash if they only differ in their changes by hand.
+#[test]
+fn the_state_before_a_block_in_the_place_of_another_one() {
+    let addresses = [1, 2].map(Address::repeat_byte);
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        for changed in addresses {
+            let point = node.snapshot().unwrap();
+            node.cheat(|cheats, state| {
+                let mut account = state.account(&changed)?.unwrap_or_default();
+                account.balance = U256::from(7);
+                cheats.set_account(changed, account);
+                Ok(())
+            })
+            .unwrap();
+            node.clock().set_next(time);
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            assert_eq!(node.balance(&changed).unwrap(), U256::from(7), "{}", layer.name);
+            let genesis = node.view().state_at(0).unwrap().unwrap();
+            for address in addresses {
+                assert_eq!(genesis.account(&address).unwrap(), None, "{} {address}", layer.name);
+            }
+            assert!(node.revert(point).unwrap());
+        }
+    }
+}
+
+/// A block without changes by hand may have the hash of one that was taken back and had some.
+#[test]
+fn a_block_has_no_changes_by_hand_but_its_own() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        let point = node.snapshot().unwrap();
+        node.cheat(|cheats, state| {
+            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+            account.balance = U256::from(7);
+            cheats.set_account(SOMEBODY, account);
+            Ok(())
+        })
+        .unwrap();
+        let mine = || {
+            node.clock().set_next(time);
+            let header = node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            node.db().by_hand(&header.hash()).unwrap().accounts.len()
+        };
+        assert_eq!(mine(), 1, "{}", layer.name);
+        assert!(node.revert(point).unwrap());
+        assert_eq!(mine(), 0, "{}", layer.name);
+    }
+}
+
+#[test]
+fn slots_of_earlier_blocks_are_told_from_those_of_today() {
+    let [changing, late, early, gone] = [1, 2, 3, 4].map(Address::repeat_byte);
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let mine = |changes: &[(Address, u64, u64)]| {
+            node.cheat(|cheats, state| {
+                for (address, slot, value) in changes {
+                    let mut account = state.account(address)?.unwrap_or_default();
+                    account.balance = U256::from(u8::from(*address != gone || *value > 0));
+                    cheats.set_slot(*address, account, U256::from(*slot), U256::from(*value));
+                }
+                Ok(())
+            })
+            .unwrap();
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        };
+        mine(&[(changing, 1, 1), (late, 1, 0), (early, 1, 1), (gone, 1, 1)]);
+        mine(&[(changing, 2, 2), (gone, 1, 0)]);
+        mine(&[(changing, 1, 0), (late, 1, 1)]);
+        mine(&[(changing, 2, 0), (gone, 2, 1)]);
+        mine(&[(changing, 3, 3)]);
+        let (yes, no) = (true, false);
+        let view = node.view();
+        for (address, expected) in [
+            (changing, [no, yes, yes, yes, no, yes]),
+            (late, [no, no, no, yes, yes, yes]),
+            (early, [no, yes, yes, yes, yes, yes]),
+            (gone, [no, yes, no, no, yes, yes]),
+        ] {
+            let found = [0, 1, 2, 3, 4, 5]
+                .map(|number| view.state_at(number).unwrap().unwrap().has_storage(&address));
+            assert_eq!(found.map(Result::unwrap), expected, "{} {address}", layer.name);
+        }
+    }
+}
