@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn authorities_are_certificates_in_pem() {
-        let (authority, other) = (Authority::new("one", 1).pem(), Authority::new("other", 2).pem());
+        let (authority, other) = (Authority::new("one").pem(), Authority::new("other").pem());
         for content in [
             authority.clone(),
             authority.trim_ascii_end().to_vec(),

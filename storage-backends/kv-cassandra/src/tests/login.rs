@@ -128,7 +128,7 @@ fn login(dir: &TempDir) -> Option<Login> {
 
 /// Makes an authority.
 fn authority() -> Authority {
-    Authority::new("authority of the tests", 1)
+    Authority::new("authority of the tests")
 }
 
 /// Writes the certificate of an authority to a file of this name in the directory. Returns its path.
@@ -167,19 +167,19 @@ fn a_password_that_nodes_cannot_look_up_may_be_right() {
 #[test]
 fn a_node_proves_by_its_address_who_it_is() {
     let (dir, authority) = (TempDir::new().unwrap(), authority());
-    let other = Authority::new("other of the tests", 2);
+    let other = Authority::new("other of the tests");
     let tls_ca = |name: &str| match name {
         "other.pem" => trusted(&dir, name, &other),
         _ => trusted(&dir, name, &authority),
     };
     let access = |name: &str| Access { login: login(&dir), tls_ca: tls_ca(name) };
-    let node = Node::start(WRONG, Some(authority.address(3)));
+    let node = Node::start(WRONG, Some(authority.node("127.0.0.1")));
     let error = node.refuse(&access("authority.pem"), LONG);
     assert!(error.contains("refuse the role `importer`"), "{error}");
     assert_eq!(node.logins.lock().len(), 1);
 
     // The password is sent to no node that proves nothing.
-    let named = Node::start(WRONG, Some(authority.localhost(4)));
+    let named = Node::start(WRONG, Some(authority.node("localhost")));
     for (node, name) in [(&node, "other.pem"), (&named, "authority.pem")] {
         node.logins.lock().clear();
         let error = node.refuse(&access(name), LONG);
@@ -200,7 +200,7 @@ fn both_sides_have_tls_or_neither() {
     assert!(error.contains("without TLS") && error.contains("--kv.nodes"), "{error}");
     assert!(plain.logins.lock().is_empty());
 
-    let secret = Node::start(WRONG, Some(authority.address(3)));
+    let secret = Node::start(WRONG, Some(authority.node("127.0.0.1")));
     let error = secret.refuse(&Access { login: login(&dir), tls_ca: None }, Duration::ZERO);
     assert!(error.contains("too few nodes") && error.contains("--kv.tls-ca"), "{error}");
     assert!(secret.logins.lock().is_empty());
