@@ -92,7 +92,7 @@ impl Stats {
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{name:<18}{value}");
+            let _ = writeln!(text, "{name:<17} {value}");
         };
         row("data directory", self.datadir.display().to_string());
         row("state layer", state.clone());
