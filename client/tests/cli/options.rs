@@ -23,6 +23,9 @@ fn numbers_that_make_no_sense_are_refused() {
         assert_eq!(run.code, Some(2), "{option}: {}", run.stderr);
         assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
     }
+    let run = polytrie!["conformance", "tests", "--jobs", "0"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("0 is not in 1..=1024"), "{}", run.stderr);
     let run = polytrie!["import", sample("chain.rlp.gz"), "--threads", "0"];
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("--threads"), "{}", run.stderr);
