@@ -18,7 +18,8 @@ use std::{fmt::Write as _, path::PathBuf};
 
 /// What a data directory holds and how much room it takes.
 ///
-/// Reads only, so it may run beside an import; what that has not made durable yet is not seen.
+/// Reads only, so it may run beside an import; what that has not made durable yet is not seen. RocksDB does not count its
+/// rows: there entries and sizes of tables are estimates, and a table that is empty may have an entry.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
     #[command(flatten)]
