@@ -37,8 +37,9 @@ pub(super) struct AuthArgs {
     #[arg(long = "authrpc.jwtsecret", value_name = "FILE")]
     secret: Option<PathBuf>,
     /// Most bytes of payloads that are kept beside the chain: of other branches, and those whose parents are missing
-    /// (k, M, G may follow); the oldest ones make room.
-    #[arg(long = "engine.payloads", value_name = "BYTES", value_parser = parse_some_bytes, default_value_t = PAYLOAD_BYTES)]
+    /// (k, M, G may follow); the oldest ones make room [default: 256M]
+    #[arg(long = "engine.payloads", value_name = "BYTES", value_parser = parse_some_bytes, default_value_t = PAYLOAD_BYTES,
+        hide_default_value = true)]
     payloads: usize,
 }
 

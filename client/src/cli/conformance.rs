@@ -20,7 +20,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regex::Regex;
 use std::{
     io::{self, Write},
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -44,8 +43,8 @@ pub(super) struct ConformanceArgs {
     #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER, value_parser = LAYER_NAME)]
     state: String,
     /// Tests run at the same time [default: one for each core]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// Run only tests whose `file::name` matches this regular expression.
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,

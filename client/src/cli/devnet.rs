@@ -105,10 +105,13 @@ pub(super) struct DevnetArgs {
     pub(super) data: DataArgs,
 }
 
-/// Refuses the options of the Engine API where that is not served.
+/// Refuses the options of the Engine API where that is not served. clap drops a requirement that conflicts with another option,
+/// so what conflicts with --authrpc is named for them, too.
 fn with_authrpc(option: Arg) -> Arg {
     match option.get_id().as_str() {
-        "auth_addr" | "auth_port" | "secret" | "payloads" => option.requires("authrpc"),
+        "auth_addr" | "auth_port" | "secret" | "payloads" => {
+            option.requires("authrpc").conflicts_with_all(["read_only", "block_time"])
+        }
         _ => option,
     }
 }

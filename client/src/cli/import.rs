@@ -53,7 +53,7 @@ pub(super) struct ImportArgs {
     prestate: Option<PathBuf>,
     /// With --prestate: accounts in the state, those that the blocks touch included, so that tries are as deep as those of a
     /// state of this size.
-    #[arg(long, value_name = "N", requires = "prestate", default_value_t = 0)]
+    #[arg(long, value_name = "N", requires = "prestate", conflicts_with = "files", default_value_t = 0)]
     accounts: u64,
     #[command(flatten)]
     chain: ChainArg,
@@ -112,7 +112,8 @@ pub(super) struct ImportArgs {
         long = "witness.levels",
         value_name = "LEVELS",
         default_value_t = 0,
-        requires = "witness"
+        requires = "witness",
+        conflicts_with = "prestate"
     )]
     witness_levels: u8,
     /// Keep the addresses and slots that blocks add to the state (and those of the genesis) beside their hashes: `polytrie

@@ -61,7 +61,8 @@ pub(super) struct InitArgs {
     preimages: bool,
     /// Begin with a state in the proportions of this network: a fifth of its bytes are accounts, a tenth code, seven tenths
     /// slots, and few contracts have most of them. Memory does not depend on its size.
-    #[arg(long, value_name = "NETWORK", requires = "size", conflicts_with_all = ["chain", "state_dump"])]
+    #[arg(long, value_name = "NETWORK", requires = "size",
+        conflicts_with_all = ["chain", "state_dump", "header", "total_difficulty", "preimages"])]
     shape: Option<Network>,
     /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code.
     #[arg(long, value_name = "BYTES", requires = "shape", value_parser = parse_bytes)]

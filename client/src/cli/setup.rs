@@ -32,7 +32,7 @@ pub(super) struct LvmtSetupArgs {
     #[arg(long, value_name = "FILE", requires = "g2", conflicts_with_all = ["ptau", "insecure_dev"])]
     g1: Option<PathBuf>,
     /// Powers tau^(2^k) in G2, 64 bytes each, gnark-compressed.
-    #[arg(long, value_name = "FILE", requires = "g1")]
+    #[arg(long, value_name = "FILE", requires = "g1", conflicts_with_all = ["ptau", "insecure_dev"])]
     g2: Option<PathBuf>,
     /// Powers of tau as snarkjs keeps them.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_dev")]

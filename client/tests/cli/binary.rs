@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, RPC_COMPAT, assert_fails, check, import},
+    support::{Data, RPC_COMPAT, assert_fails, check, import, sample},
 };
 
 /// The group depth is stored with the data. It changes the rows but no result, and the settings of the reads
@@ -29,4 +29,14 @@ fn the_group_depth_is_remembered() {
     let run = polytrie!["import", chain.file, "--binary.group-depth", "9"];
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("9 is not in 1..=8"), "{}", run.stderr);
+}
+
+/// The name of this setting is the longest that `db stats` lists.
+#[test]
+fn the_group_depth_stands_apart_from_its_name() {
+    let data = Data::new();
+    let (dir, genesis) = (data.path(), sample("genesis.json"));
+    polytrie!["init", "--datadir", dir, "--chain", genesis, "--state", "binary"].ok();
+    let stats = polytrie!["db", "stats", "--datadir", dir].ok();
+    assert!(stats.text().contains("\nbinary.group-depth 5\n"), "{}", stats.text());
 }

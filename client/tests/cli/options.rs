@@ -23,6 +23,9 @@ fn numbers_that_make_no_sense_are_refused() {
         assert_eq!(run.code, Some(2), "{option}: {}", run.stderr);
         assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
     }
+    let run = polytrie!["conformance", "tests", "--jobs", "0"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("0 is not in 1..=1024"), "{}", run.stderr);
     let run = polytrie!["import", sample("chain.rlp.gz"), "--threads", "0"];
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("--threads"), "{}", run.stderr);
@@ -331,4 +334,32 @@ fn a_bench_that_no_machine_can_run_is_refused() {
     // The number is within the bounds of the option, but no machine has the memory for it.
     let run = polytrie!["bench", "store", "--keys", "10000000000"];
     assert_fails(&run, 2, &["--keys 10000000000", "of memory"]);
+}
+
+/// clap drops a requirement where what is required conflicts with another option that was given. Each of these options
+/// would then be ignored.
+#[test]
+fn an_option_without_its_other_half_is_refused_beside_any_other() {
+    let mut commands = vec![
+        vec!["import", "chain.rlp", "--accounts", "5"],
+        vec!["import", "--prestate", "blocks", "--witness.levels", "2"],
+        vec!["init", "--shape", "mainnet", "--size", "1k", "--header", "header.rlp"],
+        vec!["init", "--shape", "mainnet", "--size", "1k", "--total-difficulty", "5"],
+        vec!["init", "--shape", "mainnet", "--size", "1k", "--preimages"],
+        vec!["devnet", "--block-time", "1", "--authrpc.port", "1"],
+        vec!["devnet", "--datadir", "d", "--read-only", "--engine.payloads", "9M"],
+        vec!["bench", "generate", "--out", "out", "--txs", "5", "--size", "1k"],
+        vec!["bench", "store", "--keys", "5", "--merge", "2"],
+        vec!["bench", "store", "--keys", "5", "--rounds", "2"],
+    ];
+    if cfg!(feature = "lvmt") {
+        commands.push(vec!["setup", "lvmt", "--insecure-dev", "--g2", "g2.point"]);
+        commands.push(vec!["setup", "lvmt", "--ptau", "powers.ptau", "--g2", "g2.point"]);
+    }
+    for command in commands {
+        let args: Vec<_> = command.iter().map(std::ffi::OsStr::new).collect();
+        let run = crate::run::run(&args, &[]);
+        assert_eq!(run.code, Some(2), "{command:?}: {}", run.stderr);
+        assert!(run.stderr.contains("cannot be used with"), "{command:?}: {}", run.stderr);
+    }
 }

@@ -27,7 +27,7 @@ pub enum OpenError {
     )]
     NoChain,
     /// The directory has no stamp.
-    #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
+    #[error("there is no data of polytrie in {}, as it holds no {stamp}: make some with `polytrie import` or `polytrie init`, or restore that file from a copy if it was lost", .0.display(), stamp = polytrie_state::STAMP_FILE)]
     Empty(PathBuf),
     /// The directory has no stamp and has other files.
     #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]

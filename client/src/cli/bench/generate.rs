@@ -21,6 +21,10 @@ use serde::Serialize;
 use std::{path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
+/// The options of a workload that a state alone has no use for.
+const OF_BLOCKS: [&str; 7] =
+    ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders"];
+
 /// Write a chain that this program, geth and reth import: DIR/genesis.json and DIR/chain.rlp.
 ///
 /// The chain is past the merge from its first block. The same options always give the same bytes.
@@ -32,11 +36,10 @@ pub(super) struct GenerateArgs {
     /// Write a state alone, DIR/genesis.json, in the proportions of this network: a fifth of its bytes are accounts, a tenth code,
     /// seven tenths slots, and few contracts have most of them. It is written in bounded memory, whatever its size; `polytrie
     /// init --shape` puts the same state into a data directory without the file.
-    #[arg(long, value_name = "NETWORK", requires = "size",
-        conflicts_with_all = ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders"])]
+    #[arg(long, value_name = "NETWORK", requires = "size", conflicts_with_all = OF_BLOCKS)]
     shape: Option<Network>,
     /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code; the file has about twice as many.
-    #[arg(long, value_name = "BYTES", requires = "shape", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", requires = "shape", conflicts_with_all = OF_BLOCKS, value_parser = parse_bytes)]
     size: Option<usize>,
     #[command(flatten)]
     cache: CacheArg,

@@ -19,6 +19,9 @@ const SLOT_BYTES: u64 = 128;
 /// Bytes of memory for an operation until its block is committed: drawn, read, written, and hashed.
 const OP_BYTES: u64 = 256;
 
+/// The options of random operations, which a trace has no use for.
+const OF_OPERATIONS: [&str; 6] = ["keys", "blocks", "ops", "fresh", "mode", "seed"];
+
 /// Measure state layers alone: random reads and writes of slots, one durable commit a block.
 ///
 /// One account has --keys slots with keys and values of 256 bits. Each of --blocks blocks reads --ops keys and writes each
@@ -48,13 +51,15 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Replay a trace instead: a file of state writes, `kind,block,txindex,ordinal,address,key,old,new`, gzipped or not.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "blocks", "ops", "fresh", "mode", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_OPERATIONS)]
     trace: Option<PathBuf>,
     /// Blocks of the trace that become one.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_OPERATIONS,
+        value_parser = clap::value_parser!(u32).range(1..))]
     merge: u32,
     /// Replays of the trace; every second one goes backwards.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u64).range(1..=MOST_BLOCKS))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_OPERATIONS,
+        value_parser = clap::value_parser!(u64).range(1..=MOST_BLOCKS))]
     rounds: u64,
     #[command(flatten)]
     measure: MeasureArgs,
