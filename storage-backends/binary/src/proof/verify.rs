@@ -1,6 +1,6 @@
 //! The verification of a proof against a root.
 
-use super::{BinaryProof, End, StemProof, Value, asked, form::SlotClaim, inner, opening};
+use super::{BinaryProof, End, StemProof, Value, asked, inner, opening};
 use crate::{
     Stem, TreeKey,
     account::account_of,
@@ -8,7 +8,7 @@ use crate::{
     key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
 };
 use alloy_primitives::{B256, U256, map::HashMap};
-use polytrie_state::{Account, Proof, ProofError, Proven};
+use polytrie_state::{Account, Proof, ProofError, Proven, SlotClaim};
 
 /// Checks a proof against a root; no layer is needed.
 ///
