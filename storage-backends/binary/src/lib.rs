@@ -38,7 +38,7 @@ mod update;
 pub use key::{Stem, TreeKey};
 pub use layer::BinaryLayer;
 pub use options::{BinaryOptions, GroupDepth, Reads};
-pub use proof::{BinaryProof, End, Hashes, InnerProof, SlotClaim, StemProof, verify};
+pub use proof::{BinaryProof, End, Hashes, InnerProof, StemProof, verify};
 
 use polytrie_kv::Table;
 use polytrie_state::flat::FlatTables;

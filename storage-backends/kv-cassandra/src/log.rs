@@ -64,12 +64,7 @@ pub(crate) fn append(
 
 /// Whether a change fits into a part. The longest value nearly fills a write of Cassandra, so it has a part for itself.
 fn has_room(part: &Batch, op: &Op<'_>) -> bool {
-    let bytes = match op {
-        Op::Put { key, value } => key.len() + value.len(),
-        Op::Delete { key } => key.len(),
-        Op::DeleteRange { from, to } => from.len() + to.map_or(0, <[u8]>::len),
-    };
-    part.is_empty() || part.encoded_len() + bytes < PART
+    part.is_empty() || part.encoded_len() + op.byte_len() < PART
 }
 
 async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<()> {

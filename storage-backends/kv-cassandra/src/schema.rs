@@ -69,106 +69,55 @@ async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionErro
     Ok(found.into_rows_result().is_ok_and(|rows| rows.rows_num() > 0))
 }
 
-/// The prepared statements. All but those of `heads` may be repeated.
-#[derive(Debug)]
-pub(crate) struct Statements {
-    pub(crate) head_insert: PreparedStatement,
-    pub(crate) head_update: PreparedStatement,
-    /// Reads the head after the last compare-and-set, including one that is not finished.
-    pub(crate) head_read: PreparedStatement,
-    /// Reads the head after the last compare-and-set that was confirmed, or a newer one.
-    pub(crate) floor_read: PreparedStatement,
-    pub(crate) batch_put: PreparedStatement,
-    pub(crate) batch_read: PreparedStatement,
-    pub(crate) batch_drop: PreparedStatement,
-    pub(crate) bucket_put: PreparedStatement,
-    pub(crate) bucket_read: PreparedStatement,
-    pub(crate) get: PreparedStatement,
-    pub(crate) scan: PreparedStatement,
-    pub(crate) scan_back: PreparedStatement,
-    pub(crate) put: PreparedStatement,
-    pub(crate) drop_key: PreparedStatement,
-    pub(crate) drop_range: PreparedStatement,
+/// Generates, from one list of texts, the prepared statements. `KS` stands for the keyspace.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
+        /// The prepared statements. All but those of `heads` may be repeated.
+        #[derive(Debug)]
+        pub(crate) struct Statements {
+            $($(#[$doc])* pub(crate) $name: PreparedStatement,)*
+        }
+
+        impl Statements {
+            pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
+                let prepare = async |text: &'static str| {
+                    let mut statement = session.prepare(text.replace("KS", keyspace)).await?;
+                    statement.set_consistency(Consistency::Quorum);
+                    statement.set_is_idempotent(true);
+                    Ok::<_, PrepareError>(statement)
+                };
+                let mut all = Self { $($name: prepare($text).await?,)* };
+                all.head_insert.set_is_idempotent(false);
+                all.head_update.set_is_idempotent(false);
+                all.head_read.set_consistency(Consistency::Serial);
+                Ok(all)
+            }
+        }
+    };
 }
 
-impl Statements {
-    pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
-        const BUCKET: &str = "store = ? AND tbl = ? AND bucket = ?";
-        const RANGE: &str = "store = ? AND tbl = ? AND bucket = ? AND key >= ? AND key < ?";
-        let prepare = async |text: String| {
-            let mut statement = session.prepare(text).await?;
-            statement.set_consistency(Consistency::Quorum);
-            statement.set_is_idempotent(true);
-            Ok::<_, PrepareError>(statement)
-        };
-        let once = async |text: String| {
-            let mut statement = prepare(text).await?;
-            statement.set_is_idempotent(false);
-            Ok::<_, PrepareError>(statement)
-        };
-        let fields = "owner, epoch, version, writer, parts, floor, cleared, format";
-        let mut head_read =
-            prepare(format!("SELECT {fields} FROM {keyspace}.heads WHERE store = ?")).await?;
-        head_read.set_consistency(Consistency::Serial);
-        Ok(Self {
-            head_insert: once(format!(
-                "INSERT INTO {keyspace}.heads ({fields}, store) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
-            ))
-            .await?,
-            head_update: once(format!(
-                "UPDATE {keyspace}.heads SET owner = ?, epoch = ?, version = ?, writer = ?, parts = ?, floor = ?, \
-                 cleared = ?, format = ? WHERE store = ? IF owner = ? AND epoch = ? AND version = ? AND floor = ?"
-            ))
-            .await?,
-            head_read,
-            floor_read: prepare(format!(
-                "SELECT floor, owner FROM {keyspace}.heads WHERE store = ?"
-            ))
-            .await?,
-            batch_put: prepare(format!(
-                "INSERT INTO {keyspace}.batches (store, version, writer, part, changes) VALUES (?, ?, ?, ?, ?) \
-                 USING TIMESTAMP ?"
-            ))
-            .await?,
-            batch_read: prepare(format!(
-                "SELECT part, changes FROM {keyspace}.batches WHERE store = ? AND version = ? AND writer = ?"
-            ))
-            .await?,
-            batch_drop: prepare(format!(
-                "DELETE FROM {keyspace}.batches USING TIMESTAMP ? WHERE store = ? AND version = ? AND writer = ?"
-            ))
-            .await?,
-            bucket_put: prepare(format!(
-                "INSERT INTO {keyspace}.buckets (store, tbl, bucket) VALUES (?, ?, ?) USING TIMESTAMP ?"
-            ))
-            .await?,
-            bucket_read: prepare(format!(
-                "SELECT tbl, bucket FROM {keyspace}.buckets WHERE store = ?"
-            ))
-            .await?,
-            get: prepare(format!(
-                "SELECT version, value FROM {keyspace}.records WHERE {BUCKET} AND key = ? AND version <= ? LIMIT 1"
-            ))
-            .await?,
-            scan: prepare(format!(
-                "SELECT key, version, value FROM {keyspace}.records WHERE {RANGE}"
-            ))
-            .await?,
-            scan_back: prepare(format!(
-                "SELECT key, version, value FROM {keyspace}.records WHERE {RANGE} ORDER BY key DESC, version ASC"
-            ))
-            .await?,
-            put: prepare(format!(
-                "INSERT INTO {keyspace}.records (store, tbl, bucket, key, version, value) VALUES (?, ?, ?, ?, ?, ?) \
-                 USING TIMESTAMP ?"
-            ))
-            .await?,
-            drop_key: prepare(format!(
-                "DELETE FROM {keyspace}.records USING TIMESTAMP ? WHERE {BUCKET} AND key = ?"
-            ))
-            .await?,
-            drop_range: prepare(format!("DELETE FROM {keyspace}.records USING TIMESTAMP ? WHERE {RANGE}"))
-                .await?,
-        })
-    }
+statements! {
+    head_insert: "INSERT INTO KS.heads (owner, epoch, version, writer, parts, floor, cleared, format, store) \
+                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS",
+    head_update: "UPDATE KS.heads SET owner = ?, epoch = ?, version = ?, writer = ?, parts = ?, floor = ?, \
+                  cleared = ?, format = ? WHERE store = ? IF owner = ? AND epoch = ? AND version = ? AND floor = ?",
+    /// Reads the head after the last compare-and-set, including one that is not finished.
+    head_read: "SELECT owner, epoch, version, writer, parts, floor, cleared, format FROM KS.heads WHERE store = ?",
+    /// Reads the head after the last compare-and-set that was confirmed, or a newer one.
+    floor_read: "SELECT floor, owner FROM KS.heads WHERE store = ?",
+    batch_put: "INSERT INTO KS.batches (store, version, writer, part, changes) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?",
+    batch_read: "SELECT part, changes FROM KS.batches WHERE store = ? AND version = ? AND writer = ?",
+    batch_drop: "DELETE FROM KS.batches USING TIMESTAMP ? WHERE store = ? AND version = ? AND writer = ?",
+    bucket_put: "INSERT INTO KS.buckets (store, tbl, bucket) VALUES (?, ?, ?) USING TIMESTAMP ?",
+    bucket_read: "SELECT tbl, bucket FROM KS.buckets WHERE store = ?",
+    get: "SELECT version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key = ? \
+          AND version <= ? LIMIT 1",
+    scan: "SELECT key, version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key >= ? \
+           AND key < ?",
+    scan_back: "SELECT key, version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key >= ? \
+                AND key < ? ORDER BY key DESC, version ASC",
+    put: "INSERT INTO KS.records (store, tbl, bucket, key, version, value) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+    drop_key: "DELETE FROM KS.records USING TIMESTAMP ? WHERE store = ? AND tbl = ? AND bucket = ? AND key = ?",
+    drop_range: "DELETE FROM KS.records USING TIMESTAMP ? WHERE store = ? AND tbl = ? AND bucket = ? AND key >= ? \
+                 AND key < ?",
 }

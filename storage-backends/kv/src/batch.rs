@@ -34,6 +34,15 @@ impl<'a> Op<'a> {
             Self::DeleteRange { from, .. } => from,
         }
     }
+
+    /// Bytes of the keys and of the value.
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Self::Put { key, value } => key.len() + value.len(),
+            Self::Delete { key } => key.len(),
+            Self::DeleteRange { from, to } => from.len() + to.map_or(0, <[u8]>::len),
+        }
+    }
 }
 
 /// A set of changes that an engine applies at once, wherever the changes are kept. The rules of order are those of

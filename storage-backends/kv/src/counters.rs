@@ -301,20 +301,13 @@ impl Sizes {
     }
 
     fn add(&mut self, op: &Op<'_>) {
-        match op {
-            Op::Put { key, value } => {
-                self.puts += 1;
-                self.bytes += key.len() + value.len();
-            }
-            Op::Delete { key } => {
-                self.deletes += 1;
-                self.bytes += key.len();
-            }
-            Op::DeleteRange { from, to } => {
-                self.ranges += 1;
-                self.bytes += from.len() + to.map_or(0, <[u8]>::len);
-            }
-        }
+        let number = match op {
+            Op::Put { .. } => &mut self.puts,
+            Op::Delete { .. } => &mut self.deletes,
+            Op::DeleteRange { .. } => &mut self.ranges,
+        };
+        *number += 1;
+        self.bytes += op.byte_len();
     }
 
     fn max(self, other: Self) -> Self {

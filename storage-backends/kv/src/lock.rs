@@ -76,12 +76,9 @@ impl Drop for DirLock {
 /// Returns whether the path names the open file, which another process may have removed or replaced.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use crate::disk::if_there;
     use std::os::unix::fs::MetadataExt as _;
-    let named = match std::fs::metadata(path) {
-        Ok(named) => named,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
+    let Some(named) = if_there(std::fs::metadata(path))? else { return Ok(false) };
     let open = file.metadata()?;
     Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
 }

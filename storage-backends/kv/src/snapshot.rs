@@ -52,14 +52,8 @@ impl Read for Snapshot {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let position = shared.tables.key_position(table, key)?;
-        if !layers.is_empty() {
-            let found = layers.find(position, (key, hash(&shared.hasher, key)), ticket.seq(), out);
-            if found != Found::Nothing {
-                shared.count(Counters::overlay_get);
-                return Ok(found == Found::Value);
-            }
-        }
-        shared.engine_get(view, table, key, out)
+        let known = shared.overlay_get(layers, (position, key), ticket.seq(), out);
+        known.map_or_else(|| shared.engine_get(view, table, key, out), Ok)
     }
 
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -70,16 +64,10 @@ impl Read for Snapshot {
         for (place, key) in keys.iter().enumerate() {
             let position = shared.tables.key_position(table, key)?;
             let mut value = Vec::new();
-            if !layers.is_empty() {
-                let hashed = (*key, hash(&shared.hasher, key));
-                let found = layers.find(position, hashed, ticket.seq(), &mut value);
-                if found != Found::Nothing {
-                    shared.count(Counters::overlay_get);
-                    values[place] = (found == Found::Value).then_some(value);
-                    continue;
-                }
-            }
-            match shared.recent_get(view, table, key, &mut value) {
+            let known = shared
+                .overlay_get(layers, (position, key), ticket.seq(), &mut value)
+                .or_else(|| shared.recent_get(view, table, key, &mut value));
+            match known {
                 Some(found) => values[place] = found.then_some(value),
                 None => rest.push(place),
             }
@@ -116,6 +104,27 @@ impl Read for Snapshot {
 }
 
 impl StoreState {
+    /// Appends the row that the overlay has to `out`, and returns whether there is one; `None` if the overlay does not
+    /// know the key.
+    #[inline]
+    pub(crate) fn overlay_get(
+        &self,
+        layers: &Layers,
+        (position, key): (usize, &[u8]),
+        seq: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
+        if layers.is_empty() {
+            return None;
+        }
+        let found = layers.find(position, (key, hash(&self.hasher, key)), seq, out);
+        if found == Found::Nothing {
+            return None;
+        }
+        self.count(Counters::overlay_get);
+        Some(found == Found::Value)
+    }
+
     /// Reads a key from the engine, and counts the read.
     pub(crate) fn engine_get(
         &self,

@@ -6,7 +6,7 @@ use crate::{
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
     journal::{self, APPLIED, Damage, JOURNAL_TABLE, Journal, Recovered},
-    overlay::{Found, Generation, hash},
+    overlay::Generation,
     shard::Sharded,
     table::TableSet,
 };
@@ -388,19 +388,9 @@ impl Read for Store {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let shared = &*self.handle.shared;
         let position = shared.tables.key_position(table, key)?;
-        let head = shared.head.read();
-        if !head.layers.is_empty() {
-            let key = (key, hash(&shared.hasher, key));
-            let found = head.layers.find(position, key, u64::MAX, out);
-            if found != Found::Nothing {
-                drop(head);
-                shared.count(Counters::overlay_get);
-                return Ok(found == Found::Value);
-            }
-        }
-        drop(head);
+        let known = shared.overlay_get(&shared.head.read().layers, (position, key), u64::MAX, out);
         // A change that was flushed in between was not in the overlay when the overlay was read.
-        shared.engine_get(&shared.view.read(), table, key, out)
+        known.map_or_else(|| shared.engine_get(&shared.view.read(), table, key, out), Ok)
     }
 
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {

@@ -272,8 +272,5 @@ pub(crate) fn over<T>(
 fn held<T>(
     entries: impl Iterator<Item = Result<(B256, Option<T>)>>,
 ) -> impl Iterator<Item = Result<(B256, T)>> {
-    entries.filter_map(|entry| match entry {
-        Ok((key, found)) => found.map(|found| Ok((key, found))),
-        Err(error) => Some(Err(error)),
-    })
+    entries.filter_map(|entry| entry.map(|(key, found)| Some((key, found?))).transpose())
 }

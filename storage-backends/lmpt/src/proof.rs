@@ -11,9 +11,11 @@ use crate::{
     reader::LmptReader,
     value::{Record, Value},
 };
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Account, Proof, ProofError, Proven, Result, hash_address, hash_slot};
+use polytrie_state::{
+    Account, Proof, ProofError, Proven, Result, SlotProof, hash_address, hash_slot,
+};
 use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
 use serde::{Deserialize, Serialize};
 
@@ -32,20 +34,12 @@ struct Body {
     code_hash: B256,
     incarnation: U64,
     account_proof: Layers,
-    storage_proof: Vec<Slot>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Slot {
-    key: U256,
-    value: U256,
-    proof: Layers,
+    storage_proof: Vec<SlotProof<Layers>>,
 }
 
 /// The nodes of each layer, from its root on. Layers below the deciding one have none, and neither have layers whose
 /// trie is empty.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layers {
     delta: Vec<Bytes>,
@@ -67,12 +61,12 @@ pub(crate) fn prove(
         .iter()
         .map(|slot| {
             let Some(Record { incarnation, .. }) = record else {
-                return Ok(Slot { key: *slot, value: U256::ZERO, proof: Layers::default() });
+                return Ok(SlotProof { key: *slot, value: U256::ZERO, proof: Layers::default() });
             };
             let key = SlotKey { account, incarnation, slot: hash_slot(slot) };
             let (value, proof) = prove_layers(reader, &Key::Slot(key))?;
             let value = value.map_or(U256::ZERO, Value::number);
-            Ok(Slot { key: *slot, value, proof })
+            Ok(SlotProof { key: *slot, value, proof })
         })
         .collect::<Result<_>>()?;
     let shown = record.map_or_else(Account::default, |record| record.account);
@@ -126,19 +120,17 @@ pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
     let account = hash_address(&body.address);
     let shown = verify_layers(&roots, &Key::Account(account), &body.account_proof)
         .map_err(|e| invalid(format!("account {}: {e}", body.address)))?;
-    let claimed = body.exists.then_some(Value::Account(Record {
+    let record = Record {
         account: Account {
             nonce: body.nonce.to(),
             balance: body.balance,
             code_hash: body.code_hash,
         },
         incarnation: body.incarnation.to(),
-    }));
-    let is_blank = body.nonce.is_zero()
-        && body.balance.is_zero()
-        && body.incarnation.is_zero()
-        && body.code_hash == KECCAK256_EMPTY;
-    if shown != claimed || (!body.exists && !is_blank) {
+    };
+    let blank = Record { account: Account::default(), incarnation: 0 };
+    let claimed = body.exists.then_some(Value::Account(record));
+    if shown != claimed || (!body.exists && record != blank) {
         return Err(invalid(format!(
             "account {}: the proof shows another account than claimed",
             body.address
@@ -149,10 +141,7 @@ pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
             let incarnation = body.incarnation.to();
             let key = SlotKey { account, incarnation, slot: hash_slot(&slot.key) };
             verify_layers(&roots, &Key::Slot(key), &slot.proof)
-        } else if slot.proof.delta.is_empty()
-            && slot.proof.intermediate.is_empty()
-            && slot.proof.snapshot.is_empty()
-        {
+        } else if slot.proof == Layers::default() {
             Ok(None)
         } else {
             Err("there are more nodes than the key needs".to_owned())

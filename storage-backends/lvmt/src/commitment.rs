@@ -1,9 +1,6 @@
 //! The commitment of the layer, defined to the byte.
 
-use crate::{
-    history::History,
-    trees::{LvmtHead, LvmtHeadUpdate},
-};
+use crate::history::History;
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point};
 use polytrie_state::{Commitment, ProofError};
@@ -25,17 +22,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the parts at the head.
-    pub(crate) fn of(setup: B256, head: &LvmtHead) -> Self {
-        Self::new(setup, head.root, &head.history)
-    }
-
-    /// Returns the parts after a block.
-    pub(crate) fn after(setup: B256, update: &LvmtHeadUpdate) -> Self {
-        Self::new(setup, update.root, &update.history)
-    }
-
-    fn new(setup: B256, root: G1Affine, history: &History) -> Self {
+    pub(crate) fn new(setup: B256, root: G1Affine, history: &History) -> Self {
         Self { setup, root, epochs: history.size(), history: history.root() }
     }
 

@@ -104,8 +104,3 @@ pub(crate) fn slot_row(account: &B256, incarnation: u32, slot: &[u8]) -> Row {
     row.truncate(36 + slot.len());
     row
 }
-
-/// Returns the prefix of the row keys of all slots of an account.
-pub(crate) fn slots_prefix(account: &B256, incarnation: u32) -> Row {
-    slot_row(account, incarnation, &[])
-}

@@ -69,7 +69,8 @@ impl StateLayer for LvmtLayer {
     }
 
     fn commitment(&self) -> Commitment {
-        Body::of(self.shared.setup.id(), &self.shared.head()).commitment()
+        let head = self.shared.head();
+        Body::new(self.shared.setup.id(), head.root, &head.history).commitment()
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {

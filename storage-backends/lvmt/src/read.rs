@@ -3,7 +3,7 @@
 use crate::{
     SLOTS,
     account::AccountState,
-    key::{Key, slots_prefix},
+    key::{Key, slot_row},
     record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -43,7 +43,7 @@ pub(crate) fn visit_slots(
     mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let from = Key::Slot { account: *account, incarnation, slot: *from }.row();
-    let to = prefix_end(&slots_prefix(account, incarnation));
+    let to = prefix_end(&slot_row(account, incarnation, &[]));
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
     scan(store, SLOTS, range, |key, row| {
         let value = read_slot_value(&KeyRecord::read(row)?.value)?;

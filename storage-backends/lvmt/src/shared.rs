@@ -56,10 +56,12 @@ impl LvmtChange {
         undo: Vec<u8>,
     ) -> Result<Outcome> {
         let shared = &proposal.change.shared;
-        let setup = shared.setup.id();
-        let body = update
-            .as_ref()
-            .map_or_else(|| Body::of(setup, &shared.head()), |update| Body::after(setup, update));
+        let head = shared.head();
+        let (root, history) = match &update {
+            Some(update) => (update.root, &update.history),
+            None => (head.root, &head.history),
+        };
+        let body = Body::new(shared.setup.id(), root, history);
         *shared.before.lock() = Some(before);
         proposal.change.update = update;
         proposal.finish(body.commitment(), batch, undo)

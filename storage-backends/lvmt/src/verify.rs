@@ -26,7 +26,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_amt::{Claim, SLOTS, VerifyingKey, verify as verify_openings};
 use polytrie_state::{
-    Account, Commitment, Proof, ProofError, flat::parse_number, hash_address, hash_slot,
+    Account, Commitment, Proof, ProofError, SlotClaim, flat::parse_number, hash_address, hash_slot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ pub(crate) struct LvmtProof {
     pub(crate) elsewhere: Option<Elsewhere>,
     /// The claimed account; `null` if it does not exist, or is not proven here.
     pub(crate) account: Option<ClaimedAccount>,
-    pub(crate) slots: Vec<ClaimedSlot>,
+    pub(crate) slots: Vec<SlotClaim>,
     /// The encoded witness, see `witness.rs`.
     pub(crate) witness: Bytes,
     /// The parts in which other clients proved slots of this account.
@@ -69,7 +69,7 @@ pub(crate) struct Elsewhere {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    pub(crate) slots: Vec<ClaimedSlot>,
+    pub(crate) slots: Vec<SlotClaim>,
     pub(crate) witness: Bytes,
 }
 
@@ -80,13 +80,6 @@ pub(crate) struct ClaimedAccount {
     pub(crate) balance: U256,
     pub(crate) code_hash: B256,
     pub(crate) incarnation: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ClaimedSlot {
-    pub(crate) key: U256,
-    pub(crate) value: U256,
 }
 
 /// The facts that a proof of this layer proves.
@@ -143,7 +136,7 @@ pub fn verify(key: &VerifyingKey, commitment: &Commitment, proof: &Proof) -> Res
 /// Checks that no two parts show the same slot, and that each shows one. A repeated part would cost a batch of
 /// pairings each time.
 fn expect_once(proof: &LvmtProof) -> Result<()> {
-    let keys = |slots: &[ClaimedSlot]| slots.iter().map(|slot| slot.key).collect::<BTreeSet<_>>();
+    let keys = |slots: &[SlotClaim]| slots.iter().map(|slot| slot.key).collect::<BTreeSet<_>>();
     let mut shown = keys(&proof.slots);
     for part in &proof.parts {
         let mut own = keys(&part.slots);
@@ -365,7 +358,7 @@ impl<'a> Verified<'a> {
     }
 
     /// Checks that a slot has the claimed value.
-    fn slot(&mut self, account: &B256, incarnation: u32, claimed: &ClaimedSlot) -> Result<()> {
+    fn slot(&mut self, account: &B256, incarnation: u32, claimed: &SlotClaim) -> Result<()> {
         let slot = hash_slot(&claimed.key);
         let key = Key::Slot { account: *account, incarnation, slot };
         let found = self
@@ -416,7 +409,7 @@ impl<'a> Verified<'a> {
     }
 }
 
-fn not_as_claimed<T>(slot: &ClaimedSlot) -> Result<T> {
+fn not_as_claimed<T>(slot: &SlotClaim) -> Result<T> {
     Err(ProofError::Invalid(format!("slot {} is not as claimed", slot.key)))
 }
 

@@ -2,15 +2,13 @@
 
 use crate::{HEAD, NODES, ROOT_KEY, cache::NodeCache};
 use alloy_primitives::{B256, keccak256};
-use parking_lot::Mutex;
 use polytrie_kv::{Batch, Read};
-use polytrie_state::{Result, corrupt};
-use polytrie_trie::EMPTY_ROOT;
+use polytrie_state::{Result, StateError, corrupt};
+use polytrie_trie::{EMPTY_ROOT, Nibbles, RowSource, TrieError};
 use std::{
-    collections::BTreeMap,
     fmt::Debug,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -109,48 +107,35 @@ impl<R: Read + Debug> Nodes for Verified<R> {
     }
 }
 
-/// Other nodes, with a copy of each requested one.
+/// The nodes of one trie, for the tries of [`cow`](polytrie_trie::cow): these say the hash of each node that they ask for.
 #[derive(Debug)]
-pub(crate) struct Noted<'a> {
-    below: &'a dyn Nodes,
-    noted: Mutex<Notes>,
+pub(crate) struct ByHash<'a> {
+    nodes: &'a dyn Nodes,
+    owner: Option<B256>,
+    /// The first error of reading a node, which only the next call can report.
+    failure: OnceLock<StateError>,
 }
 
-/// The requested nodes as RLP, in the order of the first request; and their indices, by hash.
-#[derive(Debug, Default)]
-struct Notes {
-    nodes: Vec<Vec<u8>>,
-    places: BTreeMap<B256, usize>,
-}
-
-impl<'a> Noted<'a> {
-    pub(crate) fn on(below: &'a dyn Nodes) -> Self {
-        Self { below, noted: Mutex::default() }
-    }
-
-    /// Returns the nodes, each once, in the order of the first request.
-    pub(crate) fn in_order(self) -> Vec<Vec<u8>> {
-        self.noted.into_inner().nodes
-    }
-
-    /// Returns the nodes, each once, in the order of their hashes.
-    pub(crate) fn sorted(self) -> Vec<Vec<u8>> {
-        let Notes { mut nodes, places } = self.noted.into_inner();
-        places.into_values().map(|place| std::mem::take(&mut nodes[place])).collect()
+impl<'a> ByHash<'a> {
+    /// The nodes of the account trie, or of the storage trie of `owner`.
+    pub(crate) const fn new(nodes: &'a dyn Nodes, owner: Option<B256>) -> Self {
+        Self { nodes, owner, failure: OnceLock::new() }
     }
 }
 
-impl Nodes for Noted<'_> {
-    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
-        let found = self.below.node(owner, hash)?;
-        if let Some(rlp) = &found {
-            let Notes { nodes, places } = &mut *self.noted.lock();
-            places.entry(*hash).or_insert_with(|| {
-                nodes.push(rlp.clone());
-                nodes.len() - 1
-            });
-        }
-        Ok(found)
+impl RowSource for ByHash<'_> {
+    fn load(&self, _: &Nibbles, _: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.failure.get().map_or(Ok(false), |failure| Err(failure.clone().into()))
+    }
+
+    fn given(&self, _: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        let found = self.nodes.node(self.owner.as_ref(), hash).unwrap_or_else(|error| {
+            // Later errors follow from the first.
+            let _ = self.failure.set(error);
+            None
+        });
+        out.extend_from_slice(found.as_deref().unwrap_or_default());
+        found.is_some()
     }
 }
 

@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Returns the nodes of this state, on top of those of the parent.
-    pub(crate) const fn nodes<'a>(&'a self, below: &'a dyn Nodes) -> Changed<'a> {
+    const fn nodes<'a>(&'a self, below: &'a dyn Nodes) -> Changed<'a> {
         Changed { changes: &self.changes, below }
     }
 

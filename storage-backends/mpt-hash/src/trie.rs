@@ -23,8 +23,8 @@ type LibraryError = Box<TrieError<B256, Malformed>>;
 /// A trie of one state: the account trie, or the storage trie of `owner`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trie<'a> {
-    pub(crate) nodes: &'a dyn Nodes,
-    pub(crate) owner: Option<B256>,
+    nodes: &'a dyn Nodes,
+    owner: Option<B256>,
     pub(crate) root: B256,
 }
 

@@ -1,10 +1,10 @@
 //! The overlay: blocks that ended and wait for their root, which the store does not have yet.
 
 use crate::FLAT;
-use alloy_primitives::{B256, Bytes, U256, map::HashMap};
+use alloy_primitives::{B256, Bytes, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Account, AccountWrite, Result, WriteSet};
-use std::{ops::ControlFlow, sync::Arc};
+use polytrie_state::{Account, AccountWrite, Result, SlotVisit, WriteSet, any_slot, visit_over};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The write sets of the blocks between the store's head and the block in progress, oldest first.
 #[derive(Debug, Default, Clone)]
@@ -44,25 +44,23 @@ impl Overlay {
 
     /// Whether the account has any slot after these blocks.
     pub(crate) fn has_storage(&self, store: &dyn Read, account: &B256) -> Result<bool> {
-        // Whether each slot is set, as far as the blocks show; the newest block counts.
-        let mut known = HashMap::<B256, bool>::default();
-        let mut all = false;
+        // The slots as far as the blocks show them; the newest block counts.
+        let mut known = BTreeMap::new();
+        let mut is_wiped = false;
         for write in self.writes(account) {
             for slot in &write.slots {
-                known.entry(slot.hash).or_insert(!slot.after.is_zero());
+                known.entry(slot.hash).or_insert(slot.after);
             }
             if write.clears_slots() {
-                all = true;
+                is_wiped = true;
                 break;
             }
         }
-        let mut found = known.values().any(|there| *there);
-        if !found && !all {
-            FLAT.visit_slots(store, account, &B256::ZERO, |slot, _| {
-                found = !known.contains_key(&slot);
-                Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })?;
-        }
-        Ok(found)
+        let shown = |(slot, value): (B256, U256)| Ok((slot, (!value.is_zero()).then_some(value)));
+        let below = |visit: &mut SlotVisit<'_>| match is_wiped {
+            true => Ok(()),
+            false => FLAT.visit_slots(store, account, &B256::ZERO, visit),
+        };
+        any_slot(|visit| visit_over(known.into_iter().map(shown), below, visit))
     }
 }

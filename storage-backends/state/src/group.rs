@@ -7,7 +7,7 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Result, Session, SessionCounters,
-    SlotWrite, StateError, StateLayer, UndoRecord, Wants, WriteSet,
+    SlotWrite, StateError, StateLayer, UndoRecord, Wants, WriteSet, any_slot,
     layer::{BlockRef, SlotVisit},
     visit_over,
     writes::is_change,
@@ -18,7 +18,7 @@ use alloy_primitives::{
 };
 use parking_lot::Mutex;
 use polytrie_kv::Store;
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// Bytes that a group counts for an account in memory, with its entry in the map; an estimate.
 const ACCOUNT_BYTES: usize = 384;
@@ -239,24 +239,11 @@ impl LayerSession for GroupedSession {
     }
 
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool> {
-        let Merged { layer, accounts, session, .. } = &mut *self.0.lock();
-        let Some(known) = accounts.get(hash) else { return session.has_storage(address, hash) };
-        if known.slots.values().any(|slot| !slot.after.is_zero()) {
-            return Ok(true);
+        let merged = &mut *self.0.lock();
+        if merged.accounts.contains_key(hash) {
+            return any_slot(|visit| merged.slots(hash, visit));
         }
-        if known.wiped || !session.has_storage(address, hash)? {
-            return Ok(false);
-        }
-        if known.slots.is_empty() {
-            return Ok(true);
-        }
-        // All slots that the group knows are zero now; any other slot counts.
-        let mut found = false;
-        layer.slots(*hash, B256::ZERO, &mut |slot, _| {
-            found = !known.slots.contains_key(&slot);
-            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        Ok(found)
+        merged.session.has_storage(address, hash)
     }
 
     /// Requests writes from the beginning: the layer sees all blocks as one, and needs all of its writes or none.

@@ -41,15 +41,10 @@ impl Known {
     pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self> {
         let mut known = Self::default();
         for access in accesses {
-            match access {
-                Access::Account(address) => {
-                    known.account_mut(session, address)?;
-                }
-                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                    let value = session.slot(address, slot)?;
-                    known.account_mut(session, address)?.slots.insert(*slot, value);
-                }
-            }
+            let (address, slot) = access.place();
+            let read = |slot| Ok::<_, StateError>((slot, session.slot(&address, &slot)?));
+            let slot = slot.map(read).transpose()?;
+            known.account_mut(session, &address)?.slots.extend(slot);
         }
         Ok(known)
     }

@@ -83,7 +83,7 @@ pub use pending::PendingOutcome;
 pub use preimages::{
     PREIMAGE_TABLE, put_address_preimage, put_preimages, put_slot_preimage, read_address, read_slot,
 };
-pub use proof::{Proof, ProofError, Proven};
+pub use proof::{Proof, ProofError, Proven, SlotClaim, SlotProof};
 pub use proposal::{HeadChange, Proposal, Unaccepted};
 pub use reader::StateReader;
 pub use records::{PlainRecords, UndoRecords};

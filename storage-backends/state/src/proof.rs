@@ -4,6 +4,28 @@ use crate::{Account, Result, corrupt};
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+/// A slot in the JSON of a proof that shows all slots together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotClaim {
+    /// The slot.
+    pub key: U256,
+    /// The value of the slot; zero if it is not set.
+    pub value: U256,
+}
+
+/// A slot in the JSON of a proof, with what proves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotProof<P> {
+    /// The slot.
+    pub key: U256,
+    /// The value of the slot; zero if it is not set.
+    pub value: U256,
+    /// What proves the value, in the form of the layer.
+    pub proof: P,
+}
+
 /// A proof of an account and some of its slots, in the form its layer defines.
 ///
 /// It names the layer it came from; verifying it needs the commitment and the layer's `verify` function, but

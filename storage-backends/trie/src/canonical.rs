@@ -2,7 +2,9 @@
 
 use crate::{AccountLeaf, SlotValue, verify_key};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use polytrie_state::{Proof, ProofError, Proven, Result, StateError, hash_address, hash_slot};
+use polytrie_state::{
+    Proof, ProofError, Proven, Result, SlotProof, StateError, hash_address, hash_slot,
+};
 use serde::{Deserialize, Serialize};
 
 /// The JSON form of a proof. An absent account has nonce and balance zero, the root of the trie without keys and the
@@ -17,16 +19,8 @@ struct AccountProof {
     code_hash: B256,
     nonce: U64,
     storage_hash: B256,
-    storage_proof: Vec<SlotProof>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SlotProof {
-    key: U256,
-    value: U256,
-    /// Nodes of the storage trie from the root to the slot.
-    proof: Vec<Bytes>,
+    /// With each slot the nodes of the storage trie from the root to it.
+    storage_proof: Vec<SlotProof<Vec<Bytes>>>,
 }
 
 /// Builds the proof of an account for a layer with this name, given the account's leaf (or that of an empty account)

@@ -29,7 +29,7 @@ pub trait RowSource: Sync {
 
     /// Appends a row of the node at `path` that has this hash, if somebody gave one, and returns whether there is one. Who
     /// gave it need not be trusted: only rows are given of which [`hash_of_row`](crate::cow::hash_of_row) says that they
-    /// hold this node at this path.
+    /// hold this node at this path. A source that has its nodes by their hash gives each of them so, as RLP.
     fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
         let _ = (path, hash, out);
         false

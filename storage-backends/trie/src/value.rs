@@ -1,7 +1,7 @@
 //! The values of leaves.
 
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
-use alloy_rlp::{Decodable, Encodable, Header};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::take_array;
 use polytrie_state::{
     Account,
@@ -41,7 +41,7 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
 }
 
 /// A leaf of the state trie: `rlp([nonce, balance, storageRoot, codeHash])`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct AccountLeaf {
     /// Number of transactions sent, or of contracts created.
     pub nonce: u64,
@@ -74,27 +74,11 @@ impl Default for AccountLeaf {
 
 impl LeafValue for AccountLeaf {
     fn encode(&self, out: &mut Vec<u8>) {
-        let payload_length = self.nonce.length() + self.balance.length() + 66;
-        Header { list: true, payload_length }.encode(out);
-        self.nonce.encode(out);
-        self.balance.encode(out);
-        self.storage_root.encode(out);
-        self.code_hash.encode(out);
+        alloy_rlp::Encodable::encode(self, out);
     }
 
-    fn decode(mut bytes: &[u8]) -> Result<Self, &'static str> {
-        const WRONG: &str = "not an account";
-        let mut body = Header::decode_bytes(&mut bytes, true).map_err(|_| WRONG)?;
-        if !bytes.is_empty() {
-            return Err("bytes after the account");
-        }
-        let account = Self {
-            nonce: Decodable::decode(&mut body).map_err(|_| WRONG)?,
-            balance: Decodable::decode(&mut body).map_err(|_| WRONG)?,
-            storage_root: Decodable::decode(&mut body).map_err(|_| WRONG)?,
-            code_hash: Decodable::decode(&mut body).map_err(|_| WRONG)?,
-        };
-        if body.is_empty() { Ok(account) } else { Err("more than four fields in an account") }
+    fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        alloy_rlp::decode_exact(bytes).map_err(|_| "not an account")
     }
 
     /// Most accounts have neither storage nor code, so a row leaves those hashes out: length of the nonce, plus 16 if
@@ -152,14 +136,11 @@ impl SlotValue {
 
 impl LeafValue for SlotValue {
     fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
+        alloy_rlp::Encodable::encode(&self.0, out);
     }
 
-    fn decode(mut bytes: &[u8]) -> Result<Self, &'static str> {
-        let value = U256::decode(&mut bytes).map_err(|_| "not a slot value")?;
-        if !bytes.is_empty() {
-            return Err("bytes after the slot value");
-        }
+    fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let value = alloy_rlp::decode_exact(bytes).map_err(|_| "not a slot value")?;
         Self::of(value).ok_or("a slot of value zero")
     }
 

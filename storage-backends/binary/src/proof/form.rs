@@ -1,6 +1,7 @@
 //! The JSON form of a proof.
 
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256};
+use polytrie_state::SlotClaim;
 use serde::{Deserialize, Serialize};
 
 /// A proof of an account and some of its slots.
@@ -22,16 +23,6 @@ pub struct BinaryProof {
     /// The stems that these leaves need, each once: the account's own, then those of slots, in the order of the
     /// slots.
     pub stems: Vec<StemProof>,
-}
-
-/// A slot and its value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SlotClaim {
-    /// The slot.
-    pub key: U256,
-    /// The value of the slot; zero if it is not set.
-    pub value: U256,
 }
 
 /// The path to a stem, and the node at its end.

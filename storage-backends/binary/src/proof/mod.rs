@@ -21,7 +21,7 @@ mod inner;
 mod opening;
 mod verify;
 
-pub use form::{BinaryProof, End, Hashes, InnerProof, SlotClaim, StemProof};
+pub use form::{BinaryProof, End, Hashes, InnerProof, StemProof};
 pub use verify::verify;
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     stem::Leaves,
 };
 use alloy_primitives::{Address, B256, U256, map::HashMap};
-use polytrie_state::{Proof, Result};
+use polytrie_state::{Proof, Result, SlotClaim};
 
 /// The sub-indices of the leaves that prove an account.
 const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];

@@ -1,14 +1,14 @@
 //! The verification of a proof against a root.
 
-use super::{BinaryProof, End, StemProof, Value, asked, form::SlotClaim, inner, opening};
+use super::{BinaryProof, End, StemProof, Value, asked, inner, opening};
 use crate::{
     Stem, TreeKey,
     account::account_of,
     hash::hash_stem,
     key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, U256, map::HashMap};
-use polytrie_state::{Account, Proof, ProofError, Proven};
+use alloy_primitives::{B256, U256, map::HashMap};
+use polytrie_state::{Account, Proof, ProofError, Proven, SlotClaim};
 
 /// Checks a proof against a root; no layer is needed.
 ///
@@ -58,8 +58,7 @@ fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
         balance: proof.balance,
         code_hash: proof.code_hash,
     };
-    let absent = Account { code_hash: KECCAK256_EMPTY, ..Account::default() };
-    if account.is_some() != proof.exists || account.unwrap_or(absent) != claimed {
+    if account.is_some() != proof.exists || account.unwrap_or_default() != claimed {
         return Err(format!("the leaves say {account:?}, it claims {claimed:?}"));
     }
     for SlotClaim { key, value } in &proof.slots {
@@ -115,7 +114,7 @@ fn check_stem(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::Address;
+    use alloy_primitives::{Address, KECCAK256_EMPTY};
 
     /// The proof has many claims, and none of the stems that they need.
     #[test]

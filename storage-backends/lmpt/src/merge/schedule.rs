@@ -37,10 +37,7 @@ pub enum Boundary {
 
 impl fmt::Display for Boundary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Slices => "slices",
-            Self::Switch => "switch",
-        })
+        self.serialize(f)
     }
 }
 

@@ -21,14 +21,14 @@ use crate::{
     read::{number_of, read_record, state_of},
     record::{KeyRecord, Position},
     trees::{LvmtHead, Tree},
-    verify::{ClaimedAccount, ClaimedSlot, Elsewhere, LvmtProof},
+    verify::{ClaimedAccount, Elsewhere, LvmtProof},
     witness::{EntryWitness, EpochWitness, Owner, TreeWitness, Witness},
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::Mutex;
 use polytrie_amt::{Entry, ProofTree, Setup};
 use polytrie_kv::Read;
-use polytrie_state::{Proof, Result, StateError, hash_address, hash_slot};
+use polytrie_state::{Proof, Result, SlotClaim, StateError, hash_address, hash_slot};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 /// The state and the tables from which proofs are made.
@@ -69,7 +69,7 @@ pub(crate) fn prove(source: Source<'_>, address: &Address, slots: &[U256]) -> Re
         } else {
             U256::ZERO
         };
-        claimed.push(ClaimedSlot { key: *slot, value });
+        claimed.push(SlotClaim { key: *slot, value });
     }
     let witness = prover.finish()?;
     let many = slots.len();

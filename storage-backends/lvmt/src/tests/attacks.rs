@@ -9,12 +9,12 @@ use crate::{
     prove::show_tuples,
     read::read_record,
     trees::LvmtHead,
-    verify::{ClaimedAccount, ClaimedSlot, LvmtProof, verify_witness},
+    verify::{ClaimedAccount, LvmtProof, verify_witness},
     witness::{Owner, Witness},
 };
 use alloy_primitives::{KECCAK256_EMPTY, U256};
 use polytrie_amt::{VERSION_LIMIT, compress};
-use polytrie_state::{Commitment, Proof, ProofError, StateLayer, hash_address};
+use polytrie_state::{Commitment, Proof, ProofError, SlotClaim, StateLayer, hash_address};
 use std::collections::btree_map::Entry;
 
 pub(super) const HEIGHT: u8 = 4;
@@ -279,7 +279,7 @@ fn another_question() {
     let number = |n: u64| U256::from(n);
     // Slot 1 is set, 2 and 3 are not.
     let honest = chain.prove(7, &[1, 2, 3]);
-    let claimed = |slot: u64| ClaimedSlot { key: number(slot), value: U256::ZERO };
+    let claimed = |slot: u64| SlotClaim { key: number(slot), value: U256::ZERO };
     let forge = |change: &dyn Fn(&mut LvmtProof)| {
         let mut forgery = Forgery::of(&chain, &honest);
         change(&mut forgery.proof);

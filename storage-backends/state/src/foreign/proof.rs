@@ -2,7 +2,7 @@
 
 use super::{Foreign, Key, slot_key};
 use crate::{
-    Account, Proof, ProofError, Proven, Result, StateError,
+    Account, Proof, ProofError, Proven, Result, SlotProof, StateError,
     flat::{account_row, value_row},
     hash_address, hash_slot,
 };
@@ -31,15 +31,7 @@ struct Body<W> {
     balance: U256,
     code_hash: B256,
     account_proof: W,
-    storage_proof: Vec<Slot<W>>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Slot<W> {
-    key: U256,
-    value: U256,
-    proof: W,
+    storage_proof: Vec<SlotProof<W>>,
 }
 
 /// Returns the keys to prove, that of the account first.
@@ -62,7 +54,7 @@ pub(super) fn prove<T: Foreign>(
     let mut storage_proof = Vec::with_capacity(slots.len());
     for (slot, proof) in slots.iter().zip(ways) {
         let value = T::FLAT.slot(rows, &hash, &hash_slot(slot), &mut buffer)?;
-        storage_proof.push(Slot { key: *slot, value, proof });
+        storage_proof.push(SlotProof { key: *slot, value, proof });
     }
     let shown = account.unwrap_or_default();
     let body = Body {
@@ -91,7 +83,7 @@ pub fn verify<W: Way>(digest: B256, proof: &Proof) -> Result<Proven, ProofError>
     }
     let hash = hash_address(&address);
     account_proof.verify(digest, hash.0, exists.then(|| account_row(&account)))?;
-    for Slot { key, value, proof } in &storage_proof {
+    for SlotProof { key, value, proof } in &storage_proof {
         proof.verify(digest, slot_key(&hash, &hash_slot(key)), value_row(value))?;
     }
     let slots = storage_proof.iter().map(|slot| (slot.key, slot.value)).collect();

@@ -288,7 +288,14 @@ impl<V: LeafValue> Link<V> {
             }
             return Ok(node);
         }
-        self.leaf_above(path, rows, now)?.ok_or(TrieError::Missing { path: *path })
+        if let Some(leaf) = self.leaf_above(path, rows, now)? {
+            return Ok(leaf);
+        }
+        // The reference to an embedded node is the node. Rows that are found by their hash have no other copy.
+        match self.reference.get().filter(|known| !known.is_empty() && known.as_hash().is_none()) {
+            Some(embedded) => row::read_given(path, embedded.bytes(), now),
+            None => Err(TrieError::Missing { path: *path }),
+        }
     }
 
     /// Compares a node that was read at a path with the reference.
