@@ -46,7 +46,8 @@ pub(crate) struct Link {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
     patience: Duration,
-    nodes: String,
+    /// The nodes that were named, for messages.
+    pub(crate) nodes: String,
     /// The connection state that a test may cut.
     #[cfg(test)]
     pub(crate) line: crate::tests::Line,
