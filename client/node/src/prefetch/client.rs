@@ -214,6 +214,8 @@ struct Sent {
     /// The last block for which a node was sent, by the hash of the node and its place. Two nodes with the same hash
     /// cost a read of the store.
     nodes: HashMap<u64, u64>,
+    /// The last block for which old nodes were removed.
+    cleared: u64,
 }
 
 impl Sent {
@@ -228,7 +230,9 @@ impl Sent {
 
     /// Records that the node with this hash is sent for a block.
     fn record(&mut self, hash: u64, block: u64) {
-        if self.nodes.len() >= MOST_REMEMBERED {
+        // Once a block: where all are near, each node of the block would look at all of them.
+        if self.nodes.len() >= MOST_REMEMBERED && self.cleared != block {
+            self.cleared = block;
             self.nodes.retain(|_, of| is_near(*of, block));
         }
         // If all of them are near, the node is not recorded and may be sent again.
@@ -361,5 +365,19 @@ mod tests {
         assert_eq!(fill(2), (vec![100], [false, false]));
         assert_eq!(fill(3), (vec![], [false, false]));
         assert_eq!(fill(1 + REMEMBERED), (vec![5], [false, false]));
+    }
+
+    #[test]
+    fn old_nodes_are_looked_for_once_a_block() {
+        let mut sent = Sent::default();
+        let (block, known) = (1_000, MOST_REMEMBERED as u64);
+        (0..known).for_each(|hash| sent.record(hash, block));
+        sent.record(known, block);
+        assert!(!sent.has(known, block), "there is no room");
+        sent.nodes.insert(0, 1);
+        sent.record(known, block);
+        assert!(sent.nodes.contains_key(&0) && !sent.has(known, block));
+        sent.record(known, block + 1);
+        assert!(!sent.nodes.contains_key(&0) && sent.has(known, block + 1));
     }
 }
