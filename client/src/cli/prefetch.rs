@@ -18,7 +18,7 @@ use clap::Args;
 /// its state and drops the others; it waits for nobody, and nothing but time depends on what is sent.
 ///
 /// The data directory is that of the node, or for a store in a cluster a directory on another machine with the small files of
-/// the node's (polytrie.json, chain.json or genesis.json, db/cluster.json). It is only read. Any number of prefetchers may share
+/// the node's (polytrie.json, chain.json or genesis.json, db/cluster.json). It is only read. Up to 16 prefetchers may share
 /// the work of one node. The command ends with 0 when the node says that it is done, and with 3 when it is gone without that.
 #[derive(Debug, Args)]
 pub(super) struct PrefetchArgs {

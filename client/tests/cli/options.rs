@@ -109,6 +109,33 @@ fn the_options_of_a_cluster_are_for_a_cluster() {
     }
 }
 
+/// The file names the store, whose rows nobody finds without it.
+#[cfg(feature = "cassandra")]
+#[test]
+fn a_damaged_address_of_a_store_in_a_cluster_stays() {
+    let (data, genesis) = (Data::new(), sample("genesis.json"));
+    let file = data.path().join("db/cluster.json");
+    fs::create_dir_all(data.path().join("db")).unwrap();
+    // The stamp is lost, and the directory has an earlier command's lock.
+    fs::write(data.path().join("LOCK"), "").unwrap();
+    fs::write(&file, r#"{"format": 1, "store": "0123"#).unwrap();
+    let run = polytrie![
+        "init",
+        "--datadir",
+        data.path(),
+        "--chain",
+        genesis,
+        "--kv",
+        "cassandra",
+        "--kv.nodes",
+        "127.0.0.1:1",
+        "--kv.patience",
+        "1"
+    ];
+    assert_fails(&run, 3, &["cluster.json is damaged"]);
+    assert!(file.exists());
+}
+
 /// Options of some engines are refused with others, which would ignore them.
 #[test]
 fn caches_are_for_engines_that_have_them() {

@@ -2,7 +2,7 @@
 
 use crate::{
     access::{Access, Keys},
-    error::{failed, is_final},
+    error::{failed, is_final, is_unpreparable},
     refusal::{hint, refusal},
     schema::{self, Statements},
 };
@@ -46,7 +46,8 @@ pub(crate) struct Link {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
     patience: Duration,
-    nodes: String,
+    /// The nodes that were named, for messages.
+    pub(crate) nodes: String,
     /// The connection state that a test may cut.
     #[cfg(test)]
     pub(crate) line: crate::tests::Line,
@@ -202,8 +203,11 @@ impl Link {
         let statements = loop {
             match Statements::prepare(&session, keyspace).await {
                 Ok(statements) => break statements,
-                // A connection that may not create tables fails at once if they are missing.
-                Err(error) => trying.after("preparing statements", &error, !create).await?,
+                Err(error) => {
+                    // Tables that were just created are not known to every node at once.
+                    let is_final = !create && is_unpreparable(&error);
+                    trying.after("preparing statements", &error, is_final).await?;
+                }
             }
         };
         Ok(Self {

@@ -1,7 +1,7 @@
 //! The errors of the driver as [`KvError`].
 
 use polytrie_kv::KvError;
-use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 use std::fmt::Display;
 
 /// Name of the engine on the command line and in errors.
@@ -28,16 +28,27 @@ pub(crate) fn is_not_looked_up(said: &str) -> bool {
 /// not answer, too few replicas, broken connections.
 pub(crate) fn is_final(error: &ExecutionError) -> bool {
     match error {
-        ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => true,
-        ExecutionError::LastAttemptError(error) => match error {
-            RequestAttemptError::SerializationError(_)
-            | RequestAttemptError::CqlRequestSerialization(_)
-            | RequestAttemptError::CqlResultParseError(_) => true,
-            RequestAttemptError::DbError(error, said) => match error {
-                DbError::SyntaxError | DbError::Invalid | DbError::ConfigError => true,
-                DbError::Unauthorized | DbError::AuthenticationError => !is_not_looked_up(said),
-                _ => false,
-            },
+        ExecutionError::BadQuery(_) => true,
+        ExecutionError::PrepareError(error) => is_unpreparable(error),
+        ExecutionError::LastAttemptError(error) => is_refused(error),
+        _ => false,
+    }
+}
+
+/// Whether a statement cannot be prepared whenever that is tried: the nodes lack its table or a column. Nodes that do not
+/// answer may be back soon.
+pub(crate) fn is_unpreparable(error: &PrepareError) -> bool {
+    matches!(error, PrepareError::AllAttemptsFailed { first_attempt } if is_refused(first_attempt))
+}
+
+fn is_refused(error: &RequestAttemptError) -> bool {
+    match error {
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::CqlResultParseError(_) => true,
+        RequestAttemptError::DbError(error, said) => match error {
+            DbError::SyntaxError | DbError::Invalid | DbError::ConfigError => true,
+            DbError::Unauthorized | DbError::AuthenticationError => !is_not_looked_up(said),
             _ => false,
         },
         _ => false,
@@ -47,6 +58,7 @@ pub(crate) fn is_final(error: &ExecutionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scylla::errors::ConnectionPoolError;
 
     #[test]
     fn a_right_that_is_not_looked_up_may_be_there() {
@@ -57,5 +69,21 @@ mod tests {
         assert!(is_final(&error("User reader has no MODIFY permission on <table a.b>")));
         let said = "Unable to perform authorization of permissions: Operation timed out";
         assert!(!is_final(&error(said)));
+    }
+
+    /// A command that only reads fails at once where tables are missing, and waits for nodes that are slow or away.
+    #[test]
+    fn what_is_not_prepared_now_may_be_later() {
+        let failed = |first_attempt| PrepareError::AllAttemptsFailed { first_attempt };
+        let said = |error, said: &str| failed(RequestAttemptError::DbError(error, said.to_owned()));
+        assert!(is_unpreparable(&said(DbError::Invalid, "Keyspace 'polytrie' does not exist")));
+        for passing in [
+            said(DbError::Overloaded, "too many requests"),
+            failed(RequestAttemptError::UnableToAllocStreamId),
+            PrepareError::ConnectionPoolError(ConnectionPoolError::Initializing),
+        ] {
+            assert!(!is_unpreparable(&passing), "{passing}");
+            assert!(!is_final(&ExecutionError::PrepareError(passing)));
+        }
     }
 }

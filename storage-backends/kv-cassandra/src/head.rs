@@ -99,18 +99,24 @@ pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String)
     Ok((number(floor)?, owner))
 }
 
-/// Takes the store over, or creates it: from then on the owner before cannot commit.
-pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head> {
+/// Takes the store over: from then on the owner before cannot commit. One that does not exist is created if `creates` is
+/// set; else the result is `None`.
+pub(crate) async fn take_over(
+    link: &Link,
+    store: &Arc<str>,
+    creates: bool,
+) -> Result<Option<Head>> {
     let owner = format!("{:016x}", rand::random::<u64>());
     loop {
         let found = read(link, store).await?;
         let next = match &found {
+            None if !creates => return Ok(None),
             None => Head::new(owner.clone()),
             Some(found) => Head { owner: owner.clone(), epoch: found.epoch + 1, ..found.clone() },
         };
         // Another process may have taken it over first; the last one to do so has it.
         if swap(link, store, found.as_ref(), &next).await?.is_none() {
-            return Ok(next);
+            return Ok(Some(next));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Access, CassandraEngine, Cluster,
-    address::Address,
+    address::{ADDRESS_FILE, Address},
     buckets::Buckets,
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
@@ -65,7 +65,8 @@ impl CassandraOptions {
 }
 
 impl CassandraEngine {
-    /// Opens a store, or creates it.
+    /// Opens a store. Creates it if the directory remembers none: one that it remembers is somewhere, and the nodes may be
+    /// those of another cluster.
     ///
     /// The process that had it open for writing before is fenced: its next write fails. Its committed batches are
     /// applied first.
@@ -73,38 +74,60 @@ impl CassandraEngine {
     /// # Errors
     ///
     /// [`DuplicateTable`](polytrie_kv::KvError::DuplicateTable); [`Io`](polytrie_kv::KvError::Io) for a directory that
-    /// cannot be used; [`Engine`](polytrie_kv::KvError::Engine) if the directory belongs to another store, or the
-    /// cluster does not answer within the patience of the options; [`Corrupt`](polytrie_kv::KvError::Corrupt).
+    /// cannot be used; [`Engine`](polytrie_kv::KvError::Engine) if the directory belongs to another store, if the cluster
+    /// has no such store, or if it does not answer within the patience of the options;
+    /// [`Corrupt`](polytrie_kv::KvError::Corrupt).
     pub fn open(options: CassandraOptions) -> Result<Self> {
         Table::expect_distinct(&options.tables)?;
         let CassandraOptions { dir, nodes, keyspace, store, access, .. } = &options;
         let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref(), access)?;
         let Address { nodes, keyspace, access, .. } = &address;
         let read_only = options.read_only;
-        let cluster = Cluster::connect(nodes, keyspace, access, options.patience, !read_only)?;
-        if !read_only {
+        let creates = !read_only && !dir.join(ADDRESS_FILE).exists();
+        let cluster = Cluster::connect(nodes, keyspace, access, options.patience, creates)?;
+        if creates {
             // The name is stored before the first row: a store whose name is lost cannot be removed.
             address.keep(dir)?;
         }
-        Self::open_on(cluster, &address.store, options)
+        let engine = Self::open_store(cluster, &address.store, creates, options)?;
+        if !read_only {
+            // Other nodes are remembered once they are known to have the store.
+            address.keep(&engine.shared.options.dir)?;
+        }
+        Ok(engine)
     }
 
-    /// Opens a store of a connected cluster; the directory need not say which store it is.
+    /// Opens a store of a connected cluster, or creates it; the directory need not say which store it is.
     ///
     /// # Errors
     ///
     /// Those of [`open`](Self::open).
     pub fn open_on(cluster: Arc<Cluster>, store: &str, options: CassandraOptions) -> Result<Self> {
         Table::expect_distinct(&options.tables)?;
+        let creates = !options.read_only;
+        Self::open_store(cluster, store, creates, options)
+    }
+
+    fn open_store(
+        cluster: Arc<Cluster>,
+        store: &str,
+        creates: bool,
+        options: CassandraOptions,
+    ) -> Result<Self> {
         let store: Arc<str> = store.into();
         let (link, name, read_only) = (cluster.link(), Arc::clone(&store), options.read_only);
         let head = cluster.wait(async move {
-            if !read_only {
-                return head::take_over(&link, &name).await;
-            }
-            head::read(&link, &name)
-                .await?
-                .ok_or_else(|| failed("opening", format!("the cluster has no store `{name}`")))
+            let head = match read_only {
+                true => head::read(&link, &name).await?,
+                false => head::take_over(&link, &name, creates).await?,
+            };
+            head.ok_or_else(|| {
+                let reason = format!(
+                    "the cluster ({}) has no store `{name}`; name nodes of the cluster that has it with --kv.nodes, or choose another directory if its keyspace was dropped",
+                    link.nodes
+                );
+                failed("opening", reason)
+            })
         })?;
         let shared = Shared {
             cluster,

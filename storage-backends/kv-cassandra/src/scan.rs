@@ -17,11 +17,16 @@ use std::{
 
 /// Rows of the first page of a scan, because many scans need one row only; and of all but the first few pages.
 const PAGE: (i32, i32) = (8, 256);
+/// Bytes of a page above which later ones have fewer rows: a scan holds up to [`AHEAD`] pages, and 256 blocks of mainnet
+/// are tens of megabytes.
+const PAGE_BYTES: usize = 1 << 20;
 /// Most partitions whose first pages are read ahead. A scan starts with none and doubles the number as it goes on.
 const AHEAD: usize = 32;
 
-/// Some rows of a partition (key, version, value), and the state with which the next page is read.
-type Page = (Vec<(Vec<u8>, i64, Option<Vec<u8>>)>, Option<PagingState>);
+/// A row: key, version, value.
+type Row = (Vec<u8>, i64, Option<Vec<u8>>);
+/// Some rows of a partition, and the state with which the next page is read.
+type Page = (Vec<Row>, Option<PagingState>);
 
 /// The request for each partition.
 #[derive(Debug, Clone)]
@@ -60,7 +65,8 @@ pub(crate) fn scan(
         loop {
             view.expect_whole()?;
             let (found, next) = page;
-            rows = (rows * 4).min(PAGE.1);
+            let size = |(key, _, value): &Row| key.len() + value.as_ref().map_or(0, Vec::len);
+            rows = rows_after(rows, found.iter().map(size).sum());
             // The next page is requested before the visitor runs.
             let following = next.map(|next| query.ask(shared, &bucket, rows, next));
             for (key, version, value) in found {
@@ -76,6 +82,11 @@ pub(crate) fn scan(
         }
         ahead = (ahead * 2).min(AHEAD);
     }
+}
+
+/// Returns the number of rows of the next page, after one of at most `rows` rows and this many bytes.
+fn rows_after(rows: i32, bytes: usize) -> i32 {
+    if bytes > PAGE_BYTES { (rows / 4).max(1) } else { (rows * 4).min(PAGE.1) }
 }
 
 impl Query {
@@ -111,7 +122,7 @@ impl Query {
 struct Newest<'a> {
     view: &'a CassandraView,
     table: Table,
-    row: Option<(Vec<u8>, i64, Option<Vec<u8>>)>,
+    row: Option<Row>,
 }
 
 impl Newest<'_> {
@@ -148,6 +159,26 @@ impl Newest<'_> {
         match self.view.value(self.table, &key, (version, value)) {
             Some(value) => visit(&key, &value),
             None => Ok(ControlFlow::Continue(())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_large_rows_are_short() {
+        let after_many = |row: usize| {
+            (0..20).fold((PAGE.0, 0), |(rows, _), _| {
+                let bytes = rows as usize * row;
+                (rows_after(rows, bytes), bytes)
+            })
+        };
+        assert_eq!(after_many(100).0, PAGE.1);
+        for row in [10 << 10, 100 << 10, 1 << 20, 15 << 20] {
+            let (_, bytes) = after_many(row);
+            assert!(bytes == row || bytes <= 4 * PAGE_BYTES, "{row} {bytes}");
         }
     }
 }

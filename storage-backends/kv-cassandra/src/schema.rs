@@ -14,11 +14,15 @@
 use scylla::{
     client::session::Session,
     errors::{ExecutionError, PrepareError},
-    statement::{Consistency, prepared::PreparedStatement},
+    statement::{Consistency, Statement, prepared::PreparedStatement},
 };
+use std::time::Duration;
 
 /// Replicas of each row in a keyspace that is created here, if the cluster has as many nodes.
 const REPLICAS: usize = 3;
+/// Time within which a table must be made. If the statement is sent again while it is under way, it goes to a node that may
+/// not know the table yet and makes another one of that name: nodes cannot agree on the two.
+const MAKING: Duration = Duration::from_secs(60);
 
 /// Creates the keyspace and the tables if they do not exist and `create` is set.
 pub(crate) async fn expect(
@@ -57,6 +61,8 @@ pub(crate) async fn expect(
         ),
     ];
     for statement in statements {
+        let mut statement = Statement::new(statement);
+        statement.set_request_timeout(Some(MAKING));
         session.query_unpaged(statement, ()).await?;
     }
     Ok(())

@@ -357,6 +357,29 @@ fn a_directory_remembers_its_store() {
     assert!(error.contains("you asked for `other`"), "{error}");
 }
 
+/// A directory may meet nodes of another cluster, or a keyspace that was dropped and made again.
+#[test]
+fn a_store_that_is_gone_is_not_made_anew() {
+    let Some(_) = cluster() else { return };
+    let nodes: Vec<String> = std::env::var(NODES).unwrap().split(',').map(str::to_owned).collect();
+    let dir = tempfile::TempDir::new().unwrap();
+    let keyspace = Some(KEYSPACE.to_owned());
+    let options = CassandraOptions { keyspace, ..CassandraOptions::new(dir.path(), &TABLES) };
+    let options = CassandraOptions { nodes, access: access(), ..options };
+    drop(CassandraEngine::open(options.clone()).unwrap());
+    let file = dir.path().join(crate::ADDRESS_FILE);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let known = crate::address::Address::find(dir.path(), &[], None, None, &Access::default());
+    let other = text.replace(&known.unwrap().store, &new_name());
+    std::fs::write(&file, &other).unwrap();
+    for read_only in [false, true] {
+        let options = CassandraOptions { read_only, ..options.clone() };
+        let error = CassandraEngine::open(options).unwrap_err().to_string();
+        assert!(error.contains("has no store `test-") && error.contains("--kv.nodes"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
+}
+
 #[test]
 fn what_cannot_be_stored_is_refused_before_anything_is_sent() {
     let Some(cluster) = cluster() else { return };

@@ -199,7 +199,7 @@ impl DataDir {
 
     /// Opens the engine of a directory without a stamp. An engine is marked as confirmed once its own files are
     /// durable. Files that an attempt left before that, which a power failure may have torn, are removed, and the
-    /// engine is made again.
+    /// engine is made again. Of a store in a cluster there is only the file with its name, without which nobody finds it.
     fn new_engine(
         options: &OpenOptions,
         kv: &str,
@@ -208,7 +208,9 @@ impl DataDir {
     ) -> Result<Arc<dyn Engine>, OpenError> {
         let open = || layers::open_engine(kv, dir, &tables(kind), options.engine.clone());
         match open() {
-            Err(EngineError::Store(KvError::Corrupt(_))) if !is_confirmed(dir) => {
+            Err(EngineError::Store(KvError::Corrupt(_)))
+                if !is_confirmed(dir) && !layers::is_elsewhere(kv) =>
+            {
                 fs::remove_dir_all(dir).map_err(|e| KvError::io("remove", dir, e))?;
                 Ok(open()?)
             }

@@ -4,7 +4,7 @@ use super::{
     PrefetchError,
     wire::{
         AnnouncedBlock, BAG_BYTES, BAG_NODES, BLOCK_BYTES, HELLO_BYTES, Hello, Message, SentBag,
-        VERSION, notice_loss,
+        VERSION, WireError, notice_loss,
     },
 };
 use crate::datadir::{DataDir, OpenOptions};
@@ -32,6 +32,8 @@ const NODE_OVERHEAD: usize = 16;
 const FRAME_OVERHEAD: usize = 64;
 /// Number of blocks for which a node is not sent again, because the receiver has it.
 const REMEMBERED: u64 = 64;
+/// Time within which the node must say hello. It may still be opening its store, which takes a while on a large chain.
+const GREETING: Duration = Duration::from_secs(300);
 /// Number of remembered nodes from which the old ones are removed.
 const MOST_REMEMBERED: usize = 1 << 20;
 
@@ -68,7 +70,10 @@ pub struct Prefetched {
 pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> {
     let state = State::open(options)?;
     let foresight = Foresight::new(state.dir.spec()?, options.threads);
-    let mut node = Node::connect(options, &state)?;
+    let stamp = &state.dir.stamp;
+    let (genesis, layer) = (stamp.genesis_hash, stamp.state.clone());
+    let own = Hello { version: VERSION, genesis, layer, levels: 0 };
+    let mut node = Node::connect(&options.connect, &own, GREETING)?;
     tracing::info!("connected to the node at {}", options.connect);
     let mut state = Some(state);
     let mut done = Prefetched { states: 1, ..Prefetched::default() };
@@ -209,6 +214,8 @@ struct Sent {
     /// The last block for which a node was sent, by the hash of the node and its place. Two nodes with the same hash
     /// cost a read of the store.
     nodes: HashMap<u64, u64>,
+    /// The last block for which old nodes were removed.
+    cleared: u64,
 }
 
 impl Sent {
@@ -223,7 +230,9 @@ impl Sent {
 
     /// Records that the node with this hash is sent for a block.
     fn record(&mut self, hash: u64, block: u64) {
-        if self.nodes.len() >= MOST_REMEMBERED {
+        // Once a block: where all are near, each node of the block would look at all of them.
+        if self.nodes.len() >= MOST_REMEMBERED && self.cleared != block {
+            self.cleared = block;
             self.nodes.retain(|_, of| is_near(*of, block));
         }
         // If all of them are near, the node is not recorded and may be sent again.
@@ -247,25 +256,24 @@ struct Node {
 }
 
 impl Node {
-    fn connect(options: &PrefetchOptions, state: &State) -> Result<Self, PrefetchError> {
-        let address = options.connect.clone();
+    /// Connects, and waits for the hello of the node for no longer than `patience`.
+    fn connect(address: &str, own: &Hello, patience: Duration) -> Result<Self, PrefetchError> {
+        let address = address.to_owned();
         let connect = || -> io::Result<(BufReader<TcpStream>, TcpStream)> {
             let output = TcpStream::connect(&*address)?;
             output.set_nodelay(true)?;
             notice_loss(&output)?;
+            output.set_read_timeout(Some(patience))?;
             Ok((BufReader::new(output.try_clone()?), output))
         };
         let (input, output) = connect()
             .map_err(|source| PrefetchError::Connect { address: address.clone(), source })?;
         let mut node = Self { address, input, output, levels: 0 };
-        let stamp = &state.dir.stamp;
-        let (genesis, layer) = (stamp.genesis_hash, stamp.state.clone());
-        let own = Hello { version: VERSION, genesis, layer, levels: 0 };
         node.send(&Message::Hello(own.clone()))?;
-        let objection = match node.receive(HELLO_BYTES)? {
+        let objection = match node.greeting(patience)? {
             Message::Hello(hello) => {
                 node.levels = hello.levels;
-                Hello::objection(&hello, &own)
+                Hello::objection(&hello, own)
             }
             Message::Refused(reason) => Some(reason),
             _ => return Err(node.broken("it does not answer as a node does")),
@@ -276,8 +284,32 @@ impl Node {
         }
     }
 
+    /// Receives the first message. A server of another protocol may never send one.
+    fn greeting(&mut self, patience: Duration) -> Result<Message, PrefetchError> {
+        let is_over = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+        };
+        let answer = Message::read(&mut self.input, HELLO_BYTES);
+        if matches!(&answer, Err(WireError::Io(error)) if is_over(error)) {
+            let reason = format!("it has not said hello within {} s", patience.as_secs());
+            let source = io::Error::new(io::ErrorKind::TimedOut, reason);
+            return Err(PrefetchError::Connect { address: self.address.clone(), source });
+        }
+        let message = self.received(answer)?;
+        self.output.set_read_timeout(None).map_err(|error| self.broken(&error.to_string()))?;
+        Ok(message)
+    }
+
     fn receive(&mut self, most: usize) -> Result<Message, PrefetchError> {
-        match Message::read(&mut self.input, most) {
+        let answer = Message::read(&mut self.input, most);
+        self.received(answer)
+    }
+
+    fn received(
+        &self,
+        answer: Result<Option<Message>, WireError>,
+    ) -> Result<Message, PrefetchError> {
+        match answer {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(self.broken("it is gone without a word")),
             Err(error) => Err(self.broken(&error.to_string())),
@@ -295,9 +327,23 @@ impl Node {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use alloy_primitives::Bytes;
+    use alloy_primitives::{B256, Bytes};
+    use std::net::TcpListener;
+
+    /// It may wait for more, as a server of HTTP does.
+    #[test]
+    fn a_server_that_says_nothing_is_no_node() {
+        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        let (genesis, layer) = (B256::ZERO, "rain".to_owned());
+        let own = Hello { version: VERSION, genesis, layer, levels: 0 };
+        let found = Node::connect(&address, &own, Duration::from_millis(1));
+        let error = found.err().unwrap().to_string();
+        assert!(error.contains("has not said hello") && error.contains("--connect"), "{error}");
+    }
 
     /// A node that finds no room is not sent, so it must go into the bag of the next block that needs it.
     #[test]
@@ -319,5 +365,19 @@ mod tests {
         assert_eq!(fill(2), (vec![100], [false, false]));
         assert_eq!(fill(3), (vec![], [false, false]));
         assert_eq!(fill(1 + REMEMBERED), (vec![5], [false, false]));
+    }
+
+    #[test]
+    fn old_nodes_are_looked_for_once_a_block() {
+        let mut sent = Sent::default();
+        let (block, known) = (1_000, MOST_REMEMBERED as u64);
+        (0..known).for_each(|hash| sent.record(hash, block));
+        sent.record(known, block);
+        assert!(!sent.has(known, block), "there is no room");
+        sent.nodes.insert(0, 1);
+        sent.record(known, block);
+        assert!(sent.nodes.contains_key(&0) && !sent.has(known, block));
+        sent.record(known, block + 1);
+        assert!(!sent.nodes.contains_key(&0) && sent.has(known, block + 1));
     }
 }

@@ -37,7 +37,9 @@ const AT_A_TIME: usize = 4;
 /// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
 /// Number of prefetchers that may be connected at a time.
-const MOST_CONNECTIONS: usize = 16;
+const MOST_PREFETCHERS: usize = 16;
+/// Number of connections that may be open at a time, with those that have not said hello or learn that they are too many.
+const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
 /// Interval at which a thread that waits for a connection checks whether it should go on.
 const TICK: Duration = Duration::from_millis(50);
 /// Time within which a new connection must send its hello.
@@ -287,7 +289,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             }
         };
         if connections.len() >= MOST_CONNECTIONS {
-            tracing::debug!("a prefetcher at {peer} is one too many");
+            tracing::debug!("a connection of {peer} is one too many");
             continue;
         }
         number += 1;
@@ -325,7 +327,10 @@ fn serve(
         return Ok(());
     };
     let mut output = stream;
-    if let Some(reason) = Hello::objection(&shared.hello, &hello) {
+    let is_full = shared.open.lock().len() >= MOST_PREFETCHERS;
+    let many = || format!("the node has {MOST_PREFETCHERS} prefetchers; wait for one to leave");
+    let objection = Hello::objection(&shared.hello, &hello).or_else(|| is_full.then(many));
+    if let Some(reason) = objection {
         tracing::warn!("a prefetcher at {peer} is refused: {reason}");
         return Ok(output.write_all(&Message::Refused(reason).encode())?);
     }

@@ -70,6 +70,21 @@ fn strangers_are_turned_away() {
     assert_eq!(Message::read(&mut stream, BAG_BYTES).unwrap(), None);
 }
 
+/// The node says hello before it counts a prefetcher, so it may take in a few more.
+#[test]
+fn one_prefetcher_too_many_learns_why() {
+    let prefetchers = start(layer("rain")).unwrap();
+    let mut taken = Vec::new();
+    let reason = loop {
+        match connect(&prefetchers, hello()) {
+            (stream, Message::Hello(_)) => taken.push(stream),
+            (_, Message::Refused(reason)) => break reason,
+            (_, other) => panic!("{other:?}"),
+        }
+    };
+    assert!(taken.len() >= 16 && reason.contains("has 16 prefetchers"), "{reason}");
+}
+
 /// A bag for a block that was not announced ends the connection.
 #[test]
 fn bags_are_for_blocks_that_were_announced() {
