@@ -53,7 +53,13 @@ pub(super) struct ImportArgs {
     prestate: Option<PathBuf>,
     /// With --prestate: accounts in the state, those that the blocks touch included, so that tries are as deep as those of a
     /// state of this size.
-    #[arg(long, value_name = "N", requires = "prestate", conflicts_with = "files", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "prestate",
+        conflicts_with = "files",
+        default_value_t = 0
+    )]
     accounts: u64,
     #[command(flatten)]
     chain: ChainArg,
