@@ -55,7 +55,8 @@ pub(super) const KIND: LayerKind = LayerKind {
         let BinarySettings { group_depth, reads } = options.binary;
         let group_depth = group_depth.and_then(GroupDepth::new).unwrap_or(GroupDepth::DEFAULT);
         let (cache_bytes, reads) = (options.trie_cache, reads.into());
-        Ok(BinaryLayer::open(place.store, BinaryOptions { group_depth, cache_bytes, reads })?)
+        let options = BinaryOptions { group_depth, cache_bytes, reads, ..BinaryOptions::default() };
+        Ok(BinaryLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks { settle: Some(settle), ..Hooks::NONE },

@@ -1,7 +1,7 @@
 //! The layer: the implementation of the seam.
 
 use crate::{
-    ACCOUNTS, BinaryOptions, FLAT, GROUPS, SLOTS, STEMS,
+    ACCOUNTS, BinaryOptions, FLAT, GROUPS, Reads, SLOTS, STEMS,
     cache::{GroupCache, size},
     check, load,
     node::Node,
@@ -16,7 +16,7 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
-    WIPED_TABLE,
+    WIPED_TABLE, ahead::Readers,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -29,6 +29,7 @@ pub struct BinaryLayer {
     store: Store,
     options: BinaryOptions,
     memory: Memory,
+    readers: Arc<Readers>,
     lifecycle: Arc<Lifecycle>,
 }
 
@@ -53,7 +54,10 @@ impl BinaryLayer {
             cache: Arc::new(GroupCache::new(options.cache_bytes, size)),
             written: Arc::default(),
         };
-        Ok(Arc::new(Self { store, options, memory, lifecycle }))
+        // Flat rows are read ahead only where blocks read them.
+        let threads = if options.reads == Reads::Flat { Readers::MOST } else { 0 };
+        let readers = Arc::new(Readers::new(threads, options.read_ahead));
+        Ok(Arc::new(Self { store, options, memory, readers, lifecycle }))
     }
 
     fn change(&self) -> Move {
@@ -93,7 +97,8 @@ impl StateLayer for BinaryLayer {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
-        Ok(Box::new(BinarySession::new(self.store.clone(), self.options, proposal, number)))
+        let rows = (self.store.clone(), &self.readers);
+        Ok(Box::new(BinarySession::new(rows, self.options, proposal, number)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {

@@ -11,12 +11,19 @@ pub struct BinaryOptions {
     pub cache_bytes: usize,
     /// The rows from which accounts and slots are read.
     pub reads: Reads,
+    /// Whether flat rows are read ahead on many threads even if the store is fast; no result depends on it.
+    pub read_ahead: bool,
 }
 
 impl Default for BinaryOptions {
     /// Returns groups of 5 levels, 256 MiB of them in memory, and reads of flat rows.
     fn default() -> Self {
-        Self { group_depth: GroupDepth::DEFAULT, cache_bytes: 256 << 20, reads: Reads::Flat }
+        Self {
+            group_depth: GroupDepth::DEFAULT,
+            cache_bytes: 256 << 20,
+            reads: Reads::Flat,
+            read_ahead: false,
+        }
     }
 }
 

@@ -8,8 +8,11 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::RwLock;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
-    UndoRecord, WriteSet, put_preimages, read_code, write_codes,
+    Access, Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
+    UndoRecord, Wants, WriteSet,
+    ahead::{Announced, Readers},
+    flat::FlatAhead,
+    put_preimages, read_code, write_codes,
 };
 use std::sync::{
     Arc,
@@ -65,19 +68,22 @@ pub(crate) struct BinarySession {
     number: u64,
     /// The node at the root before the block.
     parent: Node,
+    /// The flat rows that are read ahead.
+    ahead: Announced<FlatAhead>,
     /// The buffer that all reads share.
     value: Vec<u8>,
 }
 
 impl BinarySession {
     pub(crate) fn new(
-        store: Store,
+        (store, readers): (Store, &Arc<Readers>),
         options: BinaryOptions,
         proposal: Proposal<Move>,
         number: u64,
     ) -> Self {
         let parent = proposal.change.memory.head.read().clone();
-        Self { store, options, proposal, number, parent, value: Vec::new() }
+        let ahead = FlatAhead::begin(FLAT, &store, readers);
+        Self { store, options, proposal, number, parent, ahead, value: Vec::new() }
     }
 }
 
@@ -107,8 +113,9 @@ pub(crate) fn commitment(root: &Node) -> Commitment {
 
 impl LayerSession for BinarySession {
     fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
-        let Self { store, options, proposal, parent, value, .. } = self;
-        view(store, options, &proposal.change.memory, parent).account(address, hash, value)
+        let Self { store, options, proposal, parent, ahead, value, .. } = self;
+        let view = view(store, options, &proposal.change.memory, parent);
+        ahead.read(|| view.account(address, hash, value))
     }
 
     fn slot(
@@ -118,9 +125,9 @@ impl LayerSession for BinarySession {
         slot: &U256,
         hash: &B256,
     ) -> Result<U256> {
-        let Self { store, options, proposal, parent, value, .. } = self;
+        let Self { store, options, proposal, parent, ahead, value, .. } = self;
         let view = view(store, options, &proposal.change.memory, parent);
-        view.slot((address, account), (slot, hash), value)
+        ahead.read(|| view.slot((address, account), (slot, hash), value))
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
@@ -131,9 +138,18 @@ impl LayerSession for BinarySession {
         FLAT.has_slots(&self.store, hash)
     }
 
+    fn wants(&self) -> Wants {
+        self.ahead.wants()
+    }
+
+    fn hint(&mut self, access: Access) {
+        self.ahead.want(access);
+    }
+
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
-        let Self { store, options, mut proposal, number, parent, .. } = *self;
+        let Self { store, options, mut proposal, number, parent, mut ahead, .. } = *self;
         proposal.check()?;
+        ahead.end().map_err(|error| proposal.poison(error.into()))?;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
             FLAT.visit_slots(&store, account, &B256::ZERO, visit)
         };

@@ -13,7 +13,12 @@ struct Binary(BinaryOptions);
 impl Binary {
     fn of_depth(levels: u8) -> Self {
         let group_depth = GroupDepth::new(levels).expect("a depth that there is");
-        Self(BinaryOptions { group_depth, cache_bytes: 20_000, reads: Reads::Tree })
+        Self(BinaryOptions {
+            group_depth,
+            cache_bytes: 20_000,
+            reads: Reads::Tree,
+            ..BinaryOptions::default()
+        })
     }
 }
 
@@ -38,7 +43,9 @@ impl LayerFactory for Binary {
         // The budgets keep nothing in memory, a little, and everything.
         let budgets = [0, 20_000, usize::MAX].into_iter();
         let options = budgets.flat_map(|cache_bytes| {
-            [Reads::Flat, Reads::Tree].map(|reads| BinaryOptions { cache_bytes, reads, ..self.0 })
+            [(Reads::Flat, false), (Reads::Flat, true), (Reads::Tree, false)].map(
+                |(reads, read_ahead)| BinaryOptions { cache_bytes, reads, read_ahead, ..self.0 },
+            )
         });
         options.map(|options| Box::new(Self(options)) as _).collect()
     }

@@ -17,9 +17,9 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
-    corrupt, write_codes,
+    ahead::Readers, corrupt, write_codes,
 };
-use polytrie_trie::{EMPTY_ROOT, Readers, Trie};
+use polytrie_trie::{EMPTY_ROOT, Trie};
 use std::{
     mem,
     sync::{

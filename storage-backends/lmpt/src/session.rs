@@ -6,9 +6,10 @@ use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, Wants,
-    WriteSet, hash_address, hash_slot, read_code,
+    WriteSet,
+    ahead::{ReadAhead, Reading},
+    hash_address, hash_slot, read_code,
 };
-use polytrie_trie::{ReadAhead, Reading};
 use std::{mem, sync::Arc};
 
 #[derive(Debug)]

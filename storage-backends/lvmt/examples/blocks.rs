@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
     let engine = MdbxEngine::open(MdbxOptions::new(dir.path(), LvmtLayer::TABLES))?;
     let options = StoreOptions { durability: Durability::EveryWrite, ..StoreOptions::default() };
     let store = Store::open(Arc::new(engine), LvmtLayer::TABLES, options)?;
-    let options = LvmtOptions { proofs: Proofs::OnRequest };
+    let options = LvmtOptions { proofs: Proofs::OnRequest, ..LvmtOptions::default() };
     let layer = LvmtLayer::open(store.clone(), setup.clone(), options)?;
 
     let contract = Address::repeat_byte(0xc0);

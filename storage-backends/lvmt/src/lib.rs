@@ -5,7 +5,7 @@
 //! values are stored, with their versions, in Merkle trees of one block each that never change again. The README of
 //! this crate draws the data on disk and defines the commitment to the byte.
 //!
-//! - `layer.rs`, `session.rs`, `read.rs`: the seam; `shared.rs`: the head and its changes,
+//! - `layer.rs`, `session.rs`, `read.rs`: the seam; `ahead.rs`: reading ahead; `shared.rs`: the head and its changes,
 //! - `key.rs`, `path.rs`: the positions of keys; `record.rs`, `account.rs`: the row of a key,
 //! - `allocation.rs`: which slot of which entry a new key gets,
 //! - `trees.rs`: the commitments of the trees; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
@@ -17,6 +17,7 @@
 //! - `options.rs`: the settings; `setup.rs`: the setup, with or without its tables.
 
 mod account;
+mod ahead;
 mod allocation;
 mod check;
 mod collect;

@@ -93,4 +93,6 @@ impl fmt::Display for Proofs {
 pub struct LvmtOptions {
     /// The keys that the layer can prove.
     pub proofs: Proofs,
+    /// Whether blocks are read ahead on many threads even if the store is fast; no result depends on it.
+    pub read_ahead: bool,
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     account::AccountState,
+    ahead::RecordsAhead,
     commit::{Committed, KeyChange, Stored, commit},
     key::Key,
     read::has_slots,
@@ -15,8 +16,8 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{
-    Account, AccountWrite, LayerSession, Outcome, Proposal, Result, WriteSet, read_code,
-    write_codes,
+    Access, Account, AccountWrite, LayerSession, Outcome, Proposal, Result, Wants, WriteSet,
+    ahead::Announced, read_code, write_codes,
 };
 
 /// One block in progress. It reads directly from the store, whose head is the parent until the block is written, and
@@ -32,6 +33,8 @@ pub(crate) struct LvmtSession {
 #[derive(Debug)]
 struct RowsRead {
     store: Store,
+    /// The rows that are read ahead.
+    ahead: Announced<RecordsAhead>,
     bytes: Vec<u8>,
 }
 
@@ -65,7 +68,8 @@ impl RowsRead {
 
     fn read(&mut self, key: &Key) -> Result<Option<Stored>> {
         let start = self.bytes.len();
-        let found = self.store.get_into(key.table(), &key.row(), &mut self.bytes)?;
+        let Self { store, ahead, bytes } = self;
+        let found = ahead.read(|| store.get_into(key.table(), &key.row(), bytes))?;
         // No row has four gigabytes.
         Ok(found.then(|| Stored { start, len: (self.bytes.len() - start) as u32 }))
     }
@@ -78,7 +82,9 @@ impl RowsRead {
 
 impl LvmtSession {
     pub(crate) fn new(proposal: Proposal<LvmtChange>) -> Self {
-        let rows = RowsRead { store: proposal.change.shared.store.clone(), bytes: Vec::new() };
+        let shared = &proposal.change.shared;
+        let ahead = RecordsAhead::begin(&shared.store, &shared.readers);
+        let rows = RowsRead { store: shared.store.clone(), ahead, bytes: Vec::new() };
         Self { proposal, accounts: HashMap::default(), rows }
     }
 
@@ -159,7 +165,16 @@ impl LayerSession for LvmtSession {
         has_slots(&self.shared().store, hash, incarnation)
     }
 
+    fn wants(&self) -> Wants {
+        self.rows.ahead.wants()
+    }
+
+    fn hint(&mut self, access: Access) {
+        self.rows.ahead.want(access);
+    }
+
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
+        self.rows.ahead.end().map_err(|error| self.proposal.poison(error.into()))?;
         let BlockChanges { keys, kept, wiped } = self.changes(writes)?;
         let shared = self.shared();
         let (head, share) = (shared.head(), shared.options.proofs.share());

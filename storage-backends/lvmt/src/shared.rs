@@ -15,7 +15,9 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
-use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, corrupt};
+use polytrie_state::{
+    HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, ahead::Readers, corrupt,
+};
 use std::sync::Arc;
 
 /// The state that the layer and its sessions share.
@@ -31,6 +33,8 @@ pub(crate) struct LvmtCore {
     /// The nodes of the root tree for proofs, as far as proofs needed them. Forks share them: each node knows the
     /// versions that it has counted, so it can be updated to any others.
     pub(crate) root_proofs: Arc<Mutex<Option<ProofTree>>>,
+    /// The threads that read ahead what a block announces.
+    pub(crate) readers: Arc<Readers>,
     pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
@@ -121,7 +125,8 @@ impl LvmtCore {
         let empty = || Ok(Arc::new(LvmtHead::empty(height)));
         let (lifecycle, head) = Lifecycle::opened(store.clone(), head, empty)?;
         let (head, before) = (RwLock::new(head), Mutex::new(None));
-        Ok(Self { store, setup, options, head, before, root_proofs, lifecycle })
+        let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
+        Ok(Self { store, setup, options, head, before, root_proofs, readers, lifecycle })
     }
 
     pub(crate) fn head(&self) -> Arc<LvmtHead> {

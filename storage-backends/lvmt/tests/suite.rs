@@ -19,7 +19,12 @@ static SETUP: LazyLock<Arc<Setup>> = LazyLock::new(|| {
 });
 
 #[derive(Debug)]
-struct Lvmt(Proofs);
+struct Lvmt(LvmtOptions);
+
+/// The layer with these proofs.
+fn with(proofs: Proofs) -> Lvmt {
+    Lvmt(LvmtOptions { proofs, ..LvmtOptions::default() })
+}
 
 impl LayerFactory for Lvmt {
     fn tables(&self) -> Vec<Table> {
@@ -27,7 +32,7 @@ impl LayerFactory for Lvmt {
     }
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
-        Ok(LvmtLayer::open(store, SETUP.clone(), LvmtOptions { proofs: self.0 })?)
+        Ok(LvmtLayer::open(store, SETUP.clone(), self.0)?)
     }
 
     fn kind(&self) -> CommitmentKind {
@@ -40,24 +45,28 @@ impl LayerFactory for Lvmt {
 
     fn verifier(&self) -> Option<Verifier> {
         // A client of a shard cannot prove every key.
-        matches!(self.0, Proofs::OnRequest | Proofs::Full).then_some(|of, address, slots, proof| {
-            verify(SETUP.key(), of, proof)?.state.answer(address, slots)
-        })
+        matches!(self.0.proofs, Proofs::OnRequest | Proofs::Full).then_some(
+            |of, address, slots, proof| {
+                verify(SETUP.key(), of, proof)?.state.answer(address, slots)
+            },
+        )
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         // Kept witnesses are additional rows.
-        let others: &[Proofs] = if self.0.are_kept() { &[] } else { &[Proofs::None] };
-        others.iter().map(|proofs| Box::new(Self(*proofs)) as _).collect()
+        let others: &[Proofs] = if self.0.proofs.are_kept() { &[] } else { &[Proofs::None] };
+        let ahead = LvmtOptions { read_ahead: true, ..self.0 };
+        let others = others.iter().map(|proofs| LvmtOptions { proofs: *proofs, ..self.0 });
+        others.chain([ahead]).map(|options| Box::new(Self(options)) as _).collect()
     }
 }
 
-layer_suite!(Lvmt(Proofs::OnRequest));
+layer_suite!(with(Proofs::OnRequest));
 
 mod full {
     use super::*;
 
-    layer_suite!(Lvmt(Proofs::Full));
+    layer_suite!(with(Proofs::Full));
 }
 
 /// The rows of a shard are a part of those of all keys: all other rows do not depend on the number of shards. The
@@ -67,7 +76,7 @@ mod shard {
 
     const SHARD: Proofs = Proofs::Shard { shard: 3, of: 4 };
 
-    layer_suite! { Lvmt(SHARD) =>
+    layer_suite! { with(SHARD) =>
         a_crash_at_any_write_is_survived,
         a_crash_on_the_way_back_is_survived,
         adversarial_history,
@@ -88,4 +97,10 @@ mod shard {
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Lvmt(Proofs::None));
+}
+
+#[test]
+fn announced_records_are_read_ahead() {
+    let options = LvmtOptions { read_ahead: true, ..LvmtOptions::default() };
+    suite::announced_state_is_read_ahead(&Lvmt(options));
 }

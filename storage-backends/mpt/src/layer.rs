@@ -12,9 +12,9 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer,
-    StateReader, Touched, WIPED_TABLE, WriteSet,
+    StateReader, Touched, WIPED_TABLE, WriteSet, ahead::Readers,
 };
-use polytrie_trie::{AccountLeaf, Readers, stored_root};
+use polytrie_trie::{AccountLeaf, stored_root};
 use std::sync::Arc;
 
 /// The user's settings of the layer.

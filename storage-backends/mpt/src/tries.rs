@@ -3,8 +3,10 @@
 use crate::TRIE;
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{Access, AccountWrite, Result, UndoRecord, WriteSet, hash_address, hash_slot};
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie};
+use polytrie_state::{
+    Access, AccountWrite, Result, UndoRecord, WriteSet, ahead::Readers, hash_address, hash_slot,
+};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 

@@ -9,10 +9,11 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, Proposal, Result, Wants, WriteSet, hash_address,
-    hash_slot, read_code,
+    Access, Account, LayerSession, Outcome, Proposal, Result, Wants, WriteSet,
+    ahead::{ReadAhead, Reading},
+    hash_address, hash_slot, read_code,
 };
-use polytrie_trie::{ReadAhead, Reading, SlotValue, cow::CowTrie};
+use polytrie_trie::{SlotValue, cow::CowTrie};
 use std::sync::Arc;
 
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proposal, Result, SlotVisit, StateLayer, StateReader,
     WIPED_TABLE, WriteSet,
+    ahead::Readers,
     flat::{FlatReader, FlatSession},
 };
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct RawLayer {
     store: Store,
+    readers: Arc<Readers>,
     lifecycle: Arc<Lifecycle>,
 }
 
@@ -31,8 +33,17 @@ impl RawLayer {
     ///
     /// None: nothing is read.
     pub fn open(store: Store) -> Result<Arc<Self>> {
+        Self::with_readers(store, Readers::new(Readers::MOST, false))
+    }
+
+    /// Opens the layer like [`Self::open`], with these threads that read ahead.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn with_readers(store: Store, readers: Readers) -> Result<Arc<Self>> {
         let lifecycle = Lifecycle::new(store.clone());
-        Ok(Arc::new(Self { store, lifecycle }))
+        Ok(Arc::new(Self { store, readers: Arc::new(readers), lifecycle }))
     }
 }
 
@@ -65,7 +76,13 @@ impl StateLayer for RawLayer {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(())?;
         let number = parent.number.wrapping_add(1);
-        Ok(Box::new(FlatSession::new(FLAT, self.store.clone(), proposal, number, end)))
+        Ok(Box::new(FlatSession::new(
+            FLAT,
+            (self.store.clone(), &self.readers),
+            proposal,
+            number,
+            end,
+        )))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {

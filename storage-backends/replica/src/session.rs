@@ -8,12 +8,10 @@ use crate::{
     side::{Outbox, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, Result, Wants,
-    WriteSet, read_code,
+    WriteSet, ahead::Announced, flat::FlatAhead, read_code,
 };
-use polytrie_trie::{ReadAhead, Reading};
 use std::sync::Arc;
 
 /// Number of writes that are sent to the workers together: waking a thread for each transaction would cost about as
@@ -31,8 +29,8 @@ pub(crate) struct ReplicaSession {
     filter: Filter,
     /// Whether hints help this block.
     hinted: bool,
-    /// The flat rows that are read ahead, if the store is slow.
-    ahead: Option<Reading<FlatAhead>>,
+    /// The flat rows that are read ahead.
+    ahead: Announced<FlatAhead>,
     /// Whether the workers get writes before the end of the block.
     streamed: bool,
     out: Outbox,
@@ -47,9 +45,7 @@ impl ReplicaSession {
         let core = proposal.change.core.clone();
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
-        let readers = Some(&core.side.readers).filter(|readers| readers.is_slow());
-        let ahead =
-            readers.map(|readers| Reading::new(readers, FlatAhead(core.flat.store().clone())));
+        let ahead = FlatAhead::begin(FLAT, core.flat.store(), &core.side.readers);
         Self {
             proposal,
             core,
@@ -70,17 +66,10 @@ impl ReplicaSession {
         (!self.streamed).then_some(&self.core.side)
     }
 
-    /// Ends the announcing of rows to read ahead: the block reads by itself now.
-    fn close(&mut self) {
-        if let Some(ahead) = &mut self.ahead {
-            ahead.close();
-        }
-    }
-
     /// Ends the block for the workers, which then compute its root; if `go_on`, the next block begins meanwhile.
     fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing> {
         self.filter.count(&self.core.hints);
-        self.ahead = None;
+        self.ahead.end().map_err(|error| self.core.lifecycle.poison(error.into()))?;
         let side = &self.core.side;
         let sent = if self.streamed { self.out.send(side, false) } else { side.take(writes) };
         let sealing = sent.and_then(|()| side.finish(go_on));
@@ -90,24 +79,24 @@ impl ReplicaSession {
 
 impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
-        self.close();
         if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
             return Ok(account);
         }
-        match self.overlay.account(hash) {
+        let Self { core, overlay, ahead, value, .. } = self;
+        match overlay.account(hash) {
             Some(account) => Ok(account),
-            None => FLAT.account(self.core.flat.store(), hash, &mut self.value),
+            None => ahead.read(|| FLAT.account(core.flat.store(), hash, value)),
         }
     }
 
     fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
-        self.close();
         if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
             return Ok(value);
         }
-        match self.overlay.slot(account, hash) {
+        let Self { core, overlay, ahead, value, .. } = self;
+        match overlay.slot(account, hash) {
             Some(value) => Ok(value),
-            None => FLAT.slot(self.core.flat.store(), account, hash, &mut self.value),
+            None => ahead.read(|| FLAT.slot(core.flat.store(), account, hash, value)),
         }
     }
 
@@ -130,9 +119,7 @@ impl LayerSession for ReplicaSession {
         if self.core.options.trouble.as_ref().is_some_and(|trouble| trouble.drops_hint()) {
             return;
         }
-        if let Some(ahead) = &self.ahead {
-            ahead.want(access);
-        }
+        self.ahead.want(access);
         self.filter.hint(access, &self.core.side);
     }
 
@@ -181,20 +168,6 @@ impl LayerSession for ReplicaSession {
         core.overlay.lock().0.push(Arc::clone(&writes));
         proposal.wait()?;
         Ok(Box::new(Waiting { proposal, writes, number, sealing }))
-    }
-}
-
-/// A reader of the flat rows that a block announces. The block then finds them in a cache: that of the store, of the
-/// engine or of the system.
-#[derive(Debug)]
-struct FlatAhead(Store);
-
-impl ReadAhead for FlatAhead {
-    type Wanted = Access;
-
-    fn read(&self, wanted: Vec<Access>) {
-        // The block meets the same error.
-        let _ = FLAT.look_at(&self.0, &wanted);
     }
 }
 

@@ -21,6 +21,7 @@
 
 mod access;
 mod account;
+pub mod ahead;
 mod bag;
 mod beside;
 mod byte_cache;

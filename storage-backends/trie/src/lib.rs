@@ -32,7 +32,7 @@ pub use build::SortedBuilder;
 pub use canonical::{prove_account, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::{Result, TrieError};
-pub use prefetch::{Owner, Prefetcher, ReadAhead, Readers, Reading};
+pub use prefetch::{Owner, Prefetcher};
 pub use proof::{leaf_on_path, prove_key, stored_root, verify_key};
 pub use rows::{RowSink, RowSource, Rows};
 pub use tables::{LeafCheck, LoadSink, TrieTables};

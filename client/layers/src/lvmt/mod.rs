@@ -60,7 +60,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             }
             (id, _) => setup::open(&settings, id)?.into(),
         };
-        let options = LvmtOptions { proofs: options.lvmt.proofs() };
+        let options = LvmtOptions { proofs: options.lvmt.proofs(), ..LvmtOptions::default() };
         Ok(LvmtLayer::open(store, setup, options)?)
     },
     verify: Some(|needs, commitment, proof| {

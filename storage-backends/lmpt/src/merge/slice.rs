@@ -9,8 +9,8 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
-use polytrie_state::{Result, corrupt, each_row};
-use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables};
+use polytrie_state::{Result, ahead::Readers, corrupt, each_row};
+use polytrie_trie::{Cut, Prefetcher, Rows, Trie, TrieTables};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,

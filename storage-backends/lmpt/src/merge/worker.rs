@@ -8,8 +8,8 @@ use super::{
 use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Store, Worker, caught};
-use polytrie_state::{Result, StateError};
-use polytrie_trie::{Readers, Trie};
+use polytrie_state::{Result, StateError, ahead::Readers};
+use polytrie_trie::Trie;
 use std::{
     collections::VecDeque,
     sync::Arc,

@@ -197,7 +197,7 @@ fn what_is_kept_belongs_to_the_state() {
         let mut chain = Chain::with(setup.clone(), *made);
         chain.block(vec![account(1, 1, &[])]);
         for asked in &all {
-            let options = LvmtOptions { proofs: *asked };
+            let options = LvmtOptions { proofs: *asked, ..LvmtOptions::default() };
             let found = LvmtLayer::open(chain.store.clone(), setup.clone(), options);
             if asked == made || !asked.are_kept() && !made.are_kept() {
                 assert_eq!(found.unwrap().commitment(), chain.layer.commitment());
@@ -211,12 +211,12 @@ fn what_is_kept_belongs_to_the_state() {
         chain.undo();
         assert_eq!(rows(&chain), Rows::new());
         for asked in &all {
-            let options = LvmtOptions { proofs: *asked };
+            let options = LvmtOptions { proofs: *asked, ..LvmtOptions::default() };
             LvmtLayer::open(chain.store.clone(), setup.clone(), options).unwrap();
         }
     }
     for (shard, of) in [(1, 32), (0, 4), (5, 4), (1, 3)] {
-        let options = LvmtOptions { proofs: Proofs::Shard { shard, of } };
+        let options = LvmtOptions { proofs: Proofs::Shard { shard, of }, ..LvmtOptions::default() };
         let store = Chain::new(setup.clone()).store;
         let error = LvmtLayer::open(store, setup.clone(), options).unwrap_err();
         assert!(error.to_string().contains(&format!("no shard {shard}/{of}")), "{error}");

@@ -39,7 +39,7 @@ impl Chain {
 
     pub(super) fn with(setup: Arc<Setup>, proofs: Proofs) -> Self {
         let store = Store::memory(LvmtLayer::TABLES).unwrap();
-        let options = LvmtOptions { proofs };
+        let options = LvmtOptions { proofs, ..LvmtOptions::default() };
         let layer = LvmtLayer::open(store.clone(), setup.clone(), options).unwrap();
         Self { store, setup, layer, undo: Vec::new() }
     }

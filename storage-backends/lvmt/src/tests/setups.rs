@@ -31,7 +31,11 @@ fn proofs_take_tables() {
     let mut chain = Chain::new(setup(4, "one"));
     chain.block(vec![account(1, 1, &[])]);
     let open = |setup: &Arc<Setup>, proofs| {
-        LvmtLayer::open(chain.store.clone(), setup.clone(), LvmtOptions { proofs })
+        LvmtLayer::open(
+            chain.store.clone(),
+            setup.clone(),
+            LvmtOptions { proofs, ..LvmtOptions::default() },
+        )
     };
     for proofs in [Proofs::OnRequest, Proofs::Full, Proofs::Shard { shard: 1, of: 2 }] {
         assert!(matches!(open(&bare, proofs), Err(StateError::Unsupported { .. })));

@@ -32,8 +32,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::{KvError, Store, Worker as Thread};
-use polytrie_state::{Result, WriteSet};
-use polytrie_trie::{Prefetcher, Readers};
+use polytrie_state::{Result, WriteSet, ahead::Readers};
+use polytrie_trie::Prefetcher;
 use std::sync::{Arc, OnceLock};
 use worker::{Peers, Setup, Worker};
 

@@ -11,6 +11,7 @@ use crate::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
     LayerSession, Lifecycle, Mark, Outcome, Proof, Prove, Result, SlotVisit, StateError,
     StateLayer, StateReader, TRAIL_TABLE, Trail, UndoRecords, WIPED_TABLE,
+    ahead::Readers,
     flat::{FlatReader, FlatSession},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -22,6 +23,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ForeignLayer<T: Foreign> {
     parts: Parts<T>,
+    readers: Arc<Readers>,
     lifecycle: Arc<Lifecycle>,
 }
 
@@ -57,7 +59,8 @@ impl<T: Foreign> ForeignLayer<T> {
         };
         let (lifecycle, trail) = Lifecycle::opened(store.clone(), trail, unfilled)?;
         let parts = Parts { store, tree, head: Arc::new(Mutex::new(trail)) };
-        Ok(Arc::new(Self { parts, lifecycle }))
+        let readers = Arc::new(Readers::new(Readers::MOST, false));
+        Ok(Arc::new(Self { parts, readers, lifecycle }))
     }
 
     /// Returns the trail at the head.
@@ -108,8 +111,8 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let number = parent.number.wrapping_add(1);
         let proposal = self.lifecycle.begin(Head::new(self.parts.clone(), number))?;
-        let store = self.parts.store.clone();
-        Ok(Box::new(FlatSession::new(T::FLAT, store, proposal, number, end::<T>)))
+        let rows = (self.parts.store.clone(), &self.readers);
+        Ok(Box::new(FlatSession::new(T::FLAT, rows, proposal, number, end::<T>)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {

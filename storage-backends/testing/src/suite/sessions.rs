@@ -1,11 +1,12 @@
 //! Tests of single blocks: reads, write sets, and discarding a block without effect.
 
 use super::{
-    Driver, LayerFactory,
+    Driver, Ground, LayerFactory, STORE_IN_STEP,
     compare::{assert_rows, assert_state},
 };
 use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
+use polytrie_kv::StoreOptions;
 use polytrie_state::{
     Access, AccountChange, BlockRef, CommitmentKind, Finished, Session, StateError, StateLayer,
     TxWrites, WriteSet, hash_address,
@@ -335,4 +336,37 @@ pub(super) fn finish(mut session: Session, txs: &[TxWrites]) -> Result<Finished,
         session.apply(tx)?;
     }
     session.finish()
+}
+
+/// Checks that a layer whose store counts as slow wants hints, and reads on other threads what a block announces before
+/// the block asks for it.
+pub fn announced_state_is_read_ahead(factory: &dyn LayerFactory) {
+    let history = History::with_genesis_of(Seed::or(21).value(), 200);
+    let options = StoreOptions { counters: true, ..STORE_IN_STEP };
+    let driver = Driver::open(factory, &Ground::of(factory), &options);
+    let mut driver = driver.unwrap_or_else(|e| panic!("the layer cannot be opened: {e}"));
+    driver.load(history.genesis()).unwrap_or_else(|e| panic!("it cannot be filled: {e}"));
+    let mut session = driver.begin().unwrap_or_else(|e| panic!("a block cannot begin: {e}"));
+    assert!(session.wants_hints(), "the store counts as slow");
+    let accounts = || history.genesis.accounts.iter().take(100);
+    let gets = || driver.store().counters().gets;
+    let before = gets();
+    for change in accounts() {
+        session.hint(Access::Account(change.address));
+        for (slot, _) in change.slots.iter().take(3) {
+            session.hint(Access::SlotRead(change.address, *slot));
+        }
+    }
+    let asked = accounts().count() as u64;
+    while gets() < before + asked {
+        thread::yield_now();
+    }
+    for change in accounts() {
+        let found = session.account(&change.address);
+        let found = found.unwrap_or_else(|e| panic!("an account cannot be read: {e}"));
+        assert_eq!(found, history.genesis().account(&change.address), "{}", change.address);
+    }
+    // The block reads by itself now, so this hint is ignored.
+    session.hint(Access::Account(Default::default()));
+    session.finish().unwrap_or_else(|e| panic!("the block cannot end: {e}"));
 }

@@ -1,4 +1,4 @@
-//! Reading ahead: other threads read the rows that a block will need before the block needs them.
+//! Reading ahead of paths: other threads ([`polytrie_state::ahead`]) read the rows of nodes that a block will need.
 //!
 //! ```text
 //!  the thread of the tries                          threads of `Readers`
@@ -9,22 +9,16 @@
 //!                             └─► the store, for what was not read ahead
 //! ```
 //!
-//! - `readers.rs`: the threads, and the measurement of whether the store is slow enough for them to help,
-//! - `reading.rs`: the queue of items to read ahead for one block, whatever they are,
 //! - `paths.rs`: the rows of many paths, level by level,
 //! - `prefetcher.rs`: the paths of a layer's tries.
 //!
 //! No result depends on reading ahead, and an error there is not reported: the block meets it when it needs the row.
-//! A panic is reported ([`Readers::check`]).
+//! A panic is reported ([`Readers::check`](polytrie_state::ahead::Readers::check)).
 
 mod paths;
 mod prefetcher;
-mod readers;
-mod reading;
 #[cfg(test)]
 mod tests;
 
 pub use paths::Owner;
 pub use prefetcher::Prefetcher;
-pub use readers::Readers;
-pub use reading::{ReadAhead, Reading};

@@ -1,13 +1,14 @@
 //! The prefetcher, which reads paths of a layer's tries ahead if the store is slow.
 
 use super::{
-    Owner, ReadAhead, Readers, Reading,
+    Owner,
     paths::{self, Found, Way},
 };
 use crate::{Nibbles, Result, RowSource, Rows, TrieTables};
 use alloy_primitives::{B256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_kv::{KvError, Read, Store};
+use polytrie_state::ahead::{ReadAhead, Readers, Reading};
 use std::{sync::Arc, time::Instant};
 
 /// Bytes of rows that are held for a block; further rows are read when the block needs them.

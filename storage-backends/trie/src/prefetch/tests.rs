@@ -1,23 +1,16 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::{Prefetcher, ReadAhead, Readers, Reading};
+use super::Prefetcher;
 use crate::{
     SlotValue, Trie, TrieTables,
     rows::RowSink,
     tests::{Model, built, key, oracle_root, value},
 };
 use alloy_primitives::{B256, U256};
-use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
+use polytrie_state::ahead::Readers;
 use proptest::prelude::*;
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::yield_now,
-};
+use std::sync::Arc;
 
 const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
 const STORAGE: Table = Table::new(2, "Storage", 96);
@@ -148,99 +141,4 @@ fn a_damaged_row_is_left_to_the_trie() {
     let key = keys.keys().next().unwrap();
     let error = Trie::<SlotValue>::stored(root).get(key, &ahead.rows(None)).unwrap_err();
     assert!(error.to_string().contains("does not decode"), "{error}");
-}
-
-/// A way to read that notes each bundle, and waits or panics at the first.
-#[derive(Default)]
-struct Notes {
-    read: Mutex<Vec<usize>>,
-    is_held: AtomicBool,
-    panics: bool,
-}
-
-struct Noting(Arc<Notes>);
-
-impl ReadAhead for Noting {
-    type Wanted = usize;
-
-    fn read(&self, wanted: Vec<usize>) {
-        while self.0.is_held.load(Ordering::Relaxed) {
-            yield_now();
-        }
-        assert!(!self.0.panics, "on purpose");
-        self.0.read.lock().extend(wanted);
-    }
-}
-
-#[test]
-fn all_that_is_wanted_is_read_once() {
-    for readers in [Readers::new(3, true), Readers::new(3, false), Readers::new(0, false)] {
-        let readers = Arc::new(readers);
-        for count in [0, 1, 31, 200] {
-            let notes = Arc::<Notes>::default();
-            let reading = Reading::new(&readers, Noting(notes.clone()));
-            (0..count).for_each(|n| assert!(reading.want(n)));
-            reading.wait().unwrap();
-            let mut read = notes.read.lock().clone();
-            read.sort_unstable();
-            assert_eq!(read, (0..count).collect::<Vec<_>>());
-        }
-    }
-}
-
-#[test]
-fn what_is_ended_holds_nothing() {
-    for is_slow in [false, true] {
-        let readers = Arc::new(Readers::new(2, is_slow));
-        for is_dropped in [false, true] {
-            let notes = Arc::<Notes>::default();
-            let mut reading = Reading::new(&readers, Noting(notes.clone()));
-            (0..200).for_each(|n| assert!(reading.want(n)));
-            reading.close();
-            assert!(!reading.want(200), "it is too late");
-            match is_dropped {
-                true => drop(reading),
-                false => reading.end().unwrap(),
-            }
-            assert_eq!(Arc::strong_count(&notes), 1);
-            let read: BTreeSet<usize> = notes.read.lock().iter().copied().collect();
-            assert_eq!(read.len(), notes.read.lock().len());
-            assert!(read.iter().all(|n| *n < 200));
-        }
-    }
-}
-
-#[test]
-fn little_is_left_alone_where_the_store_is_fast() {
-    let notes = Arc::<Notes>::default();
-    let reading = Reading::new(&Arc::new(Readers::new(2, false)), Noting(notes.clone()));
-    (0..31).for_each(|n| assert!(reading.want(n)));
-    reading.end().unwrap();
-    assert!(notes.read.lock().is_empty());
-}
-
-#[test]
-fn no_more_than_so_much_waits() {
-    let notes = Arc::new(Notes { is_held: AtomicBool::new(true), ..Notes::default() });
-    let reading = Reading::new(&Arc::new(Readers::new(2, true)), Noting(notes.clone()));
-    let taken = (0..10_000).filter(|n| reading.want(*n)).count();
-    assert!((4_096..4_200).contains(&taken), "{taken}");
-    notes.is_held.store(false, Ordering::Relaxed);
-    reading.wait().unwrap();
-    assert_eq!(notes.read.lock().len(), taken);
-}
-
-#[test]
-fn a_panic_is_reported_from_then_on() {
-    for is_slow in [false, true] {
-        let readers = Arc::new(Readers::new(2, is_slow));
-        let notes = Arc::new(Notes { panics: true, ..Notes::default() });
-        let reading = Reading::new(&readers, Noting(notes.clone()));
-        (0..100).for_each(|n| assert!(reading.want(n)));
-        let errors = [reading.wait(), reading.end(), readers.check()];
-        for error in errors.map(Result::unwrap_err) {
-            assert!(error.to_string().contains("panicked: on purpose"), "{error}");
-        }
-        assert_eq!(Arc::strong_count(&notes), 1);
-    }
 }

@@ -56,7 +56,7 @@ impl<R: ReadAhead> Reading<R> {
     }
 
     /// Creates a reading with `reader`, on at most `limit` threads.
-    pub(super) fn limited(readers: &Arc<Readers>, limit: usize, reader: R) -> Self {
+    pub fn limited(readers: &Arc<Readers>, limit: usize, reader: R) -> Self {
         let (reader, waiting) = (Some(Arc::new(reader)), VecDeque::new());
         let state = Mutex::new(State { reader, waiting, threads: 0, reading: 0 });
         let queue = Arc::new(Queue { state, changed: Condvar::new(), limit });

@@ -67,7 +67,7 @@ impl Readers {
     }
 
     /// Adds a time that `reads` reads took together to the average.
-    pub(super) fn took(&self, time: Duration, reads: usize) {
+    pub fn took(&self, time: Duration, reads: usize) {
         let Some(each) = (time.as_nanos() as u64).checked_div(reads as u64) else { return };
         // One read that the scheduler delayed says nothing about the disk: it must not reach `SLOW` by itself.
         let each = each.min(8 * SLOW);

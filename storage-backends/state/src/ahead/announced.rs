@@ -1,0 +1,53 @@
+//! What a session does with the hints of its block.
+
+use super::{ReadAhead, Readers, Reading};
+use crate::{Access, Wants};
+use polytrie_kv::KvError;
+use std::sync::Arc;
+
+/// The accounts and slots that a block announces. They are read ahead if the store is slow, until the block reads by
+/// itself.
+pub struct Announced<R: ReadAhead<Wanted = Access>> {
+    readers: Arc<Readers>,
+    /// The reading for this block; `None` if the store was fast when the block began.
+    reading: Option<Reading<R>>,
+}
+
+impl<R: ReadAhead<Wanted = Access>> Announced<R> {
+    /// Begins a block, whose announcements `reader` reads.
+    pub fn begin(readers: &Arc<Readers>, reader: impl FnOnce() -> R) -> Self {
+        let reading = readers.is_slow().then(|| Reading::new(readers, reader()));
+        Self { readers: Arc::clone(readers), reading }
+    }
+
+    /// Returns what the session wants: hints, if the store is slow.
+    pub fn wants(&self) -> Wants {
+        Wants { hints: self.reading.is_some(), ..Wants::default() }
+    }
+
+    /// Requests an account or slot.
+    pub fn want(&self, access: Access) {
+        if let Some(reading) = &self.reading {
+            reading.want(access);
+        }
+    }
+
+    /// Reads for the block itself, which takes no further announcement from then on.
+    pub fn read<T>(&mut self, read: impl FnOnce() -> T) -> T {
+        if let Some(reading) = &mut self.reading {
+            reading.close();
+        }
+        self.readers.timed(read)
+    }
+
+    /// Ends the reading: no thread reads any more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Readers::check`].
+    pub fn end(&mut self) -> Result<(), KvError> {
+        self.reading.take().map_or_else(|| self.readers.check(), Reading::end)
+    }
+}
+
+polytrie_kv::debug_fields!([R: ReadAhead<Wanted = Access>] Announced[R] { reading });
