@@ -306,8 +306,10 @@ impl Node {
     /// Returns the failure after which the node does not work any more, if there was one. The last blocks may be gone
     /// after a restart then.
     pub fn failure(&self) -> Option<NodeFailure> {
-        let failed = self.failed.lock().clone().map(NodeFailure::Program);
-        failed.or_else(|| self.db.store().poisoned().map(NodeFailure::Store))
+        let (failed, store) = (self.failed.lock().clone(), self.db.store());
+        let failed = failed.map(NodeFailure::Program);
+        let failed = failed.or_else(|| store.lost().map(NodeFailure::Lost));
+        failed.or_else(|| store.poisoned().map(NodeFailure::Store))
     }
 
     /// Marks the node as failed because of a bug in this program. All further changes are refused.
