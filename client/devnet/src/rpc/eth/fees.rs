@@ -62,11 +62,11 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let sorted = |list: &Vec<f64>| {
         list.len() <= MAX_PERCENTILES
             && list.iter().all(|p| (0.0..=100.0).contains(p))
-            && list.is_sorted()
+            && list.is_sorted_by(|one, next| one < next)
     };
     if !percentiles.as_ref().is_none_or(sorted) {
         return Err(RpcError::params(format!(
-            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, in ascending order"
+            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, each larger than the one before"
         )));
     }
     let view = rpc.node.view();
