@@ -94,7 +94,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, point.cheats)?;
         }
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         self.notify();
         Ok(true)
     }
@@ -145,7 +145,7 @@ impl Node {
         let former = self.view();
         self.unwind(chain, target)?;
         self.publish(chain, Arc::default())?;
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         let promoted = self.refresh_pool()?;
         self.announce_pending(&promoted);
         Ok(())
@@ -172,7 +172,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, Arc::default())?;
         }
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         drop(chain);
         self.notify();
         Ok(())
@@ -203,7 +203,7 @@ impl Node {
             let former = self.view();
             self.publish(chain, Arc::default())?;
             if chain.head().hash() != former.hash() {
-                self.events.tell_reverted(chain.head().header.clone(), &former);
+                self.announce_reverted(chain.head().header.clone(), &former);
             }
             return Err(error.into());
         }
