@@ -50,6 +50,7 @@ fn nothing_that_tools_ask_for_is_missing() {
         ots_getInternalOperations ots_traceTransaction ots_getTransactionError ots_searchTransactionsBefore
         ots_searchTransactionsAfter ots_getTransactionBySenderAndNonce ots_getContractCreator
         erigon_getHeaderByNumber rpc_modules testing_buildBlockV1
+        testing_commitBlockV1
         polytrie_getStateLayer polytrie_getProof polytrie_verifyProof polytrie_metrics";
     let missing: Vec<_> = names
         .split_whitespace()

@@ -464,6 +464,36 @@ fn a_transaction_has_one_input() {
     }
 }
 
+#[test]
+fn a_block_of_given_transactions_is_added_to_the_chain() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let transfer = json!([{ "from": ALICE, "to": BOB, "value": "0x5", "nonce": "0x0" }]);
+    let raw = node.call("eth_signTransaction", transfer)["raw"].clone();
+    let commit = |time: &str, transactions: Value| {
+        let attributes =
+            json!({ "timestamp": time, "prevRandao": word(1), "suggestedFeeRecipient": SOMEBODY });
+        node.call("testing_commitBlockV1", json!([attributes, transactions, "0x0102"]))
+    };
+    let waiting = node.send(ALICE, BOB, 7);
+    // The transaction that waits has the same nonce, so it is dropped.
+    let hash = commit("0xffffffff", json!([raw]));
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!((&head["hash"], &head["timestamp"]), (&hash, &json!("0xffffffff")));
+    assert_eq!((&head["extraData"], &head["miner"]), (&json!("0x0102"), &json!(SOMEBODY)));
+    assert_eq!(head["transactions"].as_array().unwrap().len(), 1);
+    assert_ne!(head["transactions"][0], waiting);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([waiting])), Value::Null);
+    // Without a list the transactions are those of the pool.
+    let sent = node.send(ALICE, BOB, 7);
+    for (time, transactions, expected) in
+        [("0x100000000", json!([]), json!([])), ("0x100000001", Value::Null, json!([sent]))]
+    {
+        commit(time, transactions);
+        let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        assert_eq!(head["transactions"], expected);
+    }
+}
+
 /// Bytes after a transaction are refused by the block builder and by the methods that send.
 #[test]
 fn bytes_after_a_transaction_are_no_part_of_it() {
@@ -480,6 +510,7 @@ fn bytes_after_a_transaction_are_no_part_of_it() {
     for (method, params) in [
         ("eth_sendRawTransaction", json!([longer])),
         ("testing_buildBlockV1", json!([head["hash"], attributes, [longer]])),
+        ("testing_commitBlockV1", json!([attributes, [longer]])),
     ] {
         let (code, message) = node.error(method, params);
         assert_eq!((code, &*message), (-32602, "1 bytes follow the transaction"), "{method}");
