@@ -465,6 +465,30 @@ fn a_transaction_has_one_input() {
 }
 
 #[test]
+fn a_transaction_that_waits_is_sent_again_at_another_price() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let tx = json!({
+        "from": ALICE, "to": BOB, "value": "0x5", "gas": "0x5208", "nonce": "0x0",
+        "maxFeePerGas": "0x77359400", "maxPriorityFeePerGas": "0x1",
+    });
+    let first = node.call("eth_sendTransaction", json!([tx]));
+    let (_, message) = node.error("eth_resend", json!([tx, "0x77359401"]));
+    assert!(message.contains("replacement transaction underpriced"), "{message}");
+    let second = node.call("eth_resend", json!([tx, "0xee6b2800", "0x5209"]));
+    let found = node.call("eth_getTransactionByHash", json!([second]));
+    let fields = ["gasPrice", "gas", "nonce", "value"].map(|field| &found[field]);
+    assert_eq!(fields, ["0xee6b2800", "0x5209", "0x0", "0x5"]);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([first])), Value::Null);
+    // The first one does not wait any more.
+    let mut nameless = tx.clone();
+    nameless["nonce"] = Value::Null;
+    for (tx, words) in [(tx, "transaction not found"), (nameless, "missing transaction nonce")] {
+        let (code, message) = node.error("eth_resend", json!([tx, "0xffffffffff"]));
+        assert!(code == -32000 && message.contains(words), "{message}");
+    }
+}
+
+#[test]
 fn a_block_of_given_transactions_is_added_to_the_chain() {
     let node = Devnet::start("mpt", args!["--no-mining"]);
     let transfer = json!([{ "from": ALICE, "to": BOB, "value": "0x5", "nonce": "0x0" }]);
