@@ -315,12 +315,33 @@ fn the_pending_block_by_every_method() {
         let header = node.call("eth_getHeaderByNumber", json!(["pending"]));
         assert_eq!((&header["number"], &header["hash"]), (&json!("0x2"), &Value::Null), "{layer}");
         assert_eq!(header.get("transactions"), None);
+        let none = format!("0x{}", "0".repeat(512));
+        assert!(header["logsBloom"].as_str().is_some_and(|bloom| bloom != none), "{header}");
         let receipts = node.call("eth_getBlockReceipts", json!(["pending"]));
         let receipt = &receipts[0];
         assert_eq!((&receipt["transactionHash"], &receipt["status"]), (&hash, &json!("0x1")));
         assert_eq!((&receipt["blockHash"], &receipt["blockNumber"]), (&Value::Null, &json!("0x2")));
         assert_eq!(receipt["logs"][0]["blockHash"], Value::Null);
     }
+}
+
+#[test]
+fn a_fee_history_may_end_with_the_pending_block() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    node.call("evm_mine", json!([]));
+    node.send(ALICE, BOB, 1);
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    let history = |count: &str| node.call("eth_feeHistory", json!([count, "pending", [50]]));
+    let both = history("0x2");
+    assert_eq!(both["oldestBlock"], "0x1");
+    assert_eq!(both["baseFeePerGas"][1], pending["baseFeePerGas"]);
+    assert_eq!(both["baseFeePerGas"].as_array().unwrap().len(), 3);
+    // The tip is that of a request without one.
+    assert_eq!(both["reward"], json!([["0x0"], ["0x3b9aca00"]]));
+    assert!(both["gasUsedRatio"][1].as_f64().unwrap() > 0.0, "{both}");
+    let one = history("0x1");
+    assert_eq!((&one["oldestBlock"], &one["reward"]), (&json!("0x2"), &json!([["0x3b9aca00"]])));
+    assert_eq!(history("0x400")["oldestBlock"], "0x0");
 }
 
 #[test]

@@ -60,9 +60,9 @@ fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
 }
 
-/// Clears the fields that the pending block does not have yet: hash, nonce, beneficiary and bloom.
+/// Clears the fields that the pending block does not have yet, the same as geth: hash, nonce and beneficiary.
 fn unsealed(mut block: Value) -> Value {
-    for field in ["hash", "nonce", "miner", "logsBloom"] {
+    for field in ["hash", "nonce", "miner"] {
         block[field] = Value::Null;
     }
     let transactions = block.get_mut("transactions").and_then(Value::as_array_mut);
