@@ -15,6 +15,9 @@ pub enum NodeFailure {
     /// The store failed, and nothing can be written.
     #[error(transparent)]
     Store(#[from] KvError),
+    /// The store was lost, and nothing can be read any more.
+    #[error(transparent)]
+    Lost(KvError),
     /// A bug in this program; the log has the details.
     #[error(
         "this program made a mistake, and the node cannot go on: {0}; what was made durable is as it was: start the node again, and please report the mistake with the log"

@@ -40,6 +40,9 @@ pub struct Reverted {
     pub head: Sealed<Header>,
     /// The chain before the revert. It can be read until it is dropped for the chains of later reverts.
     pub former: Weak<FormerChain>,
+    /// Number of the views before the first one that shows it. Who began with that view or a later one has not seen the
+    /// reverted blocks.
+    pub view: u64,
 }
 
 /// A chain as it was before blocks were reverted.
@@ -92,12 +95,12 @@ impl Events {
         self.pending.subscribe()
     }
 
-    /// Sends the event that blocks of the chain of `former` were reverted.
-    pub(super) fn tell_reverted(&self, head: Sealed<Header>, former: &View) {
+    /// Sends the event that blocks of the chain of `former` were reverted. `view` is the order of the view without them.
+    pub(super) fn tell_reverted(&self, head: Sealed<Header>, former: &View, view: u64) {
         tracing::info!("back to block {} {}", head.number, head.hash());
         let chain = FormerChain { head: former.head.number(), db: former.db().clone() };
         let chain = Arc::new(chain);
-        let event = Event::Reverted(Reverted { head, former: Arc::downgrade(&chain) });
+        let event = Event::Reverted(Reverted { head, former: Arc::downgrade(&chain), view });
         self.former.lock().push_back(chain);
         self.tell(event);
     }

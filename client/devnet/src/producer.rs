@@ -163,11 +163,23 @@ impl Node {
         let mut picked = Picked { log, ..Picked::default() };
         let built = self.build(chain, next, &mut picked)?;
         self.forget(&picked.hopeless);
-        let cheats = Arc::clone(&self.view().cheats);
         if built.block.body.transactions.is_empty() && !options.allow_empty {
             return Ok(None);
         }
-        if !cheats.is_empty() {
+        let sets_clock = matches!(options.time, BlockTime::Set(_) | BlockTime::After(_));
+        self.add(chain, built, &picked, sets_clock).map(Some)
+    }
+
+    /// Makes a block the head of a chain that the caller has locked, and announces it. `sets_clock` says whether the
+    /// clock continues from the time of the block.
+    fn add(
+        &self,
+        chain: &mut Chain,
+        built: NewHead,
+        picked: &Picked,
+        sets_clock: bool,
+    ) -> Result<Sealed<Header>> {
+        if !self.view().cheats.is_empty() {
             tracing::debug!("block {} holds changes made by hand", built.header.number);
         }
         let header = built.header.clone();
@@ -177,7 +189,7 @@ impl Node {
         {
             let mut clock = self.clock.lock();
             clock.made(header.timestamp);
-            if matches!(options.time, BlockTime::Set(_) | BlockTime::After(_)) {
+            if sets_clock {
                 clock.set(header.timestamp);
             }
         }
@@ -207,7 +219,29 @@ impl Node {
         if let Some(log) = &picked.log {
             log.write(&header);
         }
-        Ok(Some(header))
+        Ok(header)
+    }
+
+    /// Makes a block of exactly these transactions, or from the pool if `transactions` is `None`, and adds it to the
+    /// chain.
+    ///
+    /// # Errors
+    ///
+    /// If the node is read only or has failed, one of the transactions cannot be included, or the node fails now.
+    pub fn commit(
+        &self,
+        next: NextBlock,
+        transactions: Option<Vec<(TxEnvelope, Address)>>,
+    ) -> Result<Sealed<Header>> {
+        self.writable()?;
+        let mut chain = self.chain();
+        let mut picked = Picked { log: self.block_log(), ..Picked::default() };
+        let built = self.build_from(&mut chain, next, transactions, &mut picked)?;
+        self.forget(&picked.hopeless);
+        let added = self.add(&mut chain, built, &picked, false);
+        drop(chain);
+        self.notify();
+        added
     }
 
     /// Builds a block of exactly these transactions, or from the pool if `transactions` is `None`. It is not added
@@ -222,14 +256,24 @@ impl Node {
         transactions: Option<Vec<(TxEnvelope, Address)>>,
     ) -> Result<BuiltBlock> {
         let mut chain = self.chain();
-        let built = match transactions {
-            None => self.build(&mut chain, next, &mut Picked::default())?,
-            Some(transactions) => {
-                let writes = self.view().cheats.writes();
-                chain.build(next, &writes, &mut |run, _, rules| given(run, rules, &transactions))?
-            }
-        };
+        let built = self.build_from(&mut chain, next, transactions, &mut Picked::default())?;
         Ok(built.into_block())
+    }
+
+    /// Builds a block of exactly these transactions, or from the pool if `transactions` is `None`.
+    fn build_from(
+        &self,
+        chain: &mut Chain,
+        next: NextBlock,
+        transactions: Option<Vec<(TxEnvelope, Address)>>,
+        picked: &mut Picked,
+    ) -> Result<NewHead> {
+        let Some(transactions) = transactions else { return self.build(chain, next, picked) };
+        let writes = self.view().cheats.writes();
+        let built = chain.build(next, &writes, &mut |run, _, rules| {
+            given(run, rules, &transactions, &mut picked.log)
+        });
+        Ok(built?)
     }
 
     /// Builds a payload for a consensus layer on the head, from the pool or without transactions. It leaves out the
@@ -407,7 +451,11 @@ fn given(
     run: &mut BlockRun<'_>,
     rules: &Rules<'_>,
     transactions: &[(TxEnvelope, Address)],
+    log: &mut Option<BlockLog>,
 ) -> Result<Vec<TxEnvelope>, ExecuteError> {
+    if log.is_some() {
+        run.watch_console();
+    }
     let blobs = transactions.iter().filter_map(|(tx, _)| tx.blob_gas_used());
     let (found, most) = (blobs.fold(0, u64::saturating_add), max_blob_gas(rules));
     if found > most {
@@ -420,7 +468,10 @@ fn given(
             BlockInvalid::Transaction { index, hash, reason }
         };
         check_transaction(rules, tx).map_err(invalid)?;
-        run.transact(tx, *sender)?;
+        let included = run.transact(tx, *sender)?;
+        if let Some(log) = log.as_mut() {
+            log.transaction(tx, *sender, &included);
+        }
     }
     Ok(transactions.iter().map(|(tx, _)| tx.clone()).collect())
 }

@@ -40,6 +40,8 @@ impl Settings {
 pub(crate) fn gas_limit_towards(target: u64, parent: u64) -> u64 {
     // The protocol allows a difference of less than a 1024th of the parent's limit (EIP-1559 did not change this).
     let step = (parent / 1024).saturating_sub(1);
+    // A consensus layer may name any target, and no block has a gas limit below the least one.
+    let target = target.max(polytrie_consensus::MIN_GAS_LIMIT);
     target.clamp(parent.saturating_sub(step), parent.saturating_add(step))
 }
 
@@ -53,6 +55,7 @@ mod tests {
         assert_eq!(settings.gas_limit_after(GAS_LIMIT), GAS_LIMIT);
         assert_eq!(settings.gas_limit_after(200_000_000), 0x0be8_c711);
         assert_eq!(settings.gas_limit_after(1_024_000), 1_024_999);
+        assert_eq!(gas_limit_towards(0, 5_002), 5_000);
         let fixed = Settings { gas_limit: Some(7), ..settings };
         assert_eq!(fixed.gas_limit_after(1_024_000), 7);
     }

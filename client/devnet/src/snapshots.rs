@@ -38,6 +38,11 @@ impl Snapshots {
         self.points.values().map(|point| point.number).min()
     }
 
+    /// Drops the snapshots of blocks above `number`, which were reverted.
+    pub(super) fn cut(&mut self, number: u64) {
+        self.points.retain(|_, point| point.number <= number);
+    }
+
     /// Drops all snapshots. Their IDs are never used again, so that an old ID cannot refer to a later snapshot.
     pub(super) fn clear(&mut self) {
         self.points.clear();

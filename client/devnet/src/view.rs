@@ -20,10 +20,12 @@ pub struct View {
     /// State at the head with the changes by hand on top.
     state: Arc<dyn StateReader>,
     pub(super) history: Arc<StateHistory>,
+    /// Number of the views before this one.
+    pub(super) order: u64,
 }
 
 impl View {
-    /// Creates the view of a chain as it is now, with these changes by hand.
+    /// Creates the view of a chain as it is now, with these changes by hand. There were `order` views before.
     ///
     /// # Errors
     ///
@@ -32,6 +34,7 @@ impl View {
         chain: &Chain,
         history: &Arc<StateHistory>,
         cheats: Arc<Cheats>,
+        order: u64,
     ) -> Result<Self> {
         let db = ChainDb::new(chain.db().store().snapshot());
         let reader = chain.layer().reader()?;
@@ -46,6 +49,7 @@ impl View {
             cheats,
             state,
             history: Arc::clone(history),
+            order,
         })
     }
 

@@ -172,27 +172,26 @@ pub(super) fn serve(
     threads: MinerThreads,
     servers: impl IntoIterator<Item = RunningServer>,
 ) -> Result<(), Failure> {
-    let failed = wait(interrupt, node);
+    let failed = wait_for(interrupt, || node.failure().and_then(ending));
     tracing::info!("stopping");
     servers.into_iter().for_each(RunningServer::stop);
     drop(threads);
-    node.flush().map_err(machine)?;
-    if let Some(failure) = failed {
-        return Err(Failure::Machine(failure.to_string()));
-    }
+    let ended = failed.map_or(Ok(()), |failure| Err(Failure::Machine(failure.to_string())));
+    Failure::decide(ended, node.flush().map_err(machine))?;
     tracing::info!("stopped at block {}", node.view().head.number());
     Ok(())
 }
 
-/// Waits for an interrupt or a failure of the program. Returns the failure, if there was one.
-fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
-    wait_for(interrupt, || match node.failure() {
-        // After a failure of the store, what is stored can still be read.
-        None | Some(NodeFailure::Store(_)) => None,
-        Some(failure @ NodeFailure::Program(_)) => Some(failure),
-    })
+/// Returns the failure if it ends the node.
+fn ending(failure: NodeFailure) -> Option<NodeFailure> {
+    match failure {
+        // What is stored can still be read.
+        NodeFailure::Store(_) => None,
+        NodeFailure::Lost(_) | NodeFailure::Program(_) => Some(failure),
+    }
 }
 
+/// Waits for an interrupt or a failure. Returns the failure, if there was one.
 fn wait_for<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Option<F> {
     while !interrupt.load(Ordering::Relaxed) {
         if let Some(failure) = failure() {
@@ -206,10 +205,19 @@ fn wait_for<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use polytrie_kv::KvError;
 
     #[test]
     fn a_failure_ends_the_wait_as_an_interrupt_does() {
         assert_eq!(wait_for(&AtomicBool::new(false), || Some("failed")), Some("failed"));
         assert_eq!(wait_for(&AtomicBool::new(true), || None::<&str>), None);
+    }
+
+    #[test]
+    fn a_node_ends_where_nothing_can_be_read_any_more() {
+        let error = || KvError::Corrupt("on purpose".to_owned());
+        assert!(ending(NodeFailure::Store(error())).is_none());
+        assert!(ending(NodeFailure::Lost(error())).is_some());
+        assert!(ending(NodeFailure::Program("on purpose".to_owned())).is_some());
     }
 }

@@ -22,7 +22,7 @@ fn nothing_that_tools_ask_for_is_missing() {
         eth_getTransactionCount eth_getTransactionReceipt eth_getUncleByBlockHashAndIndex
         eth_getUncleByBlockNumberAndIndex eth_getUncleCountByBlockHash eth_getUncleCountByBlockNumber
         eth_maxPriorityFeePerGas eth_newBlockFilter eth_newFilter eth_newPendingTransactionFilter
-        eth_sendRawTransaction eth_sendTransaction eth_sign eth_signTransaction eth_signTypedData_v4
+        eth_resend eth_sendRawTransaction eth_sendTransaction eth_sign eth_signTransaction eth_signTypedData_v4
         eth_simulateV1 eth_syncing eth_uninstallFilter personal_sign
         net_version net_listening net_peerCount web3_clientVersion web3_sha3
         txpool_status txpool_content txpool_contentFrom txpool_inspect
@@ -50,6 +50,7 @@ fn nothing_that_tools_ask_for_is_missing() {
         ots_getInternalOperations ots_traceTransaction ots_getTransactionError ots_searchTransactionsBefore
         ots_searchTransactionsAfter ots_getTransactionBySenderAndNonce ots_getContractCreator
         erigon_getHeaderByNumber rpc_modules testing_buildBlockV1
+        testing_commitBlockV1
         polytrie_getStateLayer polytrie_getProof polytrie_verifyProof polytrie_metrics";
     let missing: Vec<_> = names
         .split_whitespace()

@@ -143,6 +143,11 @@ fn what_is_served_read_only_takes_nothing_in() {
     assert!(body.contains("--read-only"), "{body}");
     let pending = node.number("eth_getBalance", json!([BOB, "pending"]));
     assert_eq!(pending, node.balance(BOB));
+    // The pending block is the head, with all its fields.
+    let block = |tag: &str| node.call("eth_getBlockByNumber", json!([tag, true]));
+    assert_eq!(block("pending"), block("latest"));
+    let tx = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x0"]));
+    assert_eq!(tx["blockHash"], block("latest")["hash"]);
 }
 
 #[test]

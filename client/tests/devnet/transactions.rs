@@ -315,12 +315,33 @@ fn the_pending_block_by_every_method() {
         let header = node.call("eth_getHeaderByNumber", json!(["pending"]));
         assert_eq!((&header["number"], &header["hash"]), (&json!("0x2"), &Value::Null), "{layer}");
         assert_eq!(header.get("transactions"), None);
+        let none = format!("0x{}", "0".repeat(512));
+        assert!(header["logsBloom"].as_str().is_some_and(|bloom| bloom != none), "{header}");
         let receipts = node.call("eth_getBlockReceipts", json!(["pending"]));
         let receipt = &receipts[0];
         assert_eq!((&receipt["transactionHash"], &receipt["status"]), (&hash, &json!("0x1")));
         assert_eq!((&receipt["blockHash"], &receipt["blockNumber"]), (&Value::Null, &json!("0x2")));
         assert_eq!(receipt["logs"][0]["blockHash"], Value::Null);
     }
+}
+
+#[test]
+fn a_fee_history_may_end_with_the_pending_block() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    node.call("evm_mine", json!([]));
+    node.send(ALICE, BOB, 1);
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    let history = |count: &str| node.call("eth_feeHistory", json!([count, "pending", [50]]));
+    let both = history("0x2");
+    assert_eq!(both["oldestBlock"], "0x1");
+    assert_eq!(both["baseFeePerGas"][1], pending["baseFeePerGas"]);
+    assert_eq!(both["baseFeePerGas"].as_array().unwrap().len(), 3);
+    // The tip is that of a request without one.
+    assert_eq!(both["reward"], json!([["0x0"], ["0x3b9aca00"]]));
+    assert!(both["gasUsedRatio"][1].as_f64().unwrap() > 0.0, "{both}");
+    let one = history("0x1");
+    assert_eq!((&one["oldestBlock"], &one["reward"]), (&json!("0x2"), &json!([["0x3b9aca00"]])));
+    assert_eq!(history("0x400")["oldestBlock"], "0x0");
 }
 
 #[test]
@@ -464,6 +485,60 @@ fn a_transaction_has_one_input() {
     }
 }
 
+#[test]
+fn a_transaction_that_waits_is_sent_again_at_another_price() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let tx = json!({
+        "from": ALICE, "to": BOB, "value": "0x5", "gas": "0x5208", "nonce": "0x0",
+        "maxFeePerGas": "0x77359400", "maxPriorityFeePerGas": "0x1",
+    });
+    let first = node.call("eth_sendTransaction", json!([tx]));
+    let (_, message) = node.error("eth_resend", json!([tx, "0x77359401"]));
+    assert!(message.contains("replacement transaction underpriced"), "{message}");
+    let second = node.call("eth_resend", json!([tx, "0xee6b2800", "0x5209"]));
+    let found = node.call("eth_getTransactionByHash", json!([second]));
+    let fields = ["gasPrice", "gas", "nonce", "value"].map(|field| &found[field]);
+    assert_eq!(fields, ["0xee6b2800", "0x5209", "0x0", "0x5"]);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([first])), Value::Null);
+    // The first one does not wait any more.
+    let mut nameless = tx.clone();
+    nameless["nonce"] = Value::Null;
+    for (tx, words) in [(tx, "transaction not found"), (nameless, "missing transaction nonce")] {
+        let (code, message) = node.error("eth_resend", json!([tx, "0xffffffffff"]));
+        assert!(code == -32000 && message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn a_block_of_given_transactions_is_added_to_the_chain() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let transfer = json!([{ "from": ALICE, "to": BOB, "value": "0x5", "nonce": "0x0" }]);
+    let raw = node.call("eth_signTransaction", transfer)["raw"].clone();
+    let commit = |time: &str, transactions: Value| {
+        let attributes =
+            json!({ "timestamp": time, "prevRandao": word(1), "suggestedFeeRecipient": SOMEBODY });
+        node.call("testing_commitBlockV1", json!([attributes, transactions, "0x0102"]))
+    };
+    let waiting = node.send(ALICE, BOB, 7);
+    // The transaction that waits has the same nonce, so it is dropped.
+    let hash = commit("0xffffffff", json!([raw]));
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!((&head["hash"], &head["timestamp"]), (&hash, &json!("0xffffffff")));
+    assert_eq!((&head["extraData"], &head["miner"]), (&json!("0x0102"), &json!(SOMEBODY)));
+    assert_eq!(head["transactions"].as_array().unwrap().len(), 1);
+    assert_ne!(head["transactions"][0], waiting);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([waiting])), Value::Null);
+    // Without a list the transactions are those of the pool.
+    let sent = node.send(ALICE, BOB, 7);
+    for (time, transactions, expected) in
+        [("0x100000000", json!([]), json!([])), ("0x100000001", Value::Null, json!([sent]))]
+    {
+        commit(time, transactions);
+        let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        assert_eq!(head["transactions"], expected);
+    }
+}
+
 /// Bytes after a transaction are refused by the block builder and by the methods that send.
 #[test]
 fn bytes_after_a_transaction_are_no_part_of_it() {
@@ -480,6 +555,7 @@ fn bytes_after_a_transaction_are_no_part_of_it() {
     for (method, params) in [
         ("eth_sendRawTransaction", json!([longer])),
         ("testing_buildBlockV1", json!([head["hash"], attributes, [longer]])),
+        ("testing_commitBlockV1", json!([attributes, [longer]])),
     ] {
         let (code, message) = node.error(method, params);
         assert_eq!((code, &*message), (-32602, "1 bytes follow the transaction"), "{method}");

@@ -6,7 +6,10 @@ use crate::{
 };
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Changes, Engine, KvError, LiveSet, Result, Table, View};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -33,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) owner: String,
     /// The time at which an engine that may write last found that it owns the store.
     pub(crate) looked: Mutex<Option<Look>>,
+    /// The failure after which the engine can be neither read nor written.
+    pub(crate) out: OnceLock<KvError>,
 }
 
 polytrie_kv::debug_fields!(Shared { store });
@@ -52,6 +57,12 @@ impl Shared {
             true => Ok(()),
             false => Err(KvError::UnknownTable(table.name)),
         }
+    }
+
+    /// Notes the failure after which the engine is out, and returns it.
+    pub(crate) fn end(&self, failure: KvError) -> KvError {
+        self.out.get_or_init(|| failure.clone());
+        failure
     }
 
     pub(crate) fn take_view(shared: &Arc<Self>) -> CassandraView {
@@ -82,6 +93,10 @@ impl Engine for CassandraEngine {
     fn scratch_dir(&self) -> Option<PathBuf> {
         let options = &self.shared.options;
         (!options.read_only).then(|| options.dir.clone())
+    }
+
+    fn lost(&self) -> Option<KvError> {
+        self.shared.out.get().cloned()
     }
 
     fn row_cache_bytes(&self) -> usize {

@@ -17,7 +17,7 @@ use polytrie_kv::{LiveSet, Result, Table};
 use scylla::response::PagingState;
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -138,6 +138,7 @@ impl CassandraEngine {
             current: RwLock::default(),
             owner: head.owner.clone(),
             looked: Mutex::new(None),
+            out: OnceLock::new(),
         };
         shared.read_buckets()?;
         let deleted = shared.finish(&head)?;

@@ -252,6 +252,7 @@ fn who_was_cut_off_and_comes_back_is_out() {
         *old.shared.looked.lock() = None;
         let error = old.view().unwrap().get(TABLES[0], b"key").unwrap_err().to_string();
         assert!(error.contains("another process has opened the store"), "{error}");
+        assert_eq!(old.lost().map(|lost| lost.to_string()), Some(error));
         assert!(old.write(&put(b"5")).is_err());
     }
     let error = stale.write(&put(b"5")).unwrap_err().to_string();

@@ -83,7 +83,7 @@ impl CassandraView {
         let (store, version) = (&shared.store, self.version());
         if !read_only {
             if owner != shared.owner {
-                return Err(lost("reading", store));
+                return Err(shared.end(lost("reading", store)));
             }
             *shared.looked.lock() = Some(now);
             return Ok(());
@@ -94,7 +94,7 @@ impl CassandraView {
         let reason = format!(
             "the store `{store}` was opened for reading at version {version}, and its writer has removed what was replaced up to {floor}; run the same command again, best while nothing writes"
         );
-        Err(failed("reading", reason))
+        Err(shared.end(failed("reading", reason)))
     }
 }
 

@@ -125,7 +125,7 @@ impl Shared {
         let swap = async move { head::swap(&link, &store, Some(&before), &moved).await };
         let found = self.cluster.wait(swap)?;
         if found.is_some() {
-            return Err(lost("committing", &self.store));
+            return Err(self.end(lost("committing", &self.store)));
         }
         writer.head = next;
         Ok(())

@@ -37,6 +37,11 @@ pub trait Wrapped: Debug + Send + Sync + 'static {
         self.inner().is_read_only()
     }
 
+    /// Implements [`Engine::lost`].
+    fn loss(&self) -> Option<KvError> {
+        self.inner().lost()
+    }
+
     /// Implements [`Engine::journal_dir`].
     fn journal(&self) -> Option<PathBuf> {
         None
@@ -66,6 +71,10 @@ macro_rules! wrapped {
 
             fn is_read_only(&self) -> bool {
                 $crate::Wrapped::takes_nothing(self)
+            }
+
+            fn lost(&self) -> Option<$crate::kv::KvError> {
+                $crate::Wrapped::loss(self)
             }
 
             fn journal_dir(&self) -> Option<std::path::PathBuf> {

@@ -1,6 +1,6 @@
 //! The interface of a key-value engine.
 
-use crate::{Changes, KeyRange, Read, Result, Table, confirmed::Durable};
+use crate::{Changes, KeyRange, KvError, Read, Result, Table, confirmed::Durable};
 use std::{fmt::Debug, ops::ControlFlow, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
@@ -54,6 +54,12 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// If the engine's files cannot be read.
     fn last_commit(&self) -> Result<Option<Durable>> {
         Ok(None)
+    }
+
+    /// Returns the failure after which the engine can be neither read nor written until it is opened again, if there
+    /// was one. A write that failed is none: what is stored can still be read.
+    fn lost(&self) -> Option<KvError> {
+        None
     }
 
     /// Bytes of recently read rows that the store caches: worth it where reading a row takes long even from the

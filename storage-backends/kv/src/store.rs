@@ -382,6 +382,12 @@ impl Store {
     pub fn poisoned(&self) -> Option<KvError> {
         self.handle.shared.control.lock().poison.clone()
     }
+
+    /// Returns the failure after which the store cannot even be read, if there was one: another process may have taken
+    /// over what the engine stores.
+    pub fn lost(&self) -> Option<KvError> {
+        self.handle.shared.engine.lost()
+    }
 }
 
 impl Read for Store {

@@ -124,7 +124,7 @@ impl Node {
         };
         let layer = Arc::clone(chain.layer());
         let history = StateHistory::new(Arc::clone(&layer));
-        let view = View::of(&chain, &history, Arc::default())?;
+        let view = View::of(&chain, &history, Arc::default(), 0)?;
         // The head was read from the store, so it is durable.
         let durable = view.head.number();
         let settings = Settings {
@@ -306,8 +306,10 @@ impl Node {
     /// Returns the failure after which the node does not work any more, if there was one. The last blocks may be gone
     /// after a restart then.
     pub fn failure(&self) -> Option<NodeFailure> {
-        let failed = self.failed.lock().clone().map(NodeFailure::Program);
-        failed.or_else(|| self.db.store().poisoned().map(NodeFailure::Store))
+        let (failed, store) = (self.failed.lock().clone(), self.db.store());
+        let failed = failed.map(NodeFailure::Program);
+        let failed = failed.or_else(|| store.lost().map(NodeFailure::Lost));
+        failed.or_else(|| store.poisoned().map(NodeFailure::Store))
     }
 
     /// Marks the node as failed because of a bug in this program. All further changes are refused.
@@ -349,7 +351,7 @@ impl Node {
     /// Publishes a view of the chain as it is now.
     pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<()> {
         let history = Arc::clone(&self.history.lock());
-        let view = View::of(chain, &history, cheats)?;
+        let view = View::of(chain, &history, cheats, self.view().order + 1)?;
         // The pending block is dropped first: a reader of the new view must not find a pending block on the old one.
         *self.pending.lock() = None;
         *self.view.write() = Arc::new(view);
@@ -358,6 +360,11 @@ impl Node {
 
     pub(super) fn announce(&self, header: Sealed<Header>) {
         self.events.tell(Event::Block(header));
+    }
+
+    /// Announces that blocks of the chain of `former` were reverted. The view without them is published.
+    pub(super) fn announce_reverted(&self, head: Sealed<Header>, former: &View) {
+        self.events.tell_reverted(head, former, self.view().order);
     }
 
     /// Wakes the callers that wait for a change of the head or the pool.

@@ -85,7 +85,7 @@ impl Node {
         }
         self.cut_marks(fork);
         if fork < former.head.number() {
-            self.events.tell_reverted(view.db.block_head(fork)?.header, former);
+            self.announce_reverted(view.db.block_head(fork)?.header, former);
         }
         for number in fork + 1..=head {
             self.announce(view.db.block_head(number)?.header);

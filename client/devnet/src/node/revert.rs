@@ -94,7 +94,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, point.cheats)?;
         }
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         self.notify();
         Ok(true)
     }
@@ -145,7 +145,7 @@ impl Node {
         let former = self.view();
         self.unwind(chain, target)?;
         self.publish(chain, Arc::default())?;
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         let promoted = self.refresh_pool()?;
         self.announce_pending(&promoted);
         Ok(())
@@ -172,7 +172,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, Arc::default())?;
         }
-        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_reverted(chain.head().header.clone(), &former);
         drop(chain);
         self.notify();
         Ok(())
@@ -183,7 +183,7 @@ impl Node {
             // The genesis state is written anew, so it needs no undo records.
             Err(ChainError::NoUndo { .. }) if number == self.spec.genesis_header().number => {
                 let genesis = self.dir.genesis().map_err(NodeError::Genesis)?;
-                chain.begin_anew(genesis).map(|()| self.keep_ways_back(chain))
+                chain.begin_anew(genesis)
             }
             unwound => unwound.map(drop),
         };
@@ -194,6 +194,9 @@ impl Node {
         }
         let reached = chain.head().number();
         self.cut_marks(reached);
+        // For the same reason another block may take the place and the hash of a snapshot's.
+        self.snapshots.lock().cut(reached);
+        self.keep_ways_back(chain);
         {
             let mut durable = self.durable.lock();
             *durable = reached.min(*durable);
@@ -203,7 +206,7 @@ impl Node {
             let former = self.view();
             self.publish(chain, Arc::default())?;
             if chain.head().hash() != former.hash() {
-                self.events.tell_reverted(chain.head().header.clone(), &former);
+                self.announce_reverted(chain.head().header.clone(), &former);
             }
             return Err(error.into());
         }

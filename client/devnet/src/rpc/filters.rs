@@ -68,6 +68,8 @@ struct All {
 #[derive(Debug)]
 struct Entry {
     kind: FilterKind,
+    /// Order of the view from which the filter begins.
+    since: u64,
     /// Number of the first block that was not reported.
     next: u64,
     /// Blocks from `next` on that were reported and then reverted.
@@ -87,9 +89,10 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(kind: FilterKind, next: u64) -> Self {
+    fn new(kind: FilterKind, since: u64, next: u64) -> Self {
         Self {
             kind,
+            since,
             next,
             taken_back: None,
             polls: 0,
@@ -158,7 +161,8 @@ impl Filters {
         all.make_room(kind.bytes());
         all.last += 1;
         let id = all.last;
-        all.filters.insert(id, Entry::new(kind, view().head.number() + 1));
+        let view = view();
+        all.filters.insert(id, Entry::new(kind, view.order, view.head.number() + 1));
         id
     }
 
@@ -220,10 +224,10 @@ impl Listener for Filters {
         let mut all = self.all.lock();
         match event {
             Event::Block(_) => all.forget_chains(),
-            // The blocks after the new head are new again.
-            Event::Reverted(Reverted { head, former }) => {
+            // The blocks after the new head are new again, but not for a filter that began with the view of them.
+            Event::Reverted(Reverted { head, former, view }) => {
                 let lowest = head.number + 1;
-                for entry in all.filters.values_mut() {
+                for entry in all.filters.values_mut().filter(|entry| entry.since < *view) {
                     entry.take_back(lowest, former);
                     if entry.is_answering {
                         let first = || Meanwhile { former: Weak::clone(former), lowest };
@@ -336,7 +340,7 @@ mod tests {
     }
 
     fn all(kinds: impl IntoIterator<Item = FilterKind>) -> All {
-        let entries = kinds.into_iter().map(|kind| Entry::new(kind, 0));
+        let entries = kinds.into_iter().map(|kind| Entry::new(kind, 0, 0));
         All { filters: (1..).zip(entries).collect(), ..All::default() }
     }
 
@@ -373,9 +377,28 @@ mod tests {
         let former = FormerChain { head: late.head.number(), db: late.db().clone() };
         let former = Arc::new(former);
         let (head, chain) = (start.head.header.clone(), Arc::downgrade(&former));
-        filters.hear(&Event::Reverted(Reverted { head, former: chain }));
+        let view = late.order + 1;
+        filters.hear(&Event::Reverted(Reverted { head, former: chain, view }));
         let poll = poll(&start);
         assert_eq!((poll.from, poll.taken_back.unwrap().end), (1, 4));
+    }
+
+    /// A client may ask for a filter in between, too.
+    #[test]
+    fn a_filter_from_before_the_event_of_a_revert_has_no_news_of_it() {
+        let node = node("raw");
+        let mine = || node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        let (first, _) = (mine(), mine());
+        let former = node.view();
+        node.rollback(1).unwrap();
+        mine();
+        let filters = Filters::default();
+        let id = filters.add(FilterKind::Blocks, || node.view());
+        let former = FormerChain { head: former.head.number(), db: former.db().clone() };
+        let former = Arc::new(former);
+        let (chain, view) = (Arc::downgrade(&former), node.view().order);
+        filters.hear(&Event::Reverted(Reverted { head: first, former: chain, view }));
+        assert_eq!(filters.poll(U256::from(id), || node.view()).unwrap().from, 3);
     }
 
     #[test]

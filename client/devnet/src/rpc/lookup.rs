@@ -136,6 +136,12 @@ impl Rpc {
         self.made(&view, id)
     }
 
+    /// Whether a block that [`Self::find`] has returned for this ID is not in the chain yet. For `pending` it may be the
+    /// head.
+    pub(super) fn is_unsealed(&self, id: BlockId, found: &Found) -> bool {
+        id.is_pending() && !self.node.view().has(&found.header)
+    }
+
     /// Returns the block of an ID in the chain; `pending` means the head.
     pub(super) fn made(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
         let Some(number) = self.number(view, id)? else { return Ok(None) };

@@ -99,8 +99,11 @@ async fn subscribe(
         }
     };
     // Later blocks come as events.
-    let start = rpc.node.view().head.number();
-    let mut told = Told { start, last: start, gone: HashSet::new() };
+    let (start, view) = {
+        let view = rpc.node.view();
+        (view.head.number(), view.order)
+    };
+    let mut told = Told { start, view, last: start, gone: HashSet::new() };
     let sink = pending.accept().await?;
     let to = Receiver { topic, sink, connection };
     if matches!(to.topic, Topic::Syncing) {
@@ -129,6 +132,8 @@ struct Told {
     /// Number of the head when the subscription began, or of a later one to which the chain went back. The events of
     /// blocks up to it may come late, since a block is shown before it is announced, and are no news.
     start: u64,
+    /// Order of the view with which the subscription began. It shows reverts that are announced later.
+    view: u64,
     /// Number of the last reported block.
     last: u64,
     /// Hashes of blocks that were reverted before they could be reported. Their logs were not sent, so a revert need
@@ -165,6 +170,9 @@ impl Told {
         to: &Receiver,
         reverted: &Reverted,
     ) -> Result<(), SubscriptionError> {
+        if reverted.view <= self.view {
+            return Ok(());
+        }
         let head = reverted.head.number;
         self.start = self.start.min(head);
         self.catch_up(rpc, to, head.saturating_add(1)).await?;
@@ -507,6 +515,26 @@ mod tests {
         mine();
         let news = heads.recv().await.unwrap();
         assert!(news.get().contains(r#""number":"0x1""#), "{news}");
+    }
+
+    /// So is a change of branch.
+    #[tokio::test]
+    async fn a_branch_from_before_a_subscription_is_no_news() {
+        let shared = shared();
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let mine = || shared.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        let (first, second) = (mine(), mine());
+        let former = shared.node.view();
+        shared.node.rollback(1).unwrap();
+        mine();
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+        let (_, mut heads) = methods.raw_json_request(&request.to_string(), 8).await.unwrap();
+        shared.node.announce_reverted(first, &former);
+        shared.node.announce(second);
+        mine();
+        let news = heads.recv().await.unwrap();
+        assert!(news.get().contains(r#""number":"0x3""#), "{news}");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! `testing_`: building of a block from given transactions, without adding it to the chain.
+//! `testing_`: blocks of given transactions.
 
 use super::{
     Methods, Rpc,
@@ -8,7 +8,7 @@ use super::{
     error::{RpcError, RpcResult},
     eth::decode,
 };
-use crate::{PoolTransaction, settings::gas_limit_towards};
+use crate::{PoolTransaction, View, settings::gas_limit_towards};
 use alloy_consensus::{BlobTransactionSidecarVariant, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4895::Withdrawal};
 use alloy_hardforks::EthereumHardfork;
@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("testing_buildBlockV1", build_block)
+    methods.add("testing_buildBlockV1", build_block)?;
+    methods.add("testing_commitBlockV1", commit_block)
 }
 
 /// The payload attributes, as a consensus layer would send them.
@@ -41,11 +42,61 @@ struct Attributes {
     target_gas_limit: Option<U64>,
 }
 
+/// The parameters that both methods have.
+#[derive(Debug)]
+struct Wanted {
+    attributes: Attributes,
+    /// The transactions; `None` for those of the pool.
+    transactions: Option<Vec<Bytes>>,
+    extra_data: Option<Bytes>,
+}
+
+impl Wanted {
+    /// Takes the remaining parameters.
+    fn new(args: &mut Args) -> RpcResult<Self> {
+        Ok(Self {
+            attributes: args.next()?,
+            transactions: args.optional()?,
+            extra_data: args.optional()?,
+        })
+    }
+
+    /// Returns the parameters of the block on the head of `view`, and its transactions.
+    fn on(self, rpc: &Rpc, view: &View) -> RpcResult<(NextBlock, Option<Vec<Given>>)> {
+        let Self { attributes, transactions, extra_data } = self;
+        let plan = rpc.node.plan();
+        let gas_limit = attributes.target_gas_limit.map_or(plan.gas_limit, |target| {
+            gas_limit_towards(target.to(), view.head.header.gas_limit)
+        });
+        let next = NextBlock {
+            timestamp: attributes.timestamp.to(),
+            beneficiary: attributes.suggested_fee_recipient,
+            prev_randao: attributes.prev_randao,
+            extra_data: extra_data.unwrap_or_default(),
+            parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
+            withdrawals: attributes.withdrawals.unwrap_or_default(),
+            slot_number: attributes.slot_number.map(|slot| slot.to()),
+            gas_limit,
+            ..plan
+        };
+        let given = transactions
+            .map(|list| list.iter().map(with_sender).collect::<RpcResult<Vec<_>>>())
+            .transpose()?;
+        Ok((next, given))
+    }
+}
+
+/// Makes a block on the head and adds it to the chain, as geth does; returns its hash. Its blobs are not kept.
+fn commit_block(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let (next, given) = Wanted::new(args)?.on(rpc, &rpc.node.view())?;
+    let without_blobs = |(tx, sender, _): Given| (tx, sender);
+    let transactions = given.map(|given| given.into_iter().map(without_blobs).collect());
+    Ok(rpc.node.commit(next, transactions)?.hash())
+}
+
 fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let parent = args.hash()?;
-    let attributes: Attributes = args.next()?;
-    let transactions: Option<Vec<Bytes>> = args.optional()?;
-    let extra_data: Option<Bytes> = args.optional()?;
+    let wanted = Wanted::new(args)?;
     let view = rpc.node.view();
     if parent != view.hash() {
         return Err(RpcError::server(format!(
@@ -53,24 +104,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             view.hash()
         )));
     }
-    let plan = rpc.node.plan();
-    let gas_limit = attributes.target_gas_limit.map_or(plan.gas_limit, |target| {
-        gas_limit_towards(target.to(), view.head.header.gas_limit)
-    });
-    let next = NextBlock {
-        timestamp: attributes.timestamp.to(),
-        beneficiary: attributes.suggested_fee_recipient,
-        prev_randao: attributes.prev_randao,
-        extra_data: extra_data.unwrap_or_default(),
-        parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
-        withdrawals: attributes.withdrawals.unwrap_or_default(),
-        slot_number: attributes.slot_number.map(|slot| slot.to()),
-        gas_limit,
-        ..plan
-    };
-    let transactions = transactions
-        .map(|list| list.iter().map(with_sender).collect::<RpcResult<Vec<_>>>())
-        .transpose()?;
+    let (next, transactions) = wanted.on(rpc, &view)?;
     let mut brought: B256Map<Arc<BlobTransactionSidecarVariant>> = B256Map::default();
     let transactions = transactions.map(|given| {
         let without_blobs = given.into_iter().map(|(tx, sender, blobs)| {

@@ -174,6 +174,35 @@ fn the_state_before_a_block_in_the_place_of_another_one() {
     }
 }
 
+/// Under a layer without a commitment the second block has the hash of the first one.
+#[test]
+fn a_snapshot_is_gone_with_its_block() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let time = node.clock().now() + 1000;
+        let mine = |balance: u64| {
+            node.cheat(|cheats, state| {
+                let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+                account.balance = U256::from(balance);
+                cheats.set_account(SOMEBODY, account);
+                Ok(())
+            })
+            .unwrap();
+            node.clock().set_next(time);
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        };
+        let genesis = node.snapshot().unwrap();
+        mine(1);
+        let point = node.snapshot().unwrap();
+        node.rollback(1).unwrap();
+        mine(2);
+        assert!(!node.revert(point).unwrap(), "{}", layer.name);
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(2), "{}", layer.name);
+        assert!(node.revert(genesis).unwrap(), "{}", layer.name);
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO, "{}", layer.name);
+    }
+}
+
 /// A block without changes by hand may have the hash of one that was taken back and had some.
 #[test]
 fn a_block_has_no_changes_by_hand_but_its_own() {

@@ -1,6 +1,9 @@
 //! Tests of the pool, of what makes blocks from it, and of who hears of them.
 
 use super::*;
+use polytrie_kv::KvError;
+use polytrie_kv_testing::Wrapped;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn a_state_of_the_end_of_time_is_refused_before_anything_changes() {
@@ -108,6 +111,37 @@ fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
         }
     }
     assert!(node.db().store().poisoned().is_some());
+}
+
+/// An engine whose store another process may take over.
+#[derive(Debug)]
+struct TakenOver(MemoryEngine, Arc<AtomicBool>);
+
+polytrie_kv_testing::wrapped!(TakenOver);
+
+impl Wrapped for TakenOver {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
+    }
+
+    fn loss(&self) -> Option<KvError> {
+        let error = || KvError::Corrupt("another process has it".to_owned());
+        self.1.load(Ordering::Relaxed).then(error)
+    }
+}
+
+#[test]
+fn a_store_that_is_lost_is_a_failure_without_a_write() {
+    let taken = Arc::new(AtomicBool::new(false));
+    let engine = Arc::new(TakenOver(MemoryEngine::new(), Arc::clone(&taken)));
+    let (chain, dir) = chain_in(engine, "raw");
+    let node = node_on(chain, dir);
+    assert!(node.failure().is_none());
+    taken.store(true, Ordering::Relaxed);
+    let failure = node.failure().unwrap();
+    assert!(matches!(failure, NodeFailure::Lost(_)), "{failure}");
+    let refused = node.mine(MineOptions::EVEN_EMPTY).unwrap_err();
+    assert_eq!(refused.to_string(), failure.to_string());
 }
 
 #[test]

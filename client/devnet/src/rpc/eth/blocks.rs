@@ -56,13 +56,15 @@ fn by_its_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
 fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let tag = args.tag()?;
     let full: bool = args.next()?;
-    let block = rpc.find(tag.into())?.map(|found| convert::block(found, full)).transpose()?;
-    Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
+    let Some(found) = rpc.find(tag.into())? else { return Ok(None) };
+    let is_unsealed = rpc.is_unsealed(tag.into(), &found);
+    let block = convert::block(found, full)?;
+    Ok(Some(if is_unsealed { unsealed(block) } else { block }))
 }
 
-/// Clears the fields that the pending block does not have yet: hash, nonce, beneficiary and bloom.
+/// Clears the fields that the pending block does not have yet, the same as geth: hash, nonce and beneficiary.
 fn unsealed(mut block: Value) -> Value {
-    for field in ["hash", "nonce", "miner", "logsBloom"] {
+    for field in ["hash", "nonce", "miner"] {
         block[field] = Value::Null;
     }
     let transactions = block.get_mut("transactions").and_then(Value::as_array_mut);
@@ -82,7 +84,7 @@ fn header_by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let tag = args.tag()?;
     let Some(found) = rpc.find(tag.into())? else { return Ok(None) };
     let header = convert::header(&found.header)?;
-    Ok(Some(if tag.is_pending() { unsealed(header) } else { header }))
+    Ok(Some(if rpc.is_unsealed(tag.into(), &found) { unsealed(header) } else { header }))
 }
 
 fn header_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {

@@ -10,7 +10,7 @@ use crate::{
         error::{RpcError, RpcResult},
     },
 };
-use alloy_consensus::{Header, Transaction, TxEnvelope};
+use alloy_consensus::{Header, ReceiptEnvelope, Transaction, TxEnvelope};
 use alloy_primitives::U256;
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -62,24 +62,28 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let sorted = |list: &Vec<f64>| {
         list.len() <= MAX_PERCENTILES
             && list.iter().all(|p| (0.0..=100.0).contains(p))
-            && list.is_sorted()
+            && list.is_sorted_by(|one, next| one < next)
     };
     if !percentiles.as_ref().is_none_or(sorted) {
         return Err(RpcError::params(format!(
-            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, in ascending order"
+            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, each larger than the one before"
         )));
     }
     let view = rpc.node.view();
+    let pending = if newest.is_pending() { rpc.pending_block(&view)? } else { None };
+    // The head may have changed since.
+    let pending = pending.filter(|pending| pending.header.parent_hash == view.hash());
     let newest = rpc.known(&view, newest.into())?;
     let first = rpc.first_block(&view, newest)?;
-    let count = count.min(newest - first + 1);
+    let end = newest + 1 + u64::from(pending.is_some());
+    let count = count.min(end - first);
     if count == 0 {
         let none = Vec::<Value>::new();
         return Ok(
             json!({ "oldestBlock": quantity(0u64), "baseFeePerGas": none, "gasUsedRatio": none }),
         );
     }
-    let oldest = newest + 1 - count;
+    let oldest = end - count;
     let mut history = History::default();
     for number in oldest..=newest {
         // The first block is always included, even after the deadline.
@@ -91,10 +95,27 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
                 ),
             ));
         }
-        let head = view.db().block_head(number)?;
-        history.push(rpc, &view, &head.header, percentiles.as_deref())?;
+        let (db, header) = (view.db(), view.db().block_head(number)?.header);
+        history.push(rpc, &header);
+        if let Some(percentiles) = &percentiles {
+            let block = db.block(number)?.unwrap_or_default();
+            let receipts = db.receipts(number)?.unwrap_or_default();
+            let txs = &block.body.transactions;
+            history.rewards.push(rewards(&header, txs, &receipts, percentiles));
+        }
     }
-    if newest == view.head.number() {
+    if let Some(pending) = pending {
+        let (header, txs) = (&pending.header, &pending.block.body.transactions);
+        history.push(rpc, header);
+        if let Some(percentiles) = &percentiles {
+            history.rewards.push(rewards(header, txs, &pending.receipts, percentiles));
+        }
+        let merged = rpc.node.spec().is_merged_after(view.head.total_difficulty);
+        let rules = rpc.node.spec().rules(header.number + 1, header.timestamp + 1, merged);
+        let base = polytrie_consensus::next_base_fee(&rules, header).unwrap_or(0);
+        let blob = polytrie_consensus::next_blob_fee(&rules, header).unwrap_or(0);
+        history.push_fees(u64::try_from(base).unwrap_or(u64::MAX), blob);
+    } else if newest == view.head.number() {
         let fees = rpc.node.next_fees(&view);
         history.push_fees(fees.base, fees.blob);
     } else {
@@ -132,13 +153,8 @@ impl History {
         self.blob_fees.push(quantity(U256::from(blob)));
     }
 
-    fn push(
-        &mut self,
-        rpc: &Rpc,
-        view: &View,
-        header: &Header,
-        percentiles: Option<&[f64]>,
-    ) -> RpcResult<()> {
+    /// Adds the fees of a block, and the part of its gas that was used.
+    fn push(&mut self, rpc: &Rpc, header: &Header) {
         let blob_fee = rpc.node.spec().blob_fee(header).unwrap_or(0);
         self.push_fees(header.base_fee_per_gas.unwrap_or(0), blob_fee);
         self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
@@ -146,21 +162,19 @@ impl History {
         let max = params.map_or(0, |params| params.max_blob_gas_per_block());
         let used = header.blob_gas_used.unwrap_or(0);
         self.blob_ratios.push(if max == 0 { 0.0 } else { used as f64 / max as f64 });
-        if let Some(percentiles) = percentiles {
-            self.rewards.push(rewards(view, header, percentiles)?);
-        }
-        Ok(())
     }
 }
 
 /// Returns the tips of a block's transactions at these percentiles of its gas.
-fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
-    let db = view.db();
-    let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();
-    let receipts = db.receipts(header.number)?.unwrap_or_default();
+fn rewards(
+    header: &Header,
+    txs: &[TxEnvelope],
+    receipts: &[ReceiptEnvelope],
+    percentiles: &[f64],
+) -> Vec<Value> {
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
     let tip = |tx: &TxEnvelope| tx.effective_tip_per_gas(base_fee).unwrap_or(0);
-    let mut tips: Vec<(u128, u64)> = txs.iter().map(tip).zip(gas_used(&receipts)).collect();
+    let mut tips: Vec<(u128, u64)> = txs.iter().map(tip).zip(gas_used(receipts)).collect();
     tips.sort_unstable();
     let at = |percentile: &f64| {
         let threshold = (header.gas_used as f64 * percentile / 100.0) as u64;
@@ -171,5 +185,5 @@ fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<V
         });
         quantity(U256::from(reached.or(tips.last()).map_or(0, |(tip, _)| *tip)))
     };
-    Ok(percentiles.iter().map(at).collect())
+    percentiles.iter().map(at).collect()
 }

@@ -64,7 +64,10 @@ impl<'de> Deserialize<'de> for LogFilter {
             )));
         }
         for end in ["fromBlock", "toBlock"].iter().filter_map(|end| value.get(end)) {
-            Option::<Exact<BlockNumberOrTag>>::deserialize(end).map_err(D::Error::custom)?;
+            let end = Option::<Exact<BlockNumberOrTag>>::deserialize(end);
+            if end.map_err(D::Error::custom)?.is_some_and(|end| end.0.is_pending()) {
+                return Err(D::Error::custom("pending logs are not supported"));
+            }
         }
         let filter = Filter::deserialize(value).map_err(D::Error::custom)?;
         Ok(Self { filter, positions })
@@ -99,6 +102,8 @@ mod tests {
                 "max addresses or topics per search position",
             ),
             (json!({ "topics": [null, null, null, null, null] }), "max topics"),
+            (json!({ "fromBlock": "pending" }), "pending logs are not supported"),
+            (json!({ "fromBlock": "0x1", "toBlock": "pending" }), "pending logs are not supported"),
         ] {
             let error = read(filter).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -34,6 +34,7 @@ pub(in crate::rpc) const SEND_RAW: &str = "eth_sendRawTransaction";
 pub(in crate::rpc) const WAITING: &[&str] = &[
     SEND_RAW,
     "eth_sendTransaction",
+    "eth_resend",
     "eth_sendUnsignedTransaction",
     "eth_sendRawTransactionSync",
     "eth_sendTransactionSync",
@@ -58,6 +59,7 @@ const REMOVED: i32 = -32000;
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
     add(methods, "eth_sendTransaction", send_signed)?;
+    add(methods, "eth_resend", resend)?;
     // The next two methods are those of EIP-7966.
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
     add_sync(methods, "eth_sendTransactionSync", send_signed)?;
@@ -235,6 +237,34 @@ fn send_signed(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
         return Err(unknown_account(&from));
     }
     send(rpc, request, signed)
+}
+
+/// `eth_resend`: replaces a transaction that waits for the next block with the same one at another gas price, or with
+/// another gas limit. As in geth, the request must make the transaction that waits, and zero changes nothing.
+fn resend(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
+    let request = blobs::to_send(args)?;
+    let price = args.optional::<Number>()?.map(|price| price.0.saturating_to::<u128>());
+    let gas = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
+    if request.nonce.is_none() {
+        return Err(RpcError::server("missing transaction nonce in transaction spec"));
+    }
+    let from = sender(rpc, &request)?;
+    let mut request = complete(rpc, request)?;
+    let wanted = with_nonce(rpc, request.clone(), &from)?.signature_hash();
+    let content = rpc.node.pool().content(Some(&from));
+    if !content.pending.values().flatten().any(|tx| tx.tx.signature_hash() == wanted) {
+        return Err(RpcError::server(format!(
+            "transaction not found: none of {from} that waits for the next block has all fields of the request; name its nonce, gas and fees too"
+        )));
+    }
+    if let Some(price) = price.filter(|price| *price > 0) {
+        request.gas_price = Some(price);
+        (request.max_fee_per_gas, request.max_priority_fee_per_gas) = (None, None);
+        request.transaction_type = None;
+    }
+    request.gas = gas.filter(|gas| *gas > 0).or(request.gas);
+    let tx = signed(rpc, with_nonce(rpc, request, &from)?, from)?;
+    Ok(rpc.node.submit(PoolTransaction::local(tx).map_err(pool_error)?)?)
 }
 
 /// Completes the transaction of a request, signs it with `sign`, and submits it.

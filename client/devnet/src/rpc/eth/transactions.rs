@@ -63,8 +63,9 @@ fn in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Value>>
     if index >= found.block.body.transactions.len() {
         return Ok(None);
     }
+    let is_unsealed = rpc.is_unsealed(id, &found);
     let mut tx = one(found, index)?;
-    if id.is_pending() {
+    if is_unsealed {
         tx["blockHash"] = Value::Null;
     }
     Ok(Some(tx))
