@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -176,22 +177,17 @@ int rename(const char *from, const char *to) {
     CHANGE(REAL(rename)(from, to), named(AT_FDCWD, to, path), "R %s %s\n", old, changed)
 }
 
-// Copies within the kernel would not be seen; without them the caller reads and writes.
-ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *there, size_t size, unsigned flags) {
-    if (record < 0) return REAL(copy_file_range)(from, at, to, there, size, flags);
-    errno = ENOSYS;
+// What the kernel copies or makes room for would not be seen; where that is refused, the caller reads and writes.
+#define REFUSE(fd, call, reason)                                                                                               \
+    char path[PATH_MAX];                                                                                                       \
+    if (!opened(fd, path)) return call;                                                                                        \
+    errno = reason;                                                                                                            \
     return -1;
-}
-ssize_t sendfile(int to, int from, off_t *at, size_t size) {
-    (void)to, (void)from, (void)at, (void)size;
-    errno = ENOSYS;
-    return -1;
-}
-int fallocate(int fd, int mode, off_t at, off_t size) {
-    (void)fd, (void)mode, (void)at, (void)size;
-    errno = EOPNOTSUPP;
-    return -1;
-}
+
+ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *there, size_t size, unsigned flags) { REFUSE(to, REAL(copy_file_range)(from, at, to, there, size, flags), ENOSYS) }
+ssize_t sendfile(int to, int from, off_t *at, size_t size) { REFUSE(to, REAL(sendfile)(to, from, at, size), ENOSYS) }
+ssize_t sendfile64(int to, int from, off64_t *at, size_t size) { REFUSE(to, REAL(sendfile64)(to, from, at, size), ENOSYS) }
+int fallocate(int fd, int mode, off_t at, off_t size) { REFUSE(fd, REAL(fallocate)(fd, mode, at, size), EOPNOTSUPP) }
 
 static int open_recorded(int at, const char *name, int flags, mode_t mode) {
     const char *boot = getenv("POLYTRIE_RECORD_BOOT");

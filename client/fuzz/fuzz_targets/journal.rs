@@ -69,10 +69,14 @@ fn read(engine: &Arc<MemoryEngine>, dir: &Path) -> Option<Model> {
     Some(found)
 }
 
+/// The salt of a journal's file, with which the checksum of each record begins.
+const SALT: [u8; 8] = [7; 8];
+
 /// The head of a journal's file, which contains its number.
 fn head(number: u64) -> Vec<u8> {
-    let mut head = b"polytrie journal 4\n".to_vec();
+    let mut head = b"polytrie journal 5\n".to_vec();
     head.extend(number.to_be_bytes());
+    head.extend(SALT);
     head.push(TABLES.len() as u8);
     for table in TABLES {
         head.push(table.name.len() as u8);
@@ -98,7 +102,7 @@ fn records(mut bytes: &[u8]) {
         let content = [&number.to_be_bytes()[..], &rest[..length]].concat();
         file.extend((content.len() as u32).to_be_bytes());
         let mut checksum = Vec::new();
-        append_checksum(&content, &mut checksum);
+        append_checksum(&[&SALT[..], &content].concat(), &mut checksum);
         file.extend(checksum);
         file.extend(content);
         (bytes, number) = (&rest[length..], number + 1);

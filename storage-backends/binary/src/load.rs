@@ -14,11 +14,11 @@ use crate::{
     tree::Tree,
     update::Update,
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
     GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, corrupt, in_order_of_hash,
-    scan, write_codes,
+    read_code, scan, write_codes,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -69,11 +69,7 @@ impl Loader<'_> {
                 write_codes(&mut self.batch, &[(account.code_hash, code.clone())]);
                 code
             }
-            None if account.has_code() => {
-                // The code came with another account, perhaps in this portion.
-                self.write()?;
-                stored_code(self.store, &account.code_hash)?
-            }
+            None if account.has_code() => self.code_of_another(&account.code_hash)?,
             None => Default::default(),
         };
         self.leaves.set_account(&keys, &account, &code)?;
@@ -85,6 +81,16 @@ impl Loader<'_> {
             self.write_portion()?;
         }
         self.write_portion()
+    }
+
+    /// Returns code that came with another account. Where that one is in the portion that is gathered, the portion is
+    /// written first.
+    fn code_of_another(&mut self, code_hash: &B256) -> Result<Bytes> {
+        if let Some(code) = read_code(self.store, code_hash)? {
+            return Ok(code);
+        }
+        self.write()?;
+        stored_code(self.store, code_hash)
     }
 
     fn write_portion(&mut self) -> Result<()> {

@@ -6,9 +6,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_binary::{
     BinaryLayer, BinaryOptions, BinaryProof, End, GroupDepth, Hashes, InnerProof, StemProof, verify,
 };
-use polytrie_kv::Store;
+use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Proof, Prove, Session, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, GenesisAccount, GenesisSlots, PREIMAGE_TABLE, Proof, Prove,
+    Session, StateLayer, TxWrites, put_address_preimage,
 };
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
@@ -126,6 +127,31 @@ fn the_commitment_is_the_root_of_the_leaves() {
             assert_eq!(report.problems, Vec::<String>::new());
         }
     }
+}
+
+/// A code may come with the first of its accounts only. The others are written in portions all the same.
+#[test]
+fn accounts_that_share_code_are_loaded_in_portions() {
+    let (code, mut preimages) = ([0x5b_u8; 200], Batch::new());
+    let mut accounts = BTreeMap::new();
+    for byte in 1..=50 {
+        let address = Address::repeat_byte(byte);
+        put_address_preimage(&mut preimages, &keccak256(address), &address);
+        accounts.insert(keccak256(address), contract(address, &code, Vec::new()));
+    }
+    let (store, layer) = empty(5);
+    store.write(preimages).unwrap();
+    let mut first = Some(Bytes::copy_from_slice(&code));
+    let mut sorted = accounts.iter().map(|(hash, change)| {
+        let (account, slots) = (change.account.unwrap(), GenesisSlots::default());
+        Ok(GenesisAccount { hash: *hash, account, code: first.take(), slots })
+    });
+    let loaded = layer.load(&mut sorted).unwrap();
+    // The tables are emptied, the portion of the first account is written, then that of the others, then the tree.
+    let writes = store.counters().flushes;
+    assert!(writes < 10, "{writes}");
+    let (store, built) = empty(5);
+    assert_eq!(loaded.digest(), run(&store, &*built, 0, accounts.into_values().collect()));
 }
 
 fn form(proof: &Proof) -> BinaryProof {

@@ -4,7 +4,7 @@
 
 use polytrie_kv::{
     Batch, Changes, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store,
-    StoreOptions, Table, View,
+    StoreOptions, Table, View, append_checksum,
 };
 use polytrie_kv_testing::{Random, Wrapped, entries};
 use std::{
@@ -198,6 +198,34 @@ fn only_what_was_not_confirmed_may_be_cut_off() {
                 false => assert_eq!(found.unwrap(), whole, "{context}"),
             }
         }
+    }
+}
+
+/// Whoever has a say in the values may put whole records into them. A crash that cuts off the record of such a value is
+/// no damage.
+#[test]
+fn bytes_of_a_value_are_no_record() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    store.write(put(A, "x", "1")).unwrap();
+    let file = files(dir.path()).pop().unwrap();
+    let (first, path) = (fs::read(&file).unwrap().len(), dir.path().join("confirmed"));
+    let confirmed = fs::read(&path).unwrap();
+    let records = (0..16_u64).flat_map(|number| {
+        let mut checksum = Vec::new();
+        append_checksum(&number.to_be_bytes(), &mut checksum);
+        [&8_u32.to_be_bytes()[..], &checksum, &number.to_be_bytes()].concat()
+    });
+    let mut batch = Batch::new();
+    batch.put(A, b"y", &records.collect::<Vec<u8>>());
+    store.write(batch).unwrap();
+    drop(store);
+    let bytes = fs::read(&file).unwrap();
+    for cut in first..bytes.len() {
+        fs::write(&file, &bytes[..cut]).unwrap();
+        fs::write(&path, &confirmed).unwrap();
+        let store = open(&engine, dir.path()).unwrap();
+        assert_eq!(content(&store)[0].len(), 1, "cut at {cut}");
     }
 }
 

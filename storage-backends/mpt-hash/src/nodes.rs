@@ -137,11 +137,23 @@ impl RowSource for ByHash<'_> {
         out.extend_from_slice(found.as_deref().unwrap_or_default());
         found.is_some()
     }
+
+    fn leaves_out_embedded(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::{
+        changes::{Changed, NodeChanges},
+        trie::Trie,
+    };
+    use alloy_primitives::U256;
+    use polytrie_kv::Store;
+    use polytrie_trie::{SlotValue, cow::CowTrie, verify_key};
 
     #[test]
     fn equal_nodes_of_two_accounts_have_two_rows() {
@@ -150,5 +162,29 @@ mod tests {
         assert_eq!(row_key(None, &hash), hash);
         assert_ne!(row_key(Some(&a), &hash), row_key(Some(&b), &hash));
         assert_eq!(row_key(Some(&a), &hash)[..OWN_BYTES], hash[..OWN_BYTES]);
+    }
+
+    #[test]
+    fn nodes_that_are_embedded_are_read_from_their_parents() {
+        let near = |last| {
+            let mut key = B256::repeat_byte(0x11);
+            key.0[31] = last;
+            key
+        };
+        let value = Some(SlotValue(U256::from(1)));
+        let keys = [near(0x11), near(0x12), B256::repeat_byte(0x22)];
+        let (owner, mut changes) = (B256::repeat_byte(7), NodeChanges::default());
+        let below = Verified::new(Store::memory(&[NODES]).unwrap());
+        let trie = Trie::of_storage(&below, owner, EMPTY_ROOT);
+        let root = trie.update(&mut changes, keys.map(|key| (key, value))).unwrap();
+        // The root, the leaf and the extension below it; the branch below that, with its leaves, is embedded.
+        assert_eq!(changes.came_and_went(), (3, 0));
+        let nodes = Changed { changes: &changes, below: &below };
+        let trie = CowTrie::<SlotValue>::stored(root);
+        for key in &keys {
+            let (found, proof) = trie.prove(key, &ByHash::new(&nodes, Some(owner)), 0).unwrap();
+            assert_eq!(found.copied(), value);
+            assert_eq!(verify_key::<SlotValue>(root, key, &proof).unwrap(), value);
+        }
     }
 }

@@ -35,6 +35,12 @@ pub trait RowSource: Sync {
         false
     }
 
+    /// Whether nodes that are embedded in their parents have no rows, because nodes are found by their hash alone. Such a
+    /// node is read from the reference to it then. Elsewhere it has a row, and without one it is missing.
+    fn leaves_out_embedded(&self) -> bool {
+        false
+    }
+
     /// Whether each row is compared with the reference that leads to it, because who keeps the rows is not trusted. The
     /// copy-on-write tries do so where they read a key or change it.
     fn is_doubted(&self) -> bool {
@@ -49,6 +55,10 @@ impl<R: RowSource> RowSource for &R {
 
     fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
         R::given(self, path, hash, out)
+    }
+
+    fn leaves_out_embedded(&self) -> bool {
+        R::leaves_out_embedded(self)
     }
 
     fn is_doubted(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::{
     strip_checksum,
 };
 use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     ops::Range,
     path::{Path, PathBuf},
@@ -16,7 +17,9 @@ use std::{
 
 /// The first bytes of a journal file, whatever its format number.
 const NAME: &[u8] = b"polytrie journal ";
-const MAGIC: &[u8] = b"polytrie journal 4\n";
+const MAGIC: &[u8] = b"polytrie journal 5\n";
+/// Bytes of the random number with which the checksum of each record begins.
+const SALT: usize = 8;
 /// Bytes of a record before the bytes that its checksum covers.
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
@@ -24,28 +27,37 @@ pub(super) const RECORD_HEAD: usize = LENGTH_AND_CHECKSUM + 8;
 /// Bytes that [`make_durable`] reads and writes again in one piece.
 const REWRITTEN: u64 = 1 << 20;
 /// A record that follows a damaged one within this many numbers counts as its successor. Bytes elsewhere in a file
-/// that happen to look like a record may have any number.
+/// that happen to look like a record may have any number. Bytes that somebody made to look like one have another salt.
 const SUCCESSORS: u64 = 1 << 24;
 
-/// Creates a file. Its head is durable before any record follows. Otherwise a loss of power might keep an unconfirmed
-/// record and lose the head before it, which would look like damage. A file that an earlier attempt left is removed
-/// first: where the sync of its name has failed, another sync may report success and do nothing.
-pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<File> {
+/// Creates a file; returns it, and the checksum of its salt, which those of the records continue. Its head is durable
+/// before any record follows. Otherwise a loss of power might keep an unconfirmed record and lose the head before it,
+/// which would look like damage. A file that an earlier attempt left is removed first: where the sync of its name has
+/// failed, another sync may report success and do nothing.
+pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<(File, Checksum)> {
     if path.exists() {
         remove_file(path)?;
     }
     let mut file = File::open(path, Access::Create)?;
+    // The keys of this hasher are random, and nobody sees them.
+    let salt = RandomState::new().build_hasher().finish().to_be_bytes();
+    file.write_all(&head(number, &salt, tables))?;
+    file.sync("journal: head")?;
+    Ok((file, Checksum::of(&salt)))
+}
+
+/// Returns the head of a file.
+fn head(number: u64, salt: &[u8; SALT], tables: &[Table]) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     head.extend_from_slice(&number.to_be_bytes());
+    head.extend_from_slice(salt);
     head.push(tables.len() as u8);
     for table in tables {
         head.push(table.name.len() as u8);
         head.extend_from_slice(table.name.as_bytes());
     }
     append_checksum(&[], &mut head);
-    file.write_all(&head)?;
-    file.sync("journal: head")?;
-    Ok(file)
+    head
 }
 
 /// Makes a file durable that was read. The bytes in `unconfirmed` are written again: after a failed sync the system
@@ -77,8 +89,8 @@ fn is_of_a_format(head: &[u8]) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
-/// Number of a file and names of its tables.
-type Head = (u64, Vec<Vec<u8>>);
+/// The number of a file, the checksum of its salt, and the names of its tables.
+type Head = (u64, Checksum, Vec<Vec<u8>>);
 
 /// A reader of the records of a file, of which at most one is in memory.
 pub(super) struct Reader {
@@ -88,34 +100,32 @@ pub(super) struct Reader {
     length: u64,
     /// Offset up to which the file was read.
     position: u64,
+    /// The checksum of the salt, which those of the records continue.
+    salt: Checksum,
     /// The tables of the header, in the order by which records refer to them.
     tables: Vec<Table>,
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// Opens the file of number `number`. Returns `None` if the file has neither a whole head nor a record from
-    /// `next` on: a crash came while it was created.
-    pub(super) fn open(
-        path: &Path,
-        number: u64,
-        tables: &[Table],
-        next: u64,
-    ) -> Result<Option<Self>> {
+    /// Opens the file of number `number`. Returns `None` if the file has no whole head and nothing behind it: a crash
+    /// came while it was created.
+    pub(super) fn open(path: &Path, number: u64, tables: &[Table]) -> Result<Option<Self>> {
         let io = |e| KvError::io("read", path, e);
         let file = File::open(path, Access::Read).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         let (path, buffer) = (path.to_owned(), Vec::new());
         let file = BufReader::new(file);
-        let mut reader = Self { path, file, length, position: 0, tables: Vec::new(), buffer };
-        let Some((found, names)) = reader.head()? else {
-            return match reader.later_record(0, next)? {
-                Some(record) => {
-                    Err(reader.lost(&format!("its head is damaged, and it has record {record}")))
-                }
-                None => Ok(None),
+        let (salt, own) = (Checksum::default(), head(number, &[0; SALT], tables));
+        let mut reader = Self { path, file, length, position: 0, salt, tables: Vec::new(), buffer };
+        let Some((found, salt, names)) = reader.head()? else {
+            // A head is durable before anything follows it.
+            return match length > own.len() as u64 {
+                true => Err(reader.lost("its head is damaged, and more follows")),
+                false => Ok(None),
             };
         };
+        reader.salt = salt;
         if found != number {
             return Err(reader.lost(&format!("it is that of number {found}")));
         }
@@ -167,7 +177,7 @@ impl Reader {
 
     /// Reads the head; `None` if it is incomplete.
     fn head(&mut self) -> Result<Option<Head>> {
-        if self.bytes(MAGIC.len() as u64 + 9)?.is_none() {
+        if self.bytes((MAGIC.len() + 8 + SALT + 1) as u64)?.is_none() {
             return Ok(None);
         }
         let mut head = self.buffer.clone();
@@ -175,9 +185,10 @@ impl Reader {
             return Err(self.lost("it is of another format"));
         }
         let mut rest = self.buffer.as_slice();
-        let Some((number, count)) = (|| {
+        let Some((number, salt, count)) = (|| {
             rest = rest.strip_prefix(MAGIC)?;
-            Some((u64::from_be_bytes(take_array(&mut rest)?), take_array::<1>(&mut rest)?[0]))
+            let number = u64::from_be_bytes(take_array(&mut rest)?);
+            Some((number, take_array::<SALT>(&mut rest)?, take_array::<1>(&mut rest)?[0]))
         })() else {
             return Ok(None);
         };
@@ -191,7 +202,7 @@ impl Reader {
         }
         let Some(checksum) = self.bytes(4)? else { return Ok(None) };
         head.extend_from_slice(checksum);
-        Ok(strip_checksum(&[], &head).map(|_| (number, names)))
+        Ok(strip_checksum(&[], &head).map(|_| (number, Checksum::of(&salt), names)))
     }
 
     /// Reads the bytes that the next record's checksum covers into the buffer; returns the checksum if it matches.
@@ -199,8 +210,9 @@ impl Reader {
         let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
         let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
         let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
+        let salt = self.salt;
         let content = self.bytes(length.into())?;
-        Ok(content.filter(|content| Checksum::of(content).number() == checksum).map(|_| checksum))
+        Ok(content.filter(|content| salt.and(content).number() == checksum).map(|_| checksum))
     }
 
     /// Reads the next `count` bytes of the file; `None` if fewer are left.
@@ -232,7 +244,7 @@ impl Reader {
             let number = u64::from_be_bytes(*rest.first_chunk()?);
             let is_next = (first..first.saturating_add(SUCCESSORS)).contains(&number);
             let content = rest.get(..length).filter(|_| is_next && length >= 8)?;
-            (Checksum::of(content).number() == checksum).then_some(number)
+            (self.salt.and(content).number() == checksum).then_some(number)
         });
         Ok(found)
     }
@@ -263,7 +275,7 @@ mod tests {
         batch.put(TABLE, b"key", b"value");
         journal.append(&batch).unwrap();
         let path = path_of(dir.path(), 1);
-        let mut reader = Reader::open(&path, 1, &[TABLE], 1).unwrap().unwrap();
+        let mut reader = Reader::open(&path, 1, &[TABLE]).unwrap().unwrap();
         journal.append(&batch).unwrap();
         journal.append(&batch).unwrap();
         assert!(reader.next(1).unwrap().is_some());

@@ -6,8 +6,9 @@
 //!
 //! ```text
 //! file      journal.<number>: one for each generation that has durable batches
-//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them, CRC-32C (4)
-//!   records length (4), CRC-32C of what follows (4), number (8), changes
+//!   header  magic, number of the file (8), salt (8), names of the tables in the order by which records refer to them,
+//!           CRC-32C (4)
+//!   records length (4), CRC-32C of the salt and of what follows (4), number (8), changes
 //!   changes the batch, with tables in the order of the header ([`Batch::encode`])      integers big-endian
 //! engine    JOURNAL_TABLE "applied" ──► number of the last file of which the engine has the batches (8), number of the record
 //!           after them (8), checksum (4)
@@ -21,6 +22,9 @@
 //! A crash may leave half a record at the end of a file. It was not confirmed, and reading stops there. Anything else
 //! is damage and is reported: a bad record before the end or before a whole one, and any record that [`Confirmed`]
 //! names and that is not there.
+//!
+//! The salt is a random number of each file. Changes hold bytes that others choose, such as the code of a contract.
+//! Without the salt these could be whole records, and what a crash leaves of such a change would look like damage.
 //!
 //! After a failed sync the system may forget the bytes that it had to write, still show them to readers, and report
 //! success for the next sync. So records that are found and were not confirmed are written again before anything
@@ -97,7 +101,8 @@ pub(crate) struct Journal {
     tables: Vec<Table>,
     /// Number of the file in use, or of the next one.
     number: u64,
-    file: Option<File>,
+    /// The file in use, and the checksum of its salt.
+    file: Option<(File, Checksum)>,
     /// Bytes that were appended since the last rotation.
     bytes: u64,
     /// Number of the next record.
@@ -249,7 +254,7 @@ impl Found {
             if number != expected {
                 return Err(lost(format!("{} is missing", path.display())));
             }
-            let Some(mut reader) = Reader::open(&path, expected, tables, self.next)? else {
+            let Some(mut reader) = Reader::open(&path, expected, tables)? else {
                 // A crash came while the file was created. It will be created again.
                 self.number = expected;
                 if let Some(lost) = missing(self.next, &path, "has a damaged head") {
@@ -332,8 +337,8 @@ impl Journal {
     /// Appends a batch as a record; it is durable when this returns.
     pub(crate) fn append(&mut self, batch: &Batch) -> Result<Durable> {
         let path = path_of(&self.dir, self.number);
-        let record = self.encode(batch)?;
-        let mut file = match self.file.take() {
+        self.encode(batch)?;
+        let (mut file, salt) = match self.file.take() {
             Some(file) => file,
             None => {
                 let file = file::create(&path, self.number, &self.tables)
@@ -343,18 +348,22 @@ impl Journal {
                 file
             }
         };
+        let checksum = salt.and(&self.buffer[file::LENGTH_AND_CHECKSUM..]).number();
+        self.buffer[4..8].copy_from_slice(&checksum.to_be_bytes());
         file.write_all(&self.buffer)
             .and_then(|()| file.sync("journal: record"))
             .map_err(|e| KvError::io("write to", &path, e))?;
         // After an error the file stays closed: whether the record was written is not known, and nothing may follow
         // it.
-        self.file = Some(file);
+        self.file = Some((file, salt));
         self.bytes += self.buffer.len() as u64;
+        let record = Durable { number: self.next, checksum };
         self.next += 1;
         Ok(record)
     }
 
-    fn encode(&mut self, batch: &Batch) -> Result<Durable> {
+    /// Puts the record of a batch into the buffer. Its checksum is left out.
+    fn encode(&mut self, batch: &Batch) -> Result<()> {
         let bytes = Self::record_bytes(batch);
         let length = u32::try_from(bytes - file::LENGTH_AND_CHECKSUM).map_err(|_| {
             let reason = format!("a record of {bytes} bytes, expected less than 4 GiB");
@@ -367,10 +376,8 @@ impl Journal {
         out.extend_from_slice(&self.next.to_be_bytes());
         // The store has checked that tables are its own, and that keys are short.
         batch.encode(&self.tables, out);
-        let checksum = Checksum::of(&out[file::LENGTH_AND_CHECKSUM..]).number();
         out[..4].copy_from_slice(&length.to_be_bytes());
-        out[4..8].copy_from_slice(&checksum.to_be_bytes());
-        Ok(Durable { number: self.next, checksum })
+        Ok(())
     }
 
     /// Ends the current file; later records go to another one. Returns the row that the engine stores when it has

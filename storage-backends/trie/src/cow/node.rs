@@ -273,13 +273,19 @@ impl<V: LeafValue> Link<V> {
         Ok(self.in_memory())
     }
 
-    /// Reads the node at this path, from a row that was given for its hash or from the store.
+    /// Reads the node at this path, which is not empty: from a row that was given for its hash, from the store, or from
+    /// the reference where embedded nodes have no rows.
     pub(super) fn load(&self, path: &Nibbles, rows: &impl RowSource, now: u64) -> Result<Node<V>> {
         let mut bytes = Vec::with_capacity(1_024);
-        if let Some(hash) = self.reference.get().and_then(ChildRef::as_hash)
-            && rows.given(path, &hash, &mut bytes)
-        {
-            return row::read_given(path, &bytes, now);
+        match self.reference.get().map(|known| (known, known.as_hash())) {
+            Some((_, Some(hash))) if rows.given(path, &hash, &mut bytes) => {
+                return row::read_given(path, &bytes, now);
+            }
+            // The reference to an embedded node is the node.
+            Some((embedded, None)) if rows.leaves_out_embedded() => {
+                return row::read_given(path, embedded.bytes(), now);
+            }
+            _ => {}
         }
         if rows.load(path, &mut bytes)? {
             let node = row::read(path, &bytes, now)?;
@@ -288,14 +294,8 @@ impl<V: LeafValue> Link<V> {
             }
             return Ok(node);
         }
-        if let Some(leaf) = self.leaf_above(path, rows, now)? {
-            return Ok(leaf);
-        }
-        // The reference to an embedded node is the node. Rows that are found by their hash have no other copy.
-        match self.reference.get().filter(|known| !known.is_empty() && known.as_hash().is_none()) {
-            Some(embedded) => row::read_given(path, embedded.bytes(), now),
-            None => Err(TrieError::Missing { path: *path }),
-        }
+        let leaf = self.leaf_above(path, rows, now)?;
+        leaf.ok_or(TrieError::Missing { path: *path })
     }
 
     /// Compares a node that was read at a path with the reference.

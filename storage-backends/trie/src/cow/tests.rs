@@ -1,7 +1,7 @@
 //! Compares this trie with the arena's, version by version, in memory and from rows.
 
 use super::{CowTrie, Keep, hash_of_row, node::rlp_node, row};
-use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, verify_key};
+use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, codec::path_of, verify_key};
 use alloy_primitives::{B256, U256, keccak256};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, ops::ControlFlow};
@@ -431,6 +431,43 @@ fn rows_of_another_trie_are_noticed() {
         let other = trie.get(&key(n), &others, 0).map(|value| value.copied());
         assert!(matches!(other, Err(TrieError::Malformed { .. })), "{other:?}");
         assert_eq!(trie.get(&key(n), &rows, 0).unwrap(), Some(&SlotValue(U256::from(1))));
+    }
+}
+
+/// A row by path that is lost is noticed, even if the reference to it is the node. The node is read from the reference
+/// only where such nodes have no rows.
+#[test]
+fn a_lost_row_of_an_embedded_node_is_noticed() {
+    struct NoRows<'a>(&'a Memory);
+
+    impl RowSource for NoRows<'_> {
+        fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+            self.0.load(path, out)
+        }
+
+        fn leaves_out_embedded(&self) -> bool {
+            true
+        }
+    }
+
+    let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+    let near = |last| {
+        let mut key = B256::repeat_byte(0x11);
+        key.0[31] = last;
+        key
+    };
+    let value = SlotValue(U256::from(1));
+    let keys = [near(0x11), near(0x12), B256::repeat_byte(0x22)];
+    update(&mut trie, &keys.map(|key| (key, Some(value))), &rows, 1);
+    trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+    // The branch of the first two keys, whose RLP is 22 bytes long.
+    let path = path_of(&keys[0], 63);
+    assert!(rows.0.remove(&path).is_some());
+    for key in &keys[..2] {
+        let lost = CowTrie::<SlotValue>::stored(trie.root());
+        let found = lost.get(key, &rows, 0).map(|value| value.copied());
+        assert!(matches!(found, Err(TrieError::Missing { path: at }) if at == path), "{found:?}");
+        assert_eq!(lost.get(key, &NoRows(&rows), 0).unwrap(), Some(&value));
     }
 }
 
