@@ -141,14 +141,7 @@ impl<'a> Undo<'a> {
                 None => AccountState::default(),
             };
             let hash = hash(key)?;
-            let write = AccountWrite {
-                hash,
-                address: None,
-                before: None,
-                after: account,
-                wipe: false,
-                slots: Vec::new(),
-            };
+            let write = AccountWrite { hash, after: account, ..AccountWrite::default() };
             accounts.insert(hash, (write, incarnation));
         }
         for row in self.rows.iter().filter(|row| row.table == SLOTS) {
