@@ -167,7 +167,7 @@ fn powers(args: &LvmtSetupArgs) -> Result<PowersOfTau, Failure> {
         }
     };
     powers.map_err(|error| match error {
-        PowersError::Io { .. } => Failure::Machine(error.to_string()),
+        PowersError::Io(_) => Failure::Machine(error.to_string()),
         PowersError::Height(_) => Failure::Usage(error.to_string()),
         _ => Failure::Invalid(error.to_string()),
     })

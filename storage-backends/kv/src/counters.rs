@@ -283,8 +283,8 @@ impl Changes for Counted<'_> {
     }
 }
 
-/// Totals of a set of changes.
-#[derive(Debug, Default, Clone, Copy)]
+/// Totals of a set of changes. In the order of the fields, those of a pass that has come further are not less.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Sizes {
     puts: usize,
     deletes: usize,
@@ -308,14 +308,5 @@ impl Sizes {
         };
         *number += 1;
         self.bytes += op.byte_len();
-    }
-
-    fn max(self, other: Self) -> Self {
-        Self {
-            puts: self.puts.max(other.puts),
-            deletes: self.deletes.max(other.deletes),
-            ranges: self.ranges.max(other.ranges),
-            bytes: self.bytes.max(other.bytes),
-        }
     }
 }

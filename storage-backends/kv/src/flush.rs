@@ -12,7 +12,14 @@ use crate::{
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    time::Instant,
+};
 
 /// Number of batches whose memory is kept for reuse, and the most bytes that one of them may take: several times what
 /// an ordinary block writes.
@@ -39,8 +46,6 @@ pub(crate) struct StoreState {
     /// disk does. The view changes only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<EngineView>>,
     pub(crate) control: Mutex<Control>,
-    /// Signals the flush thread that there is something to do.
-    pub(crate) work: Condvar,
     /// Signals waiting threads that a flush has ended.
     pub(crate) ended: Condvar,
 }
@@ -57,17 +62,16 @@ pub(crate) struct Unflushed {
 
 #[derive(Debug, Default)]
 pub(crate) struct Control {
-    /// A frozen generation waits for the flush thread.
-    pub(crate) waiting: bool,
-    /// The position in the journal that the engine has reached once it has the frozen generation.
-    pub(crate) journaled: Option<Applied>,
     /// Number of the last write that is durable.
     pub(crate) durable: u64,
     /// The first failure.
     pub(crate) poison: Option<KvError>,
-    /// The last handle was dropped.
-    pub(crate) shutdown: bool,
 }
+
+/// The flush thread, which writes the frozen generation for each message. A message is the position in the journal that
+/// the engine has reached then. The thread ends when the sender is dropped, which is the first field for that reason,
+/// or when a flush has failed.
+pub(crate) type Flusher = (Sender<Option<Applied>>, Worker);
 
 impl StoreState {
     /// Counts an event, if the store was opened with counters.
@@ -87,22 +91,20 @@ impl StoreState {
         }
     }
 
-    /// Freezes the active generation; the current file of the journal ends with it. There must be an active
-    /// generation, and no frozen one.
-    pub(crate) fn freeze(&self, journaled: Option<Applied>) {
-        self.control.lock().journaled = journaled;
+    /// Freezes the active generation. There must be one, and no frozen one.
+    pub(crate) fn freeze(&self) {
         let mut head = self.head.write();
         head.layers.frozen = head.layers.active.take();
     }
 
-    /// Writes the frozen generation, if there is one, to the engine, and records the result in [`Control`].
+    /// Writes the frozen generation, if there is one, to the engine, with the position in the journal that the engine
+    /// has then reached. Records the result in [`Control`].
     ///
     /// # Errors
     ///
     /// The engine's error; the store is poisoned then. A panic counts as an error.
-    pub(crate) fn flush_frozen(&self) -> Result<()> {
+    pub(crate) fn flush_frozen(&self, journaled: Option<Applied>) -> Result<()> {
         let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
-        let journaled = self.control.lock().journaled;
         let written = self.guarded(|| {
             let started = Instant::now();
             self.write_engine(&frozen.sorted(&self.tables, journaled), started)
@@ -207,35 +209,19 @@ impl StoreState {
     }
 
     /// Starts the flush thread.
-    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker> {
+    pub(crate) fn start(shared: &Arc<Self>) -> Result<Flusher> {
+        let (sender, work) = channel();
         let shared = Arc::clone(shared);
-        Worker::start("kv-flush", move || {
-            if let Err(said) = caught(|| shared.run()) {
+        let flush = move || {
+            // A failed flush is recorded; the next write or flush reports it.
+            let run = || work.into_iter().try_for_each(|journaled| shared.flush_frozen(journaled));
+            if let Err(said) = caught(run) {
                 // Engines are called where panics are caught, so this one is the store's own. The next write reports it.
                 let error = said.in_thread("the thread that flushes the store");
                 shared.control.lock().poison.get_or_insert(error);
                 shared.ended.notify_all();
             }
-        })
-    }
-
-    /// Runs the flush thread until the store shuts down or is poisoned.
-    fn run(&self) {
-        loop {
-            {
-                let mut control = self.control.lock();
-                while !control.waiting && !control.shutdown {
-                    self.work.wait(&mut control);
-                }
-                if !control.waiting {
-                    return;
-                }
-                control.waiting = false;
-            }
-            if self.flush_frozen().is_err() {
-                // Recorded; the next write or flush reports it.
-                return;
-            }
-        }
+        };
+        Ok((sender, Worker::start("kv-flush", flush)?))
     }
 }

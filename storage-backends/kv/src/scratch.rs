@@ -128,7 +128,6 @@ impl Opened {
         })?;
         let engine = MdbxOptions {
             durable: false,
-            scratch: true,
             max_bytes: Some(MOST_BYTES),
             ..MdbxOptions::new(dir.path(), &TABLES)
         };

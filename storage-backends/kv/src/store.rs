@@ -1,76 +1,22 @@
 //! The store: an engine below an overlay of unflushed blocks.
 
 use crate::{
-    Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Read,
-    Result, Scratch, Snapshot, Table, TableStats, Visit, Worker,
+    Batch, CountersSnapshot, Durability, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Read,
+    Result, Scratch, Snapshot, StoreOptions, Table, TableStats, Visit,
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
-    journal::{self, APPLIED, Damage, JOURNAL_TABLE, Journal, Recovered},
+    journal::{self, Damage, Recovered},
     overlay::Generation,
     shard::Sharded,
     table::TableSet,
+    writing::{Handle, Writing},
 };
 use hashbrown::DefaultHashBuilder;
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Instant,
+use parking_lot::{Condvar, Mutex};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
-
-/// The moment at which a write becomes durable, so that no failure of the machine can undo it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Durable before [`Store::write`] returns: in the journal where the engine has one, else in the engine.
-    EveryWrite,
-    /// Durable with the next flush into the engine. A flush begins when enough is unflushed
-    /// ([`StoreOptions::flush_every`], [`StoreOptions::overlay_bytes`]) or when [`Store::flush`] is called. After a
-    /// crash the last writes may be missing.
-    #[default]
-    Deferred,
-    /// Durable with the next flush, which no write begins: the caller checks [`Store::is_full`], writes what must be
-    /// durable before, and calls [`Store::begin_flush`].
-    ByHand,
-}
-
-/// The options of a store.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// The moment at which a write becomes durable.
-    pub durability: Durability,
-    /// Number of batches (blocks) after which they are flushed into the engine; at least 1.
-    pub flush_every: u64,
-    /// Bytes of memory of unflushed changes, or of their records in the journal, after which they are flushed into
-    /// the engine. As much again may be in use while that flush runs.
-    pub overlay_bytes: usize,
-    /// Whether flushes run on a separate thread. If not, the write that fills the overlay returns after the flush.
-    pub background: bool,
-    /// Whether reads and writes are counted.
-    pub counters: bool,
-}
-
-impl StoreOptions {
-    /// The default of [`Self::flush_every`]. Mostly the limit of bytes is reached first: this many blocks are few
-    /// bytes only where the blocks are small, and then executing them again after a crash takes seconds.
-    pub const FLUSH_EVERY: u64 = 4096;
-    /// The default of [`Self::overlay_bytes`]. A flush rewrites each page that holds a change; the more changes it
-    /// has, the more of them share a page. But nothing overlaps with the last flush of a run.
-    pub const OVERLAY_BYTES: usize = 128 << 20;
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            durability: Durability::Deferred,
-            flush_every: Self::FLUSH_EVERY,
-            overlay_bytes: Self::OVERLAY_BYTES,
-            background: true,
-            counters: true,
-        }
-    }
-}
 
 /// The written changes that are not in the engine yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -105,32 +51,6 @@ pub struct Progress {
 pub struct Store {
     handle: Arc<Handle>,
 }
-
-/// The part of a store that is dropped with the last handle.
-#[derive(Debug)]
-struct Handle {
-    shared: Arc<StoreState>,
-    /// The lock that the one running write holds.
-    writing: Mutex<Writing>,
-    options: StoreOptions,
-    scratch: Scratch,
-    /// Whether [`Store::ask_flush`] was called since the last flush began.
-    asked: AtomicBool,
-    /// The flush thread, if there is one.
-    thread: Option<Worker>,
-}
-
-/// The state that only the running write needs.
-#[derive(Debug, Default)]
-struct Writing {
-    journal: Option<Journal>,
-    /// Number of the last write such that it and all writes before it are in the journal or in the engine.
-    covered: u64,
-}
-
-/// Bytes below which a batch is put into journal and overlay one after the other: a thread would cost more than it
-/// saves.
-const PARALLEL_BYTES: usize = 256 << 10;
 
 impl Store {
     /// Opens a store on an engine, for a set of tables. Batches that the journal has and the engine lacks become
@@ -195,16 +115,15 @@ impl Store {
             batches: Mutex::default(),
             view: Sharded::new(Arc::new(view)),
             control: Mutex::new(Control::default()),
-            work: Condvar::new(),
             ended: Condvar::new(),
             engine,
         });
-        let thread = match options.background {
+        let flusher = match options.background {
             true => Some(StoreState::start(&shared)?),
             false => None,
         };
         let (writing, asked) = (Mutex::new(writing), AtomicBool::new(false));
-        let handle = Handle { shared, writing, options, scratch, asked, thread };
+        let handle = Handle { flusher, shared, writing, options, scratch, asked };
         Ok(Self { handle: Arc::new(handle) })
     }
 
@@ -405,210 +324,6 @@ impl Read for Store {
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         self.snapshot().scan(table, range, visit)
-    }
-}
-
-impl Handle {
-    /// Checks the tables and key lengths of a batch.
-    fn check(&self, batch: &Batch) -> Result<()> {
-        let tables = &self.shared.tables;
-        for (table, op) in batch.ops() {
-            match op {
-                Op::Put { key, .. } | Op::Delete { key } => tables.key_position(table, key)?,
-                Op::DeleteRange { from, to } => {
-                    tables.range_position(table, KeyRange { from, to, reverse: false })?
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Writes a checked batch.
-    fn write(&self, batch: Batch) -> Result<()> {
-        let mut writing = self.writing.lock();
-        self.shared.check_poison()?;
-        let begins_flushes = self.options.durability == Durability::Deferred;
-        if self.options.durability != Durability::EveryWrite {
-            if begins_flushes {
-                self.make_room(&mut writing)?;
-            }
-            if self.apply(&batch)? && begins_flushes {
-                self.start_flush(&mut writing)?;
-            }
-        } else if writing.journal.is_some() && self.is_for_journal(&batch) {
-            self.write_journaled(&batch, &mut writing)?;
-        } else {
-            // A batch that goes to the engine at once need not be in memory first.
-            drop(writing);
-            self.engine_write(&batch)?;
-        }
-        self.shared.recycle(batch);
-        Ok(())
-    }
-
-    /// Whether every write is in the journal or in the engine.
-    fn is_covered(&self, writing: &mut Writing) -> bool {
-        let shared = &*self.shared;
-        writing.covered = writing.covered.max(shared.control.lock().durable);
-        writing.covered == shared.head.read().seq
-    }
-
-    /// Adds a checked batch to the overlay and to the journal.
-    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<()> {
-        let shared = &*self.shared;
-        // The space comes before the record, which belongs to the generation that takes the batch.
-        self.make_room(writing)?;
-        let Some(journal) = &mut writing.journal else { return Ok(()) };
-        let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
-            let appended = shared.append(journal, batch);
-            (self.apply(batch)?, appended)
-        } else {
-            std::thread::scope(|scope| {
-                let append = || shared.append(journal, batch);
-                let append = std::thread::Builder::new()
-                    .spawn_scoped(scope, append)
-                    .map_err(KvError::thread)?;
-                let full = self.apply(batch);
-                let appended = append.join().unwrap_or_else(|panic| {
-                    Err(Panicked::of(&*panic).in_thread("the thread that writes the journal"))
-                });
-                full.map(|full| (full, appended))
-            })?
-        };
-        if let Err(error) = appended {
-            // Readers see the batch, but it will not become durable.
-            shared.control.lock().poison.get_or_insert(error.clone());
-            return Err(error);
-        }
-        writing.covered = shared.head.read().seq;
-        if full || (self.has_long_journal(writing) && shared.head.read().layers.frozen.is_none()) {
-            self.start_flush(writing)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the journal's records of the active generation have reached their limit of bytes. Batches that
-    /// overwrite each other take little memory, and are appended in full.
-    fn has_long_journal(&self, writing: &Writing) -> bool {
-        let bytes = writing.journal.as_ref().map_or(0, Journal::bytes);
-        bytes >= self.options.overlay_bytes as u64
-    }
-
-    /// Whether a batch goes to the journal rather than directly to the engine.
-    fn is_for_journal(&self, batch: &Batch) -> bool {
-        Journal::takes(batch) && batch.byte_len() <= self.options.overlay_bytes
-    }
-
-    /// Adds a checked batch to the active generation. Returns whether that generation should be flushed now.
-    fn apply(&self, batch: &Batch) -> Result<bool> {
-        let shared = &*self.shared;
-        let full = {
-            let mut head = shared.head.write();
-            let Unflushed { layers, seq, .. } = &mut *head;
-            let active = layers.active.get_or_insert_with(|| Arc::new(shared.generation()));
-            let live = shared.live.lock();
-            let size = active.apply(batch, *seq + 1, &shared.tables, &shared.hasher, &live)?;
-            *seq += 1;
-            self.is_full(size) && layers.frozen.is_none()
-        };
-        shared.count(|counters| counters.batch(batch));
-        Ok(full)
-    }
-
-    /// Whether the active generation is full.
-    fn has_full(&self) -> bool {
-        let size = self.shared.head.read().layers.active.as_ref().map(|active| active.size());
-        size.is_some_and(|size| self.is_full(size))
-    }
-
-    fn is_full(&self, (batches, bytes): (u64, usize)) -> bool {
-        batches >= self.options.flush_every.max(1) || bytes >= self.options.overlay_bytes
-    }
-
-    /// Freezes the active generation if it is full, after waiting for the flush that was running when it became full.
-    fn make_room(&self, writing: &mut Writing) -> Result<()> {
-        let shared = &*self.shared;
-        if !self.has_full() && !self.has_long_journal(writing) {
-            return Ok(());
-        }
-        let flushed = || shared.head.read().layers.frozen.is_none();
-        if !flushed() {
-            shared.count(Counters::stall);
-            let started = Instant::now();
-            self.wait(|_| flushed())?;
-            shared.count(|counters| counters.stalled(started.elapsed()));
-        }
-        self.start_flush(writing)
-    }
-
-    /// Freezes the active generation, and flushes it or wakes the flush thread. There must be no frozen generation.
-    fn start_flush(&self, writing: &mut Writing) -> Result<()> {
-        let ended = writing.journal.as_mut().map(Journal::rotate);
-        self.shared.freeze(ended);
-        if self.thread.is_none() {
-            return self.shared.flush_frozen();
-        }
-        self.shared.control.lock().waiting = true;
-        self.shared.work.notify_one();
-        Ok(())
-    }
-
-    /// Waits until `done` returns true; its result may change only when a flush ends.
-    fn wait(&self, done: impl Fn(&Control) -> bool) -> Result<()> {
-        let mut control = self.shared.control.lock();
-        while !done(&control) {
-            if let Some(error) = &control.poison {
-                return Err(error.clone());
-            }
-            self.shared.ended.wait(&mut control);
-        }
-        Ok(())
-    }
-
-    fn checkpoint(&self, mut writing: MutexGuard<'_, Writing>) -> Result<()> {
-        let shared = &*self.shared;
-        shared.check_poison()?;
-        self.asked.store(false, Relaxed);
-        let seq = shared.head.read().seq;
-        if shared.head.read().layers.active.is_some() {
-            self.wait(|_| shared.head.read().layers.frozen.is_none())?;
-            self.start_flush(&mut writing)?;
-        }
-        drop(writing);
-        self.wait(|control| control.durable >= seq)
-    }
-
-    fn engine_write(&self, batch: &Batch) -> Result<()> {
-        let shared = &*self.shared;
-        // The lock is kept between the flush and the write, so that no other write comes in between.
-        let mut writing = loop {
-            self.checkpoint(self.writing.lock())?;
-            let writing = self.writing.lock();
-            if shared.head.read().layers.is_empty() {
-                break writing;
-            }
-        };
-        let started = Instant::now();
-        let mut changes = batch.to_sorted();
-        if let Some(journal) = &mut writing.journal {
-            // Later records build on this batch, so no reader may apply them to an older view of the engine.
-            changes.put(JOURNAL_TABLE, APPLIED, &journal.pass_over().encode());
-        }
-        let written = shared.guarded(|| shared.write_engine(&changes, started));
-        shared.end_flush(written, |head| {
-            head.seq += 1;
-            head.seq
-        })?;
-        shared.count(|counters| counters.batch(batch));
-        Ok(())
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.shared.control.lock().shutdown = true;
-        self.shared.work.notify_one();
-        drop(self.thread.take());
     }
 }
 

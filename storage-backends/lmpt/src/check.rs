@@ -95,11 +95,10 @@ fn check_snapshot(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Re
     if !report.problems.is_empty() {
         return Ok(());
     }
-    let mut places = Places::snapshot();
     let mut entries = 0;
     let mut compare = |key: Key, value: Value| -> Result<ControlFlow<()>> {
         entries += 1;
-        let place = places.of(&key);
+        let place = Places::snapshot().of(&key);
         let leaf = leaf_on_path::<Value>(&place, &rows)?;
         if leaf != Some((place, value)) {
             report.problem(format!("the flat map and the snapshot trie differ at {key:?}"));

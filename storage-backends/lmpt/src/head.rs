@@ -5,7 +5,7 @@ use crate::{
     block::changes_of,
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
-    merge::{Merge, MergeStats, Pace, Slice, take_back},
+    merge::{Merge, MergeStats, Slice, take_back},
     meta::Meta,
     reader::LmptReader,
     undo,
@@ -163,19 +163,16 @@ impl LmptState {
     /// Returns the merge from which the next block takes its slice, and starts it if necessary.
     pub(crate) fn ensure_merge<'w>(&self, work: &'w mut Work, next: u64) -> Result<&'w mut Merge> {
         let head = self.head.read();
-        let schedule = head.meta.schedule;
-        let start = schedule.first_block(next);
+        let start = head.meta.schedule.first_block(next);
         let merge = match work.merge.take() {
             Some(merge) if merge.first_block() == start => merge,
             _ => {
-                let LmptOptions { ahead_bytes, cache_bytes, merge_pause: pause, .. } = self.options;
-                let pace = Pace { ahead_bytes, cache_bytes, pause };
                 let intermediate = head.intermediate.clone();
                 let root = head.meta.roots.snapshot;
                 let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
                 let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
                 let store = (self.store.clone(), self.readers.clone());
-                Merge::start(store, intermediate, snapshot, next, schedule, pace)?
+                Merge::start(store, intermediate, snapshot, next, self.options)?
             }
         };
         Ok(work.merge.insert(merge))

@@ -12,7 +12,7 @@
 //! H is Keccak-256, an incarnation is 8 bytes big-endian. The account part comes first, so that the keys of one
 //! account are neighbours; with 28 bytes of hash behind it, collisions cannot be found.
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{B256, Keccak256, keccak256};
 use polytrie_trie::keccak::Inputs;
 
 /// Bytes of the account part that slots share with their account.
@@ -96,45 +96,34 @@ impl Key {
     }
 }
 
-/// A mapping of keys to places in a trie. Consecutive keys of one account are cheaper than keys in any order.
-#[derive(Debug, Clone)]
+/// A mapping of keys to places in a trie.
+#[derive(Debug)]
 pub(crate) struct Places {
     salt: Option<B256>,
-    /// The last account and its place.
-    last: Option<(B256, B256)>,
 }
 
 impl Places {
     /// Returns the mapping for the snapshot trie.
     pub(crate) const fn snapshot() -> Self {
-        Self { salt: None, last: None }
+        Self { salt: None }
     }
 
     /// Returns the mapping for a trie with a salt.
     pub(crate) const fn salted(salt: B256) -> Self {
-        Self { salt: Some(salt), last: None }
+        Self { salt: Some(salt) }
     }
 
     /// Returns the place of a key.
-    pub(crate) fn of(&mut self, key: &Key) -> B256 {
-        let account = self.account(key.account());
-        match key {
-            Key::Account(_) => account,
-            Key::Slot(slot) => {
-                let mut place = account;
-                let hash = match self.salt {
-                    Some(salt) => {
-                        let mut bytes = [0; 32 + SLOT_KEY];
-                        bytes[..32].copy_from_slice(salt.as_slice());
-                        bytes[32..].copy_from_slice(&slot.to_bytes());
-                        keccak256(bytes)
-                    }
-                    None => keccak256(slot.to_bytes()),
-                };
-                place.0[SHARED..].copy_from_slice(&hash[..32 - SHARED]);
-                place
-            }
+    pub(crate) fn of(&self, key: &Key) -> B256 {
+        let account = key.account();
+        let mut place = self.salt.map_or(account, |salt| keccak256([salt.0, account.0].concat()));
+        if let Key::Slot(slot) = key {
+            let mut hasher = Keccak256::new();
+            hasher.update(self.salt());
+            hasher.update(slot.to_bytes());
+            place.0[SHARED..].copy_from_slice(&hasher.finalize()[..32 - SHARED]);
         }
+        place
     }
 
     /// Returns the places of many keys, in their order; most of the hashes are computed eight at a time.
@@ -145,12 +134,11 @@ impl Places {
         for items in items.chunks(512) {
             let accounts = items.iter().map(|item| key(item).account()).collect();
             let accounts = self.accounts(accounts, &mut inputs);
-            let salt = self.salt.as_ref().map_or(&[][..], B256::as_slice);
             inputs.clear();
             for (i, item) in (0..).zip(items) {
                 if let Key::Slot(slot) = key(item) {
                     let encode = |out: &mut Vec<u8>| {
-                        out.extend_from_slice(salt);
+                        out.extend_from_slice(self.salt());
                         out.extend_from_slice(&slot.to_bytes());
                     };
                     inputs.add(i, encode);
@@ -184,16 +172,8 @@ impl Places {
         accounts
     }
 
-    fn account(&mut self, account: B256) -> B256 {
-        let Some(salt) = self.salt else { return account };
-        if let Some((last, place)) = self.last
-            && last == account
-        {
-            return place;
-        }
-        let place = keccak256([salt.0, account.0].concat());
-        self.last = Some((account, place));
-        place
+    fn salt(&self) -> &[u8] {
+        self.salt.as_ref().map_or(&[][..], B256::as_slice)
     }
 }
 
@@ -219,12 +199,12 @@ mod tests {
         let (salt, number) = (B256::repeat_byte(5), 258u64.to_be_bytes());
         let tail = [&account[..], &number[..], &slot.slot[..]].concat();
 
-        let mut snapshot = Places::snapshot();
+        let snapshot = Places::snapshot();
         assert_eq!(snapshot.of(&Key::Account(account)), account);
         let expected = [&account[..4], &keccak256(&tail)[..28]].concat();
         assert_eq!(snapshot.of(&Key::Slot(slot)).to_vec(), expected);
 
-        let mut salted = Places::salted(salt);
+        let salted = Places::salted(salt);
         let part = keccak256([&salt[..], &account[..]].concat());
         assert_eq!(salted.of(&Key::Account(account)), part);
         let expected = [&part[..4], &keccak256([&salt[..], &tail].concat())[..28]].concat();
@@ -242,7 +222,7 @@ mod tests {
         sorted.sort();
         for places in [Places::snapshot(), Places::salted(hash(7))] {
             for keys in [&keys, &sorted] {
-                let one_by_one: Vec<B256> = keys.iter().map(|key| places.clone().of(key)).collect();
+                let one_by_one: Vec<B256> = keys.iter().map(|key| places.of(key)).collect();
                 assert_eq!(places.of_all(keys, |key| key), one_by_one);
             }
         }

@@ -34,7 +34,6 @@ pub(crate) fn load(
             builder: SortedBuilder::new(Rows::new(Batch::new(), SNAPSHOT_TRIE)),
             others: Batch::new(),
         },
-        places: Places::snapshot(),
         neighbours: Sorter::new(store.scratch().clone(), HELD),
         last: B256::ZERO,
     };
@@ -66,7 +65,6 @@ pub(crate) fn load(
 struct Loader<'a> {
     store: &'a Store,
     rows: SomeRows,
-    places: Places,
     /// The leaves whose places share their first bytes, not sorted yet: mostly an account and its slots.
     neighbours: Sorter<Leaf>,
     /// The last account.
@@ -111,7 +109,7 @@ impl Loader<'_> {
 
     fn add(&mut self, key: Key, value: Value) -> Result<()> {
         flat::set(&mut self.rows.others, &key, Some(value));
-        self.neighbours.add(Leaf { place: self.places.of(&key), value })?;
+        self.neighbours.add(Leaf { place: Places::snapshot().of(&key), value })?;
         self.rows.write_some(self.store)
     }
 

@@ -177,7 +177,7 @@ fn verify_layers(roots: &Roots, key: &Key, layers: &Layers) -> Result<Option<Val
         ("snapshot", Places::snapshot(), roots.snapshot, &layers.snapshot),
     ];
     let mut decided: Option<Value> = None;
-    for (name, mut places, root, nodes) in tries {
+    for (name, places, root, nodes) in tries {
         if decided.is_some() {
             if !nodes.is_empty() {
                 return Err(format!("{name}: there are nodes below the layer that decides"));

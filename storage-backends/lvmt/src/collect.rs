@@ -15,7 +15,7 @@ use crate::{
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
 use polytrie_state::{Pruned, Result, StateError, corrupt, each_row};
-use std::mem;
+use std::{iter::Peekable, mem};
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
 const HELD: usize = 1 << 20;
@@ -25,13 +25,17 @@ const PORTION: usize = 8 << 20;
 pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned> {
     let mut positions = Sorter::new(store.scratch().clone(), HELD);
     find_live(store, undo_records, &mut positions)?;
-    let live = Live::new(positions.drain()?)?;
+    let live = positions.drain()?.peekable();
     let mut sweep = Sweep { store, live, report: Pruned::default(), batch: Batch::new() };
     let epochs = read_meta(store)?.map_or(0, |meta| meta.epochs);
     for number in 0..epochs {
         sweep.epoch(number)?;
     }
-    sweep.end()
+    if let Some(at) = sweep.live.next().transpose()? {
+        return Err(points_nowhere(at));
+    }
+    store.engine_write(&sweep.batch)?;
+    Ok(sweep.report)
 }
 
 /// Finds the tuples to which some row points, now or after the last blocks are undone.
@@ -65,32 +69,24 @@ fn position(table: Table, row: &[u8]) -> Result<Option<Position>> {
         .map(|(at, _)| Position::read(at)))
 }
 
-/// The live tuples, in order.
-struct Live<'a> {
-    positions: Run<'a, Position>,
-    next: Option<Position>,
-}
-
-impl<'a> Live<'a> {
-    fn new(mut positions: Run<'a, Position>) -> Result<Self> {
-        let next = positions.next().transpose()?;
-        Ok(Self { positions, next })
-    }
-
-    /// Returns which of the `len` tuples from `first` on are live. Calls must be in order and without a gap.
-    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>> {
-        let mut live = vec![false; len];
-        // A chunk has fewer than 2^32 tuples, and so has an epoch.
-        let end = Position { leaf: first.leaf + len as u32, ..first };
-        while let Some(at) = self.next.filter(|at| *at < end) {
-            if at < first {
-                return Err(points_nowhere(at));
-            }
-            live[(at.leaf - first.leaf) as usize] = true;
-            self.next = self.positions.next().transpose()?;
+/// Returns which of the `len` tuples from `first` on are live, from the positions of all live tuples. Calls must be in
+/// order and without a gap.
+fn live_from(
+    first: Position,
+    len: usize,
+    positions: &mut Peekable<Run<'_, Position>>,
+) -> Result<Vec<bool>> {
+    let mut live = vec![false; len];
+    // A chunk has fewer than 2^32 tuples, and so has an epoch.
+    let end = Position { leaf: first.leaf + len as u32, ..first };
+    while let Some(at) = positions.next_if(|at| at.as_ref().map_or(true, |at| *at < end)) {
+        let at = at?;
+        if at < first {
+            return Err(points_nowhere(at));
         }
-        Ok(live)
+        live[(at.leaf - first.leaf) as usize] = true;
     }
+    Ok(live)
 }
 
 fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
@@ -100,7 +96,8 @@ fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
 /// A pass that rewrites the chunks from which tuples can be removed.
 struct Sweep<'a> {
     store: &'a Store,
-    live: Live<'a>,
+    /// The positions of the live tuples, in order.
+    live: Peekable<Run<'a, Position>>,
     report: Pruned,
     batch: Batch,
 }
@@ -119,7 +116,7 @@ impl Sweep<'_> {
 
     fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<()> {
         let Self { store, live, report, batch } = self;
-        let live = live.of(first, len)?;
+        let live = live_from(first, len, live)?;
         report.needed += live.iter().filter(|live| **live).count() as u64;
         let key = chunk_key(first.epoch, chunk);
         let damaged = || corrupt!("a chunk of tuples is missing or damaged");
@@ -137,14 +134,6 @@ impl Sweep<'_> {
             store.engine_write(&mem::take(batch))?;
         }
         Ok(())
-    }
-
-    fn end(self) -> Result<Pruned> {
-        if let Some(at) = self.live.next {
-            return Err(points_nowhere(at));
-        }
-        self.store.engine_write(&self.batch)?;
-        Ok(self.report)
     }
 }
 

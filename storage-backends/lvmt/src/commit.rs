@@ -20,11 +20,11 @@ use crate::{
     path::{Path, RowKey, entry_index},
     record::{KeyRecord, Position, RecordRef, Value, next_version},
     trees::{LvmtHead, LvmtHeadUpdate, Tree},
-    undo::{NewRows, OldRows, Remarks, Sink},
+    undo::{OldRows, Remarks},
 };
 use alloy_primitives::B256;
 use polytrie_amt::{Counting, Direction, G1Affine, Setup};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::{Batch, Read, Table};
 use polytrie_state::Result;
 use rayon::prelude::*;
 use std::{cmp::Ordering, mem};
@@ -138,14 +138,19 @@ pub(crate) fn commit(
     };
     let (batch, undo) = rayon::join(
         || {
-            let mut new = NewRows::new(rows.count());
-            rows.write(&mut new);
-            kept.write(&mut new.batch);
-            new.batch
+            let mut batch = Batch::with_capacity(rows.count(), rows.count() * 128);
+            let mut row = Vec::new();
+            rows.write(&mut |table, key, new, _| {
+                row.clear();
+                new(&mut row);
+                batch.put(table, key, &row);
+            });
+            kept.write(&mut batch);
+            batch
         },
         || {
             let mut old = OldRows::new(rows.count(), remarks?);
-            rows.write(&mut old);
+            rows.write(&mut |table, key, _, before| old.remember(table.id, key, before));
             Some(old.finish())
         },
     );
@@ -309,6 +314,10 @@ impl Increment {
     }
 }
 
+/// A visitor of rows: it gets the table, the key, and functions that append the new and the former content. The latter
+/// returns `false` if there was no row.
+type Put<'a> = dyn FnMut(Table, &[u8], &dyn Fn(&mut Vec<u8>), &dyn Fn(&mut Vec<u8>) -> bool) + 'a;
+
 /// The rows that an epoch writes.
 struct EpochRows<'a> {
     setup: &'a Setup,
@@ -332,41 +341,42 @@ impl EpochRows<'_> {
         self.changed.len() + self.trees.len() + self.entries.len() + self.leaves.len() / CHUNK + 32
     }
 
-    fn write(&self, out: &mut impl Sink) {
+    /// Visits the rows.
+    fn write(&self, put: &mut Put<'_>) {
         for Changed { key, old, new, .. } in self.changed {
             let old = |out: &mut Vec<u8>| old.inspect(|old| out.extend_from_slice(old)).is_some();
-            out.put(key.table(), &key.row(), |out| new.write(out), old);
+            put(key.table(), &key.row(), &|out| new.write(out), &old);
         }
         for (key, EntryRow { before, now, .. }) in self.entries {
             let old = |out: &mut Vec<u8>| {
                 before.as_ref().inspect(|old| out.extend_from_slice(old)).is_some()
             };
-            out.put(ENTRIES, key, |out| out.extend_from_slice(now), old);
+            put(ENTRIES, key, &|out| out.extend_from_slice(now), &old);
         }
-        self.write_trees(out);
+        self.write_trees(put);
         let new = |_: &mut Vec<u8>| false;
         for (n, chunk) in (0..).zip(self.leaves.chunks(CHUNK)) {
-            out.put(LEAVES, &chunk_key(self.epoch, n), |out| write_chunk(chunk, out), new);
+            put(LEAVES, &chunk_key(self.epoch, n), &|out| write_chunk(chunk, out), &new);
         }
         let row = |out: &mut Vec<u8>| out.extend_from_slice(&self.tuples.row());
-        out.put(EPOCHS, &self.epoch.to_be_bytes(), row, new);
+        put(EPOCHS, &self.epoch.to_be_bytes(), &row, &new);
         for (level, index, hash) in self.nodes {
             let row = |out: &mut Vec<u8>| out.extend_from_slice(hash.as_slice());
-            out.put(HISTORY, &node_key(*level, *index), row, new);
+            put(HISTORY, &node_key(*level, *index), &row, &new);
         }
         let meta = |epochs, out: &mut Vec<u8>| {
             let meta = Meta { setup: self.setup.id(), epochs, share: self.share };
             out.extend_from_slice(&meta.row());
         };
         let before = |out: &mut Vec<u8>| (self.epoch > 0).then(|| meta(self.epoch, out)).is_some();
-        out.put(META, &[], |out| meta(self.epoch + 1, out), before);
+        put(META, &[], &|out| meta(self.epoch + 1, out), &before);
     }
 
-    fn write_trees(&self, out: &mut impl Sink) {
+    fn write_trees(&self, put: &mut Put<'_>) {
         let height = self.setup.height();
         let mut put = |path: &Path, old: Option<&Tree>, new: &Tree| {
             let old = |out: &mut Vec<u8>| old.inspect(|old| old.write(path, out)).is_some();
-            out.put(TREES, &path.row_key(height), |out| new.write(path, out), old);
+            put(TREES, &path.row_key(height), &|out| new.write(path, out), &old);
         };
         for tree in self.trees {
             put(&tree.path, Some(&tree.old).filter(|old| old.version > 0), &tree.new);

@@ -29,7 +29,7 @@ impl Path {
     }
 
     pub(crate) fn row_key(&self, height: u8) -> RowKey {
-        row_key(self.level, &self.prefix, bits(height, self.level))
+        row_key(self.level, &self.prefix, bits(height, self.level).div_ceil(8))
     }
 
     /// Decodes the bytes of [`Self::row_key`].
@@ -48,10 +48,7 @@ impl Path {
     /// Returns the common prefix of the row keys of the tree's entries and of all trees directly below it: level and
     /// bits. If the bits end within a byte, neighbouring trees share this prefix.
     pub(crate) fn below(&self, height: u8) -> RowKey {
-        let mut key = RowKey::new();
-        key.push(self.level + 1);
-        key.extend(self.prefix.iter().take(bits(height, self.level) / 8).copied());
-        key
+        row_key(self.level + 1, &self.prefix, bits(height, self.level) / 8)
     }
 }
 
@@ -88,10 +85,10 @@ fn masked(position: &B256, bits: usize) -> B256 {
     out
 }
 
-fn row_key(level: u8, prefix: &B256, bits: usize) -> RowKey {
+fn row_key(level: u8, prefix: &B256, bytes: usize) -> RowKey {
     let mut key = RowKey::new();
     key.push(level);
-    key.extend(prefix.iter().take(bits.div_ceil(8)).copied());
+    key.extend(prefix.iter().take(bytes).copied());
     key
 }
 

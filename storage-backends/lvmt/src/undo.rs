@@ -16,7 +16,7 @@ use crate::{
     record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, Read, Table, append_checksum, strip_checksum};
+use polytrie_kv::{Read, Table, append_checksum, strip_checksum};
 use polytrie_state::{
     AccountWrite, Result, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
     corrupt,
@@ -36,50 +36,10 @@ pub(crate) struct Remarks<'a> {
     pub(crate) wiped: Vec<B256>,
 }
 
-/// A receiver of the rows of a block, each with its former content.
-pub(crate) trait Sink {
-    /// Receives the key of a row and its value. `old` appends the former row, and returns `false` if there was none.
-    fn put(
-        &mut self,
-        table: Table,
-        key: &[u8],
-        value: impl FnOnce(&mut Vec<u8>),
-        old: impl FnOnce(&mut Vec<u8>) -> bool,
-    );
-}
-
-/// The receiver that writes the new rows.
-#[derive(Debug)]
-pub(crate) struct NewRows {
-    pub(crate) batch: Batch,
-    buffer: Vec<u8>,
-}
-
-/// The receiver that records the former rows.
+/// An undo record that grows row by row.
 #[derive(Debug)]
 pub(crate) struct OldRows {
     record: Vec<u8>,
-}
-
-impl NewRows {
-    /// Creates a receiver with room for `rows` rows.
-    pub(crate) fn new(rows: usize) -> Self {
-        Self { batch: Batch::with_capacity(rows, rows * 128), buffer: Vec::new() }
-    }
-}
-
-impl Sink for NewRows {
-    fn put(
-        &mut self,
-        table: Table,
-        key: &[u8],
-        value: impl FnOnce(&mut Vec<u8>),
-        _: impl FnOnce(&mut Vec<u8>) -> bool,
-    ) {
-        self.buffer.clear();
-        value(&mut self.buffer);
-        self.batch.put(table, key, &self.buffer);
-    }
 }
 
 impl OldRows {
@@ -98,7 +58,13 @@ impl OldRows {
         new
     }
 
-    fn remember(&mut self, table: u8, key: &[u8], old: impl FnOnce(&mut Vec<u8>) -> bool) {
+    /// Records a row. `old` appends its former content, and returns `false` if there was none.
+    pub(crate) fn remember(
+        &mut self,
+        table: u8,
+        key: &[u8],
+        old: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) {
         // Keys have at most 68 bytes, and no row that is ever overwritten has more than 200.
         self.record.extend_from_slice(&[table, key.len() as u8]);
         self.record.extend_from_slice(key);
@@ -114,18 +80,6 @@ impl OldRows {
     pub(crate) fn finish(mut self) -> Vec<u8> {
         append_checksum(&[], &mut self.record);
         self.record
-    }
-}
-
-impl Sink for OldRows {
-    fn put(
-        &mut self,
-        table: Table,
-        key: &[u8],
-        _: impl FnOnce(&mut Vec<u8>),
-        old: impl FnOnce(&mut Vec<u8>) -> bool,
-    ) {
-        self.remember(table.id, key, old);
     }
 }
 
@@ -187,14 +141,7 @@ impl<'a> Undo<'a> {
                 None => AccountState::default(),
             };
             let hash = hash(key)?;
-            let write = AccountWrite {
-                hash,
-                address: None,
-                before: None,
-                after: account,
-                wipe: false,
-                slots: Vec::new(),
-            };
+            let write = AccountWrite { hash, after: account, ..AccountWrite::default() };
             accounts.insert(hash, (write, incarnation));
         }
         for row in self.rows.iter().filter(|row| row.table == SLOTS) {

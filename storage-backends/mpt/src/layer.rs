@@ -82,7 +82,7 @@ impl StateLayer for MptLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.lifecycle.ready()?;
-        Ok(Arc::new(MptReader::new(self.store.snapshot())))
+        Ok(Arc::new(MptReader(self.store.snapshot())))
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {

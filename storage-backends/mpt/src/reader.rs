@@ -7,17 +7,11 @@ use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
-pub(crate) struct MptReader {
-    snapshot: Snapshot,
-}
+pub(crate) struct MptReader(pub(crate) Snapshot);
 
 impl MptReader {
-    pub(crate) const fn new(snapshot: Snapshot) -> Self {
-        Self { snapshot }
-    }
-
     fn leaf(&self, address: &Address) -> Result<Option<AccountLeaf>> {
-        TRIE.account(&self.snapshot, &hash_address(address))
+        TRIE.account(&self.0, &hash_address(address))
     }
 }
 
@@ -27,11 +21,11 @@ impl StateReader for MptReader {
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
-        TRIE.slot(&self.snapshot, &hash_address(address), &hash_slot(slot))
+        TRIE.slot(&self.0, &hash_address(address), &hash_slot(slot))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.snapshot, code_hash)
+        read_code(&self.0, code_hash)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

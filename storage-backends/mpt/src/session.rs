@@ -136,7 +136,7 @@ impl LayerSession for MptSession {
         tries.rows.end().map_err(|error| self.proposal.poison(error.into()))?;
         let record = undo.encode();
         if undo.is_whole() {
-            tries.remember_way_back(&record);
+            tries.way_back = Some(record.clone());
         }
         drop(guard);
         self.proposal.finish(Commitment::state_root(root), batch, record)

@@ -27,7 +27,7 @@ pub(crate) struct Tries {
     /// The root of the tries, if it is not that of the head because a block is in progress.
     ahead: Option<B256>,
     /// The undo record of the block in progress, if the block is finished.
-    way_back: Option<Vec<u8>>,
+    pub(crate) way_back: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -88,11 +88,6 @@ impl Tries {
     pub(crate) fn settle(&mut self) -> Option<B256> {
         self.way_back = None;
         self.ahead.take()
-    }
-
-    /// Keeps the undo record of the finished block.
-    pub(crate) fn remember_way_back(&mut self, record: &[u8]) {
-        self.way_back = Some(record.to_vec());
     }
 
     /// Discards the changes of the block in progress, so that the tries have the root `root` again. The changes of a

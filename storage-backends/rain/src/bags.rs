@@ -201,7 +201,7 @@ impl Held {
 
 impl Bags for RainLayer {
     fn levels_kept(&self) -> u8 {
-        u8::try_from(self.levels()).unwrap_or(u8::MAX)
+        u8::try_from(self.shared.options.retain).unwrap_or(u8::MAX)
     }
 
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
@@ -211,7 +211,7 @@ impl Bags for RainLayer {
             let slots = touched.entry(hash_address(&address)).or_default();
             slots.extend(slot.map(|slot| hash_slot(&slot)));
         }
-        let reader = self.head_reader()?;
+        let reader = self.shared.reader()?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);
         let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };
@@ -240,15 +240,15 @@ impl Bags for RainLayer {
     }
 
     fn offer(&self, block: u64, nodes: Vec<BagNode>) {
-        self.offered().offer(block, nodes);
+        self.shared.source.touches.offered.offer(block, nodes);
     }
 
     fn over(&self, block: u64) {
-        self.offered().over_at_least(block);
+        self.shared.source.touches.offered.over_at_least(block);
     }
 
     fn counts(&self) -> BagCounts {
-        self.offered().held.lock().counts
+        self.shared.source.touches.offered.held.lock().counts
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, TRIE,
+    checkpoint::Replayed,
     meta::{Meta, read_shard},
     reader::RainReader,
     state::read_state,
@@ -23,11 +24,10 @@ pub(crate) fn check(reader: &RainReader, progress: &mut dyn FnMut(u64)) -> Resul
 
 /// Checks that every node of every checkpoint is the one its parent refers to, and that there are no other rows.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<()> {
-    let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
-    for checkpoint in &saved {
+    for Replayed { saved, .. } in read_state(store)?.shards {
         let rows = TRIE.account_rows(store);
-        let walked = checkpoint.part.walk_stored(&rows, &mut |hash, entry: &Entry| {
+        let walked = saved.part.walk_stored(&rows, &mut |hash, entry: &Entry| {
             let rows = TRIE.storage_rows(store, *hash);
             let walked =
                 entry.storage.walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))?;

@@ -1,8 +1,8 @@
 //! The seam: `rain` as the client drives it.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, bags::OfferedNodes, check,
-    proof, reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
+    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
+    reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The DSM-Tree as a state layer.
 #[derive(Debug)]
 pub struct RainLayer {
-    shared: Arc<RainCore>,
+    pub(crate) shared: Arc<RainCore>,
 }
 
 impl RainLayer {
@@ -46,20 +46,6 @@ impl RainLayer {
     ) -> Result<RainSession> {
         let (proposal, head) = RainCore::begin(&self.shared)?;
         Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
-    }
-
-    /// Returns the number of levels of the account trie that always stay in memory.
-    pub(crate) fn levels(&self) -> usize {
-        self.shared.options.retain
-    }
-
-    /// Returns nodes that other processes have read for this layer.
-    pub(crate) fn offered(&self) -> &OfferedNodes {
-        &self.shared.source.touches.offered
-    }
-
-    pub(crate) fn head_reader(&self) -> Result<RainReader> {
-        self.shared.reader()
     }
 }
 

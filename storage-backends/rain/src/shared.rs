@@ -3,13 +3,13 @@
 use crate::{
     RainOptions, SHARD_COUNT,
     change::{change, key_count},
-    checkpoint::{Finished, Underway, Written, checkpoint, due_after, lag},
+    checkpoint::{Finished, Replayed, Underway, Written, checkpoint, due_after, lag},
     load,
     log::{self, LogRow},
     meta::Meta,
     reader::RainReader,
     shard::Lost,
-    state::{Shardwise, State, read_state},
+    state::{State, read_state},
     touches::Source,
     version::{Part, Version},
     workers::{Awaited, Workers},
@@ -75,9 +75,12 @@ struct Work {
 }
 
 impl Work {
-    fn of(shards: Shardwise) -> Self {
-        let Shardwise { saved, lost, logged } = shards;
-        Self { saved: saved.map(|saved| saved.seq), lost, logged, ..Self::default() }
+    fn of(shards: Vec<Replayed>) -> Self {
+        let mut work = Self::default();
+        for (shard, Replayed { saved, lost, last, .. }) in shards.into_iter().enumerate() {
+            (work.saved[shard], work.lost[shard], work.logged[shard]) = (saved.seq, lost, last);
+        }
+        work
     }
 }
 

@@ -2,9 +2,8 @@
 
 use crate::{
     SHARD_COUNT,
-    checkpoint::{Replayed, Saved, replay},
+    checkpoint::{Replayed, replay},
     meta::Meta,
-    shard::Lost,
     version::Version,
 };
 use polytrie_kv::Read;
@@ -14,32 +13,20 @@ use rayon::prelude::*;
 /// The head in a store, and how far the rows of each shard go.
 pub(crate) struct State {
     pub(crate) version: Version,
-    pub(crate) shards: Shardwise,
-}
-
-/// The rows of each shard.
-pub(crate) struct Shardwise {
-    /// The checkpoint of each shard.
-    pub(crate) saved: [Saved; SHARD_COUNT],
-    /// Rows of each shard that have lost their node since its checkpoint.
-    pub(crate) lost: [Lost; SHARD_COUNT],
-    /// Number of the last row of each shard's log, or of its checkpoint.
-    pub(crate) logged: [u64; SHARD_COUNT],
+    /// The shards in order; none if the store has no head.
+    pub(crate) shards: Vec<Replayed>,
 }
 
 impl State {
     pub(crate) fn empty() -> Self {
-        let version = Version::empty();
-        let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
-        let shards = Shardwise { saved, lost: Default::default(), logged: [0; SHARD_COUNT] };
-        Self { version, shards }
+        Self { version: Version::empty(), shards: Vec::new() }
     }
 }
 
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
 pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
     let meta = Meta::read(store)?;
-    let replayed: Vec<Replayed> = (0..SHARD_COUNT)
+    let shards: Vec<Replayed> = (0..SHARD_COUNT)
         .into_par_iter()
         .map(|shard| replay(store, shard))
         .collect::<Result<_, _>>()?;
@@ -47,14 +34,8 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
         // A load that was cut off has left nodes, and no row that leads to them.
         return Ok(State::empty());
     };
-    let State { mut version, mut shards } = State::empty();
-    for (shard, Replayed { saved, part, lost, last }) in replayed.into_iter().enumerate() {
-        shards.saved[shard] = saved;
-        version.parts[shard] = part;
-        shards.lost[shard] = lost;
-        shards.logged[shard] = last;
-    }
-    let version = Version::of(version.parts, store, meta.seq)?;
+    let parts = std::array::from_fn(|shard| shards[shard].part.clone());
+    let version = Version::of(parts, store, meta.seq)?;
     if version.root != meta.root {
         return Err(corrupt!(
             "checkpoints and logs make the state root {}, the head has {}",

@@ -110,7 +110,7 @@ struct Bag<'a> {
 impl<'a> Bag<'a> {
     fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Result<Self> {
         let hold = |holder: &RainLayer| {
-            let reader = holder.head_reader()?;
+            let reader = holder.shared.reader()?;
             Ok::<_, StateError>((reader.version.whole(&reader.rows)?, reader))
         };
         let nodes: B256Map<&Bytes> =

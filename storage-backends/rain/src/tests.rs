@@ -57,7 +57,7 @@ fn reads_without_blocks_stay_within_the_cache() {
         assert_eq!(reader.slot(&address(n), &U256::from(1)).unwrap(), U256::ZERO);
         assert_eq!(reader.has_storage(&address(n)).unwrap(), n < WITH_SLOT);
     }
-    let kept = bytes(&layer.head_reader().unwrap().version);
+    let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
@@ -103,7 +103,7 @@ fn a_fork_shares_what_is_in_memory() {
     }
     drop(fork);
     after_blocks((&store, &layer), 300, 80);
-    let kept = bytes(&layer.head_reader().unwrap().version);
+    let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept < 2 * CACHE, "{kept}");
 }
 
@@ -133,7 +133,7 @@ fn void_blocks_do_not_fill_memory() {
             }
         }
         // The layer drops nodes once in 64 blocks.
-        let kept = bytes(&layer.head_reader().unwrap().version);
+        let kept = bytes(&layer.shared.reader().unwrap().version);
         assert!(kept < 3 * CACHE / 2, "{kept} after {number} blocks");
     }
 }

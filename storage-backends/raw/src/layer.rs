@@ -2,7 +2,7 @@
 
 use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, Store, Table};
+use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proposal, Result, SlotVisit, StateLayer, StateReader,
@@ -69,7 +69,7 @@ impl StateLayer for RawLayer {
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.ready()?;
-        FLAT.load(&self.store, Batch::new(), accounts)?;
+        FLAT.load(&self.store, accounts)?;
         Ok(Commitment::none())
     }
 

@@ -16,7 +16,7 @@
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, KvError, Read, Store};
-use polytrie_state::{Result, StateError, corrupt};
+use polytrie_state::{Result, StateError, clear_tables, corrupt};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::ErrorKind,
@@ -155,19 +155,10 @@ impl Flat {
 
     /// Empties the flat store before a genesis is filled in.
     pub(crate) fn clear(&self) -> Result<()> {
-        let mut batch = Batch::new();
-        for table in [ACCOUNTS, SLOTS] {
-            batch.delete_range(table, &[], None);
-        }
-        if let Some(own) = &self.own {
-            let mut main = Batch::new();
-            main.delete_range(JOURNAL, &[], None);
-            main.delete_range(META, &[], None);
-            self.main.engine_write(&main)?;
-            batch.delete_range(META, &[], None);
-            *own.progress.lock() = Progress::default();
-        }
-        Ok(self.store().engine_write(&batch)?)
+        let Some(own) = &self.own else { return clear_tables(&self.main, &[ACCOUNTS, SLOTS]) };
+        clear_tables(&self.main, &[JOURNAL, META])?;
+        *own.progress.lock() = Progress::default();
+        clear_tables(&own.store, &[ACCOUNTS, SLOTS, META])
     }
 
     /// Ends the filling with a genesis: from now on the two stores belong together.

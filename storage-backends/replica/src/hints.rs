@@ -74,16 +74,11 @@ impl Filter {
             bundles[part].push(access);
         }
         for (part, bundle) in bundles.into_iter().enumerate().filter(|(_, b)| !b.is_empty()) {
-            self.send_to(part, bundle, side);
-        }
-    }
-
-    fn send_to(&mut self, part: usize, bundle: Vec<Access>, side: &TrieSide) {
-        let count = bundle.len() as u64;
-        if side.hint(part, bundle) {
-            self.queued += count;
-        } else {
-            self.dropped += count;
+            let count = bundle.len() as u64;
+            match side.hint(part, bundle) {
+                true => self.queued += count,
+                false => self.dropped += count,
+            }
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct BlockCache {
     pub(crate) counters: SessionCounters,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     hash: B256,
     before: Option<Account>,
@@ -235,14 +235,7 @@ impl BlockCache {
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
                 let before = counters.accounts_read.call(|| layer.account(address, &hash))?;
-                vacant.insert(Entry {
-                    hash,
-                    before,
-                    now: before,
-                    written: false,
-                    wiped: false,
-                    slots: HashMap::default(),
-                })
+                vacant.insert(Entry { hash, before, now: before, ..Entry::default() })
             }
         };
         Ok((entry, counters, layer))

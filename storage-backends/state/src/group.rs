@@ -113,7 +113,7 @@ struct Merged {
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MergedAccount {
     address: Option<Address>,
     before: Option<Account>,
@@ -142,19 +142,11 @@ impl Merged {
     /// Adds the writes of the next block.
     fn add(&mut self, writes: &WriteSet) {
         for write in writes.accounts() {
-            let account = match self.accounts.entry(write.hash) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => {
-                    self.bytes += ACCOUNT_BYTES;
-                    new.insert(MergedAccount {
-                        address: write.address,
-                        before: write.before,
-                        now: None,
-                        wiped: false,
-                        slots: B256Map::default(),
-                    })
-                }
-            };
+            let account = self.accounts.entry(write.hash).or_insert_with(|| {
+                self.bytes += ACCOUNT_BYTES;
+                let AccountWrite { address, before, .. } = *write;
+                MergedAccount { address, before, ..MergedAccount::default() }
+            });
             account.now = write.after;
             if write.clears_slots() {
                 account.wiped = true;

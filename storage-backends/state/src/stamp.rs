@@ -2,13 +2,12 @@
 
 use crate::{seal, unseal};
 use alloy_primitives::B256;
-use polytrie_kv::{disk::if_there, write_whole};
+use polytrie_kv::{KvError, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Name of the stamp's file within the data directory.
@@ -75,15 +74,8 @@ pub enum StampError {
         reason: String,
     },
     /// The stamp's file could not be read or written.
-    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
-    Io {
-        /// `read` or `write`.
-        action: &'static str,
-        /// The stamp's file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<io::Error>,
-    },
+    #[error(transparent)]
+    Io(#[from] KvError),
 }
 
 impl Stamp {
@@ -98,8 +90,8 @@ impl Stamp {
     /// [`StampError::Format`] if it has another format.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
         let file = dir.join(STAMP_FILE);
-        let failed = |e| StampError::Io { action: "read", path: file.clone(), source: Arc::new(e) };
-        let Some(bytes) = if_there(fs::read(&file)).map_err(failed)? else { return Ok(None) };
+        let read = if_there(fs::read(&file)).map_err(|e| KvError::io("read", &file, e));
+        let Some(bytes) = read? else { return Ok(None) };
         let value: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|e| StampError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let format = value.get("format").and_then(serde_json::Value::as_u64);
@@ -126,11 +118,7 @@ impl Stamp {
     pub fn write(&self, dir: &Path) -> Result<(), StampError> {
         let file = dir.join(STAMP_FILE);
         let write = || write_whole(&file, &seal(self)?);
-        write().map_err(|e| StampError::Io {
-            action: "write",
-            path: file.clone(),
-            source: Arc::new(e),
-        })
+        Ok(write().map_err(|e| KvError::io("write", &file, e))?)
     }
 
     /// Compares one stored setting with the requested one; no request is always fine.

@@ -43,7 +43,7 @@ pub struct WriteSet {
 }
 
 /// The changes of one account by a block.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct AccountWrite {
     /// Keccak-256 of the address.
     pub hash: B256,

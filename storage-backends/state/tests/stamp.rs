@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::B256;
+use polytrie_kv::KvError;
 use polytrie_state::{STAMP_FILE, Stamp, StampError};
 use std::fs;
 
@@ -98,8 +99,8 @@ fn a_directory_that_is_not_there_is_an_error_of_the_machine() {
     let gone = dir.path().join("gone");
     assert_eq!(Stamp::read(&gone).unwrap(), None);
     let error = stamp().write(&gone).unwrap_err();
-    assert!(matches!(error, StampError::Io { action: "write", .. }), "{error}");
+    assert!(matches!(error, StampError::Io(KvError::Io { action: "write", .. })), "{error}");
     fs::create_dir(dir.path().join(STAMP_FILE)).unwrap();
     let error = Stamp::read(dir.path()).unwrap_err();
-    assert!(matches!(error, StampError::Io { action: "read", .. }), "{error}");
+    assert!(matches!(error, StampError::Io(KvError::Io { action: "read", .. })), "{error}");
 }

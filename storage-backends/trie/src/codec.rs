@@ -222,11 +222,7 @@ pub(crate) fn path_of(key: &B256, depth: usize) -> Nibbles {
 
 /// Returns the number of leading nibbles that two keys share.
 pub(crate) fn shared_nibbles(a: &B256, b: &B256) -> usize {
-    let bytes = a.0.iter().zip(&b.0).take_while(|(a, b)| a == b).count();
-    match (a.0.get(bytes), b.0.get(bytes)) {
-        (Some(x), Some(y)) => 2 * bytes + usize::from(x >> 4 == y >> 4),
-        _ => 64,
-    }
+    Nibbles::unpack_array(&a.0).common_prefix_length(&Nibbles::unpack_array(&b.0))
 }
 
 fn hex_prefix(out: &mut [u8; 33], len: usize, leaf: bool, get: impl Fn(usize) -> u8) -> &[u8] {

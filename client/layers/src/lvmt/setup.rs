@@ -103,7 +103,7 @@ pub fn find(
         match VerifyingKey::open(dir) {
             Ok(key) if key.id() == wanted => return Ok((dir.clone(), key)),
             // The damaged setup is most likely the wanted one.
-            Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. })) => {
+            Err(error @ (SetupError::Damaged { .. } | SetupError::Io(_))) => {
                 damaged = Some(error);
             }
             _ => {}
@@ -196,7 +196,7 @@ fn refused(error: SetupError) -> StateError {
         SetupError::Missing { .. } | SetupError::NoProofs { .. } => {
             unsupported(format!("cannot use its setup: {error}"))
         }
-        SetupError::Io { action, path, source } => KvError::Io { action, path, source }.into(),
+        SetupError::Io(error) => error.into(),
         SetupError::Damaged { .. } | SetupError::Mixed { .. } => KvError::Engine {
             engine: LvmtLayer::NAME,
             action: "opening its setup",

@@ -1,18 +1,14 @@
 //! The errors of reading powers of tau.
 
-use std::{io, path::PathBuf, sync::Arc};
+use polytrie_kv::KvError;
+use std::path::PathBuf;
 
 /// The reason why powers of tau cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PowersError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}; check the path and its permissions", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<io::Error>,
-    },
+    #[error(transparent)]
+    Io(#[from] KvError),
     /// A file has too few powers.
     #[error("{} holds {found} points, a setup of height {height} needs {needed}; use powers of a larger ceremony", path.display())]
     TooFew {

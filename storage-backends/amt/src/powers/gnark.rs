@@ -2,8 +2,9 @@
 
 use super::{PowersError, PowersOfTau, check_height};
 use crate::point::{decompress, decompress_g2};
+use polytrie_kv::KvError;
 use rayon::prelude::*;
-use std::{fs::File, io::Read, path::Path, sync::Arc};
+use std::{fs::File, io::Read, path::Path};
 
 impl PowersOfTau {
     /// Reads `τ^i·G1` (32 bytes each) from one file and `τ^(2^k)·G2` (64 bytes each) from another, and checks them.
@@ -28,7 +29,7 @@ fn read_points<const SIZE: usize, P: Send>(
     decode: fn(&[u8; SIZE]) -> Option<P>,
 ) -> Result<Vec<P>, PowersError> {
     let size = SIZE as u64;
-    let io = |source| PowersError::Io { path: path.into(), source: Arc::new(source) };
+    let io = |source| KvError::io("read", path, source);
     let file = File::open(path).map_err(io)?;
     let mut bytes = Vec::new();
     file.take(size * needed).read_to_end(&mut bytes).map_err(io)?;

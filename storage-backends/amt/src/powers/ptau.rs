@@ -15,12 +15,12 @@ use crate::point::{from_montgomery, is_reduced};
 use ark_bn254::{Fq, Fq2, G1Affine, G2Affine};
 use ark_ec::AffineRepr;
 use ark_ff::{BigInteger, PrimeField};
+use polytrie_kv::KvError;
 use rayon::prelude::*;
 use std::{
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
-    sync::Arc,
 };
 
 const HEADER: u32 = 1;
@@ -71,7 +71,7 @@ struct PtauFile<'a> {
 
 impl<'a> PtauFile<'a> {
     fn open(path: &'a Path) -> Result<Self, PowersError> {
-        let io = |source| PowersError::Io { path: path.into(), source: Arc::new(source) };
+        let io = |source| KvError::io("read", path, source);
         let file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         let mut found = Self { path, reader: BufReader::new(file), sections: Vec::new() };
@@ -133,10 +133,8 @@ impl<'a> PtauFile<'a> {
         if from + length as u64 > size {
             return Err(self.wrong(format!("section {kind} ends too soon")));
         }
-        self.reader.seek(SeekFrom::Start(start + from)).map_err(|source| PowersError::Io {
-            path: self.path.into(),
-            source: Arc::new(source),
-        })?;
+        let there = self.reader.seek(SeekFrom::Start(start + from));
+        there.map_err(|source| KvError::io("read", self.path, source))?;
         let mut bytes = vec![0; length];
         self.fill(&mut bytes)?;
         Ok(bytes)
@@ -153,7 +151,7 @@ impl<'a> PtauFile<'a> {
             if source.kind() == io::ErrorKind::UnexpectedEof {
                 self.wrong("it ends too soon".into())
             } else {
-                PowersError::Io { path: self.path.into(), source: Arc::new(source) }
+                KvError::io("read", self.path, source).into()
             }
         })
     }

@@ -1,7 +1,8 @@
 //! The errors of opening and writing a setup.
 
 use alloy_primitives::B256;
-use std::{io, path::PathBuf, sync::Arc};
+use polytrie_kv::KvError;
+use std::path::PathBuf;
 
 /// The reason why a setup cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -19,15 +20,8 @@ pub enum SetupError {
         dir: PathBuf,
     },
     /// A file cannot be read or written.
-    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
-    Io {
-        /// `read` or `write`.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<io::Error>,
-    },
+    #[error(transparent)]
+    Io(#[from] KvError),
     /// A file is damaged.
     #[error("{} is damaged ({reason}); make the setup again with `polytrie setup lvmt`", path.display())]
     Damaged {

@@ -20,7 +20,7 @@ use crate::{
 use alloy_primitives::B256;
 use memmap2::Mmap;
 use polytrie_kv::{
-    create_dir,
+    KvError, create_dir,
     disk::{Access, File, if_there, remove_file, rename, sync_dir},
 };
 use sha2::{Digest, Sha256};
@@ -28,7 +28,6 @@ use std::{
     fs,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 const MAGIC: &[u8; 16] = b"polytrie amt 1\n\0";
@@ -77,11 +76,7 @@ impl Setup {
     ///
     /// [`SetupError::Io`].
     pub fn write(&self, dir: &Path) -> Result<(), SetupError> {
-        let io = |source| SetupError::Io {
-            action: "make",
-            path: dir.to_owned(),
-            source: Arc::new(source),
-        };
+        let io = |source| KvError::io("make", dir, source);
         create_dir(dir).map_err(io)?;
         // The key is written last, and an old one is removed first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
@@ -125,7 +120,7 @@ impl Setup {
             // On a full disk the temporary file took the last space. If it cannot be removed either, the first error
             // is more useful.
             let _ = remove_file(&temporary);
-            SetupError::Io { action: "write", path: path.clone(), source: Arc::new(source) }
+            KvError::io("write", &path, source).into()
         })
     }
 
@@ -201,8 +196,7 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
 
 /// Maps a file after checking its checksum; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
-    let io =
-        |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
+    let io = |source| KvError::io("read", path, source);
     let Some(file) = if_there(fs::File::open(path)).map_err(io)? else { return Ok(None) };
     let damaged = |reason: &str| {
         Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })

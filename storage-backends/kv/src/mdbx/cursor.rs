@@ -5,8 +5,8 @@ use signet_libmdbx::{
     Database, MdbxError, MdbxResult,
     ffi::{
         MDBX_APPEND, MDBX_CURRENT, MDBX_ENODATA, MDBX_FIRST, MDBX_KEYEXIST, MDBX_LAST,
-        MDBX_NOOVERWRITE, MDBX_NOTFOUND, MDBX_SET, MDBX_SET_RANGE, MDBX_SUCCESS, MDBX_UPSERT,
-        MDBX_cursor_op, MDBX_put_flags_t, MDBX_val, mdbx_cursor_get, mdbx_cursor_put,
+        MDBX_NOOVERWRITE, MDBX_NOTFOUND, MDBX_SET, MDBX_SET_RANGE, MDBX_SUCCESS, MDBX_cursor_op,
+        MDBX_put_flags_t, MDBX_val, mdbx_cursor_get, mdbx_cursor_put,
     },
     tx::aliases::{RwCursorUnsync, RwTxUnsync},
 };
@@ -44,11 +44,6 @@ impl<'tx> WriteCursor<'tx> {
     /// completely.
     pub(super) fn append(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<()> {
         done(self.put(key, row, MDBX_APPEND).0)
-    }
-
-    /// Writes a row, whether or not its key is in the table.
-    pub(super) fn upsert(&mut self, key: &[u8], row: &[u8]) -> MdbxResult<()> {
-        done(self.put(key, row, MDBX_UPSERT).0)
     }
 
     /// Writes a row if its key is not in the table. Otherwise moves to the row with that key, and returns it.

@@ -58,8 +58,6 @@ struct Databases {
     /// The rows of each table of `set`; `None` for a table that does not exist in an environment opened read-only.
     /// Such a table reads as empty.
     rows: Vec<Option<Rows>>,
-    /// Whether commits write the tally of each table.
-    tallied: bool,
     context: Context,
 }
 
@@ -72,7 +70,7 @@ impl Databases {
     /// Returns the tables that have a tally.
     fn counted(&self) -> impl Iterator<Item = Table> {
         let tables = self.set.as_slice().iter().copied();
-        tables.filter(|table| self.tallied && *table != TALLY_TABLE)
+        tables.filter(|table| *table != TALLY_TABLE)
     }
 }
 

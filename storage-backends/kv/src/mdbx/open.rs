@@ -59,9 +59,6 @@ pub struct MdbxOptions {
     /// Whether every page and every row is checked before opening ends. Damage is an error then, and not only once it
     /// is read.
     pub check: bool,
-    /// Whether the environment is deleted when this process ends. No tallies are kept then, by which missing rows
-    /// would be found, so a write need not read the rows that it replaces.
-    pub scratch: bool,
     /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
     pub max_bytes: Option<u64>,
 }
@@ -76,7 +73,6 @@ impl MdbxOptions {
             durable: true,
             repair: false,
             check: false,
-            scratch: false,
             max_bytes: None,
         }
     }
@@ -92,8 +88,7 @@ impl MdbxEngine {
     /// [`KvError::DiskFull`].
     pub fn open(mut options: MdbxOptions) -> Result<Self> {
         for own in [JOURNAL_TABLE, TALLY_TABLE] {
-            let is_used = own != TALLY_TABLE || !options.scratch;
-            if is_used && !options.tables.contains(&own) {
+            if !options.tables.contains(&own) {
                 options.tables.push(own);
             }
         }
@@ -265,8 +260,8 @@ fn open_tables(
     options: &MdbxOptions,
 ) -> Result<Databases> {
     let rows = Vec::with_capacity(set.as_slice().len());
-    let mut tables = Databases { rows, set, tallied: !options.scratch, context };
-    let Databases { set, rows, context, .. } = &mut tables;
+    let mut tables = Databases { rows, set, context };
+    let Databases { set, rows, context } = &mut tables;
     let failed = |e| context.error("opening the tables", e);
     if options.read_only {
         let tx = env.begin_ro_unsync().map_err(failed)?;

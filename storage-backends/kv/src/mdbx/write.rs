@@ -8,19 +8,19 @@ use super::{
 };
 use crate::{Changes, KeyRange, KvError, Op, Result, Table, checksum::Checksum};
 use signet_libmdbx::{Environment, MdbxError, tx::aliases::RwTxUnsync};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 pub(super) fn write(env: &Environment, tables: &Databases, changes: &dyn Changes) -> Result<()> {
     let failed = |e| tables.context.error("writing", e);
     let tx = env.begin_rw_unsync().map_err(failed)?;
-    let mut tallies = Tallies { tx: &tx, tables, changed: Vec::new() };
+    let mut tallies = Tallies { tx: &tx, tables, changed: BTreeMap::new() };
 
     // A dropped transaction is rolled back, so every early return leaves nothing behind.
     for (table, KeyRange { from, to, .. }) in changes.deleted_ranges() {
         table.check_range(from, to)?;
         let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
         writer.delete_range(from, to)?;
-        tallies.set(table, writer.tally);
+        tallies.keep(&writer);
     }
 
     let mut open: Option<TableWriter<'_, '_>> = None;
@@ -31,7 +31,7 @@ pub(super) fn write(env: &Environment, tables: &Databases, changes: &dyn Changes
             Some(writer) if writer.rows.table == table => writer,
             other => {
                 if let Some(done) = other.take() {
-                    tallies.set(done.rows.table, done.tally);
+                    tallies.keep(&done);
                 }
                 let mut writer = TableWriter::new(&tx, tables, table, tallies.of(table)?)?;
                 writer.find_last()?;
@@ -44,7 +44,7 @@ pub(super) fn write(env: &Environment, tables: &Databases, changes: &dyn Changes
         }
     }
     if let Some(done) = &open {
-        tallies.set(done.rows.table, done.tally);
+        tallies.keep(done);
     }
     drop(open);
     tallies.write()?;
@@ -55,29 +55,28 @@ pub(super) fn write(env: &Environment, tables: &Databases, changes: &dyn Changes
 struct Tallies<'tx> {
     tx: &'tx RwTxUnsync,
     tables: &'tx Databases,
-    changed: Vec<(Table, Tally)>,
+    /// The tallies that have changed, with their tables, by the number of the table.
+    changed: BTreeMap<u8, (Table, Tally)>,
 }
 
 impl Tallies<'_> {
-    /// Returns the tally of a table as this transaction has it; `None` if the environment keeps no tallies.
-    fn of(&self, table: Table) -> Result<Option<Tally>> {
-        match self.changed.iter().find(|(changed, _)| *changed == table) {
-            Some((_, tally)) => Ok(Some(*tally)),
-            None if !self.tables.tallied => Ok(None),
-            None => Tally::read(self.tx, self.tables, table).map(Some),
+    /// Returns the tally of a table as this transaction has it.
+    fn of(&self, table: Table) -> Result<Tally> {
+        match self.changed.get(&table.id) {
+            Some((_, tally)) => Ok(*tally),
+            None => Tally::read(self.tx, self.tables, table),
         }
     }
 
-    fn set(&mut self, table: Table, tally: Option<Tally>) {
-        let Some(tally) = tally else { return };
-        match self.changed.iter_mut().find(|(changed, _)| *changed == table) {
-            Some((_, changed)) => *changed = tally,
-            None => self.changed.push((table, tally)),
-        }
+    /// Keeps the tally of a table as its writer has it.
+    fn keep(&mut self, writer: &TableWriter<'_, '_>) {
+        let table = writer.rows.table;
+        self.changed.insert(table.id, (table, writer.tally));
     }
 
     fn write(self) -> Result<()> {
-        self.changed.iter().try_for_each(|(table, tally)| tally.write(self.tx, self.tables, *table))
+        let Self { tx, tables, changed } = self;
+        changed.into_values().try_for_each(|(table, tally)| tally.write(tx, tables, table))
     }
 }
 
@@ -87,8 +86,7 @@ struct TableWriter<'tx, 'key> {
     tables: &'tx Databases,
     tx: &'tx RwTxUnsync,
     cursor: WriteCursor<'tx>,
-    /// The table's tally; `None` if the environment keeps none.
-    tally: Option<Tally>,
+    tally: Tally,
     /// A bound on the table's keys: none is greater. `None` if the table was empty and nothing was written yet.
     last: Option<Cow<'key, [u8]>>,
     /// A buffer for one row.
@@ -100,7 +98,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         tx: &'tx RwTxUnsync,
         tables: &'tx Databases,
         table: Table,
-        tally: Option<Tally>,
+        tally: Tally,
     ) -> Result<Self> {
         let rows = tables.rows(table)?.ok_or(KvError::UnknownTable(table.name))?;
         let cursor =
@@ -128,8 +126,6 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         let written = if is_last {
             self.last = Some(Cow::Borrowed(key));
             self.cursor.append(key, &self.row)
-        } else if self.tally.is_none() {
-            self.cursor.upsert(key, &self.row)
         } else {
             match self.cursor.insert(key, &self.row) {
                 Ok(None) => Ok(()),
@@ -142,9 +138,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
             }
         };
         written.map_err(|e| self.failed(e))?;
-        if let Some(tally) = &mut self.tally {
-            tally.add(&self.row);
-        }
+        self.tally.add(&self.row);
         Ok(())
     }
 
@@ -166,7 +160,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
         let context = &tables.context;
         let failed = |e| context.error("writing", e);
         if from.is_empty() && to.is_none() {
-            *tally = tally.map(|_| Tally::default());
+            *tally = Tally::default();
             return self.tx.clear_db(rows.database).map_err(failed);
         }
         // The rest of the range always begins at `from`, so nothing depends on where a deletion leaves the cursor.
@@ -185,8 +179,7 @@ impl<'tx, 'key> TableWriter<'tx, 'key> {
 
 /// Subtracts a row that will be removed or replaced from the tally. Returns `None` if the row is damaged: the tally
 /// has the checksum that the row was written with.
-fn forget(tally: &mut Option<Tally>, keyed: Checksum, row: Found<'_>) -> Option<()> {
-    let Some(tally) = tally else { return Some(()) };
+fn forget(tally: &mut Tally, keyed: Checksum, row: Found<'_>) -> Option<()> {
     let row = row?;
     keyed.open(row)?;
     tally.remove(row);

@@ -14,4 +14,4 @@ pub use schedule::Boundary;
 pub(crate) use schedule::Schedule;
 pub(crate) use slice::{Slice, SliceUndo, storage_of, take_back};
 pub use stats::MergeStats;
-pub(crate) use worker::{Merge, Pace};
+pub(crate) use worker::Merge;

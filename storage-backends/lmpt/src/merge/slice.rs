@@ -68,19 +68,28 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(intermediate: &Generation) -> Result<Self> {
-        let mut entries = intermediate.entries()?;
-        let mut lives = Lives { intermediate, last: None };
-        let mut failed = None;
+        // The account of the last slot and, if the interval changed it, its incarnation at the end of the interval.
+        let mut last: Option<(B256, Option<Option<u64>>)> = None;
+        let mut is_alive = |slot: &SlotKey| -> Result<bool> {
+            let life = match last {
+                Some((account, life)) if account == slot.account => life,
+                _ => {
+                    let record = intermediate.account(&slot.account, u64::MAX)?;
+                    record.map(|record| record.map(|record| record.incarnation))
+                }
+            };
+            last = Some((slot.account, life));
+            Ok(life.is_none_or(|life| life == Some(slot.incarnation)))
+        };
+        let (mut entries, mut looked_up) = (intermediate.entries()?, Ok(()));
         entries.retain(|(key, _)| match key {
             Key::Account(_) => true,
-            Key::Slot(key) => lives.has(key).unwrap_or_else(|error| {
-                failed.get_or_insert(error);
+            Key::Slot(slot) => is_alive(slot).unwrap_or_else(|error| {
+                looked_up = Err(error);
                 true
             }),
         });
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        looked_up?;
         let places = Places::snapshot().of_all(&entries, |(key, _)| key).into_iter();
         let mut order: Vec<_> = places.zip(0..).collect();
         order.sort_unstable_by_key(|(place, _)| *place);
@@ -96,28 +105,6 @@ impl Plan {
             let (key, value) = &self.entries[*at as usize];
             (place, key, value)
         })
-    }
-}
-
-/// The storages that are alive at the end of an interval.
-struct Lives<'a> {
-    intermediate: &'a Generation,
-    /// The account of the last lookup and its incarnation, if the interval changed it.
-    last: Option<(B256, Option<Option<u64>>)>,
-}
-
-impl Lives<'_> {
-    /// Whether the slot belongs to its account's last incarnation.
-    fn has(&mut self, slot: &SlotKey) -> Result<bool> {
-        let life = match self.last {
-            Some((account, life)) if account == slot.account => life,
-            _ => {
-                let record = self.intermediate.account(&slot.account, u64::MAX)?;
-                record.map(|record| record.map(|record| record.incarnation))
-            }
-        };
-        self.last = Some((slot.account, life));
-        Ok(life.is_none_or(|life| life == Some(slot.incarnation)))
     }
 }
 
@@ -267,7 +254,6 @@ impl Merger {
     }
 
     fn sweep(&mut self, slice: &mut Slice, changes: &mut Vec<(B256, Option<Value>)>) -> Result<()> {
-        let mut places = Places::snapshot();
         let mut left = self.most_swept;
         while left > 0
             && let Some(dead) = self.queue.first().copied()
@@ -293,7 +279,7 @@ impl Merger {
                     swept_to = Some(slot);
                     let key = Key::Slot(SlotKey { account, incarnation, slot });
                     flat::set(&mut slice.batch, &key, None);
-                    changes.push((places.of(&key), None));
+                    changes.push((Places::snapshot().of(&key), None));
                     slice.undo.merged.push((key, Some(Value::Slot(value))));
                     Ok(ControlFlow::Continue(()))
                 },
@@ -331,11 +317,10 @@ fn read_ahead<'a>(
 /// Undoes a slice that led to `root`; returns the root before it and the batch.
 pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(B256, Batch)> {
     let mut batch = Batch::new();
-    let mut places = Places::snapshot();
     let mut changes = Vec::with_capacity(undo.merged.len());
     for (key, before) in &undo.merged {
         flat::set(&mut batch, key, *before);
-        changes.push((places.of(key), *before));
+        changes.push((Places::snapshot().of(key), *before));
     }
     for dead in &undo.swept {
         batch.put(SWEEP, dead, &[]);

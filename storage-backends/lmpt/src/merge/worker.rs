@@ -2,10 +2,10 @@
 
 use super::{
     MergeStats, Slice,
-    schedule::{Schedule, SliceNumber},
+    schedule::SliceNumber,
     slice::{Merger, Plan},
 };
-use crate::{generation::Generation, value::Value};
+use crate::{LmptOptions, generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Store, Worker, caught};
 use polytrie_state::{Result, StateError, ahead::Readers};
@@ -20,19 +20,8 @@ use std::{
 const LONG_WAIT: Duration = Duration::from_millis(100);
 
 /// Largest number of slices that may wait for their blocks: in an interval of many blocks nearly all slices are
-/// empty, and no number of empty ones reaches [`Pace::ahead_bytes`].
+/// empty, and no number of empty ones reaches [`LmptOptions::ahead_bytes`].
 const MOST_AHEAD: usize = 4_096;
-
-/// The limits on how far the merge runs ahead; no result depends on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// Bytes of merged rows that may wait for their blocks. At least one slice always may.
-    pub(crate) ahead_bytes: usize,
-    /// Bytes of the snapshot trie kept in memory; nodes that are not written yet are not counted.
-    pub(crate) cache_bytes: usize,
-    /// A pause before each slice, for tests of a late merge.
-    pub(crate) pause: Duration,
-}
 
 /// A merge in progress.
 #[derive(Debug)]
@@ -71,16 +60,14 @@ impl Merge {
         intermediate: Arc<Generation>,
         snapshot: Trie<Value>,
         next: u64,
-        schedule: Schedule,
-        pace: Pace,
+        options: LmptOptions,
     ) -> Result<Self> {
         let handover =
             Arc::new(Handover { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
         let mine = handover.clone();
         let work = move || {
-            let result = caught(|| {
-                mine.run((store, readers), &intermediate, snapshot, next, schedule, pace)
-            });
+            let result =
+                caught(|| mine.run((store, readers), &intermediate, snapshot, next, options));
             let failure = match result {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => error,
@@ -90,7 +77,7 @@ impl Merge {
             mine.changed.notify_all();
         };
         let thread = Worker::start("lmpt-merge", work)?;
-        let start = schedule.first_block(next);
+        let start = options.schedule().first_block(next);
         Ok(Self { handover, thread: Some(thread), start, slack: None })
     }
 
@@ -168,15 +155,15 @@ impl Handover {
         intermediate: &Generation,
         snapshot: Trie<Value>,
         next: u64,
-        schedule: Schedule,
-        pace: Pace,
+        options: LmptOptions,
     ) -> Result<()> {
+        let schedule = options.schedule();
         let plan = (Plan::new(intermediate)?, schedule.swept_by_slice());
         let mut merger = Merger::new(store, readers, plan, snapshot)?;
         let mut done = 0;
         for block in schedule.first_with_slice(next).. {
             let Some(number) = schedule.slice_of(block) else { return Ok(()) };
-            if !self.may_go_on(pace) {
+            if !self.may_go_on(&options) {
                 return Ok(());
             }
             let waiting = self.queue.lock().ready.len();
@@ -195,21 +182,21 @@ impl Handover {
                 break;
             }
             // Nodes of slices that are not written must stay.
-            merger.evict(pace.cache_bytes, outstanding);
+            merger.evict(options.cache_bytes, outstanding);
         }
         self.queue.lock().merged = Some(merger.into_snapshot());
         Ok(())
     }
 
     /// Waits until another slice may be computed; returns `false` if the merge was cancelled.
-    fn may_go_on(&self, pace: Pace) -> bool {
+    fn may_go_on(&self, options: &LmptOptions) -> bool {
         let mut queue = self.queue.lock();
-        if !pace.pause.is_zero() && !queue.cancelled {
-            self.changed.wait_for(&mut queue, pace.pause);
+        if !options.merge_pause.is_zero() && !queue.cancelled {
+            self.changed.wait_for(&mut queue, options.merge_pause);
         }
         let full = |queue: &Queue| {
             queue.ready.len() >= MOST_AHEAD
-                || !queue.ready.is_empty() && queue.bytes >= pace.ahead_bytes
+                || !queue.ready.is_empty() && queue.bytes >= options.ahead_bytes
         };
         while !queue.cancelled && full(&queue) {
             self.changed.wait(&mut queue);

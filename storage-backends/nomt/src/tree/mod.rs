@@ -28,7 +28,9 @@ use polytrie_kv::{KvError, Sorter, Store};
 use polytrie_state::{
     CheckReport, Lacking, Result, StateError, Touched, Trail, WriteSet, corrupt,
     flat::FlatTables,
-    foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current},
+    foreign::{
+        Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, current, due, is_full,
+    },
 };
 use scrub::rows_are_there;
 use std::{fmt::Display, sync::Arc};
@@ -163,7 +165,7 @@ impl Foreign for Tree {
 
     fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
-        state.waiting.push(work.waits(step, store.progress().written));
+        state.waiting.push_back(work.waits(step, store.progress().written));
         self.commit_due(&mut state, store)
     }
 
@@ -176,7 +178,7 @@ impl Foreign for Tree {
         self.opened(&mut state, trail, store).map(drop)?;
         // Otherwise short-lived forks, of which one always exists when a step comes, would keep all steps waiting.
         self.commit_due(&mut state, store)?;
-        if self.follows && state.has_forks() && state.waiting.is_full(usize::MAX) {
+        if self.follows && state.has_forks() && is_full(&state.waiting, usize::MAX) {
             let reason = format!(
                 "has {} blocks that wait for proofs under way, and begins no other one before these have ended; ask again in a moment",
                 state.waiting.len()
@@ -271,7 +273,7 @@ impl Tree {
                 let Some(db) = &state.db else { return Ok(()) };
                 let computed = compute(begin(db, &state.waiting)?, changes)?;
                 expect(computed.digest, trail)?;
-                state.waiting.push(computed.waits(trail.last(), u64::MAX));
+                state.waiting.push_back(computed.waits(trail.last(), u64::MAX));
                 Ok(())
             }
             None => {
@@ -297,7 +299,7 @@ impl Tree {
         let keys = self.files.options.cache_bytes / BYTES_A_KEY;
         // An undo is a step like any other, so the newest steps need not wait.
         let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
-        let count = state.waiting.due(store, limits)?;
+        let count = due(&state.waiting, store, limits)?;
         self.commit(state, count)
     }
 
@@ -307,19 +309,19 @@ impl Tree {
             return Ok(());
         }
         let (mut changes, mut done) = (Changes::new(), state.done);
-        for Waits { step, work, .. } in state.waiting.take(count) {
+        for Waits { step, work, .. } in state.waiting.drain(..count) {
             done = step;
             changes.extend(Arc::unwrap_or_clone(work.changes));
         }
         // The overlays of the other steps are dropped before the database below them changes.
         let again = |Waits { step, batch, work, .. }: Waits<Computed>| (step, batch, work.changes);
-        let rest: Vec<_> = state.waiting.take(usize::MAX).into_iter().map(again).collect();
+        let rest: Vec<_> = state.waiting.drain(..).map(again).collect();
         self.write(state, changes)?;
         state.done = done;
         for (step, batch, changes) in rest {
             let Some(db) = &state.db else { break };
             let computed = compute(begin(db, &state.waiting)?, Arc::unwrap_or_clone(changes))?;
-            state.waiting.push(computed.waits(step, batch));
+            state.waiting.push_back(computed.waits(step, batch));
         }
         Ok(())
     }

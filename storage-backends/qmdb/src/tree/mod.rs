@@ -31,7 +31,9 @@ use polytrie_kv::{DirLock, Sorter, Store};
 use polytrie_state::{
     CheckReport, Horizon, Result, StateError, Trail, WriteSet,
     flat::FlatTables,
-    foreign::{Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, make_durable},
+    foreign::{
+        Changes, Foreign, Key, Limits, Next, Row, Waiting, Waits, changed, due, make_durable,
+    },
 };
 use scrub::Scrub;
 use std::{collections::VecDeque, sync::Arc};
@@ -141,7 +143,7 @@ impl State {
 
     /// Returns the log after the waiting blocks.
     fn tip(&self) -> Log {
-        self.waiting.last().map_or(self.base, |last| last.work.computed.log)
+        self.waiting.back().map_or(self.base, |last| last.work.computed.log)
     }
 
     /// Runs work after whose failure the states of memory and files are unknown, so that the database is not used
@@ -158,7 +160,7 @@ impl State {
 
     /// Goes back to an earlier log; `cut` is the number of this step of the trail and of its batch.
     fn go_back(&mut self, cut: (u64, u64), to: Log) {
-        while self.tip() != to && self.waiting.pop().is_some() {}
+        while self.tip() != to && self.waiting.pop_back().is_some() {}
         if self.tip() != to {
             (self.base, self.cut) = (to, Some(cut));
         }
@@ -267,11 +269,11 @@ impl Foreign for Tree {
         }
         let (keys, undo_from) = (computed.changes.len(), state.undo_from);
         let work = Block { computed, undo_from };
-        state.waiting.push(Waits { step, batch, keys, work });
+        state.waiting.push_back(Waits { step, batch, keys, work });
         state.attempt(|state| {
             let keys = self.files.options.cache_bytes / BYTES_A_KEY;
             let limits = Limits { keys, newest: NEWEST, is_kept: self.files.are_kept() };
-            let count = state.waiting.due(store, limits)?;
+            let count = due(&state.waiting, store, limits)?;
             self.commit(state, count)
         })
     }
@@ -310,7 +312,7 @@ impl Foreign for Tree {
         }
         state.attempt(|state| {
             self.settle(state, store)?;
-            if let Some(last) = state.waiting.last() {
+            if let Some(last) = state.waiting.back() {
                 make_durable(store, last.batch, self.files.are_kept())?;
                 self.commit(state, state.waiting.len())?;
             }
@@ -356,7 +358,7 @@ impl Tree {
         }
         state.attempt(|state| {
             self.settle(state, store)?;
-            let on = state.waiting.last().and_then(|last| last.work.computed.overlay.clone());
+            let on = state.waiting.back().and_then(|last| last.work.computed.overlay.clone());
             let changes = Arc::new(changes);
             let overlay = state.database()?.compute(on, Arc::clone(&changes))?;
             Ok(Computed { log: log_of(&overlay), changes, overlay: Some(overlay) })
@@ -388,7 +390,7 @@ impl Tree {
         database.apply(overlay)?;
         state.first = database.sync(needed)?;
         (state.at, state.base, state.done) = (computed.log, computed.log, step);
-        state.waiting.take(count);
+        state.waiting.drain(..count);
         Ok(())
     }
 }

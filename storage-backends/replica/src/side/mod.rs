@@ -35,7 +35,7 @@ use polytrie_kv::{KvError, Store, Worker as Thread};
 use polytrie_state::{Result, WriteSet, ahead::Readers};
 use polytrie_trie::Prefetcher;
 use std::sync::{Arc, OnceLock};
-use worker::{Peers, Setup, Worker};
+use worker::{Peers, Worker};
 
 /// Number of hints that are sent together: waking a thread costs more than all of them.
 pub(crate) const HINTS_AT_ONCE: usize = 32;
@@ -107,19 +107,13 @@ impl TrieSide {
         let always = false;
         let readers = if options.workers > 0 { options.readers } else { 0 };
         let readers = Arc::new(Readers::new(readers, always));
-        let setup = |root, peers| Setup {
-            source: Prefetcher::new(TRIE, store.clone(), Arc::clone(&readers)),
-            root,
-            peers,
-            cache_bytes: options.cache_bytes / count,
-            #[cfg(test)]
-            trouble: options.trouble.clone(),
+        let worker = |root, peers| {
+            let source = Prefetcher::new(TRIE, store.clone(), Arc::clone(&readers));
+            Worker::new(options, source, root, peers)
         };
         let (others, parts): (Vec<_>, Vec<_>) = (1..count).map(|_| unbounded()).unzip();
-        let mut workers = vec![Worker::new(setup(Some(root), Peers::First(parts)))];
-        let others =
-            others.into_iter().map(|to_first| Worker::new(setup(None, Peers::Other(to_first))));
-        workers.extend(others);
+        let mut workers = vec![worker(Some(root), Peers::First(parts))];
+        workers.extend(others.into_iter().map(|to_first| worker(None, Peers::Other(to_first))));
         Self {
             seat: Mutex::new(Seat::Here(workers)),
             parts: count,

@@ -30,7 +30,7 @@ pub(super) struct Storages {
 }
 
 /// A storage trie.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Storage {
     /// The trie; `None` until the store was searched for its rows.
     trie: Option<Trie<SlotValue>>,
@@ -47,22 +47,10 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    fn new(touched: u32) -> Self {
-        Self {
-            trie: None,
-            had_rows: false,
-            log: Vec::new(),
-            rows: Batch::new(),
-            effort: Effort::default(),
-            touched,
-            counted: 0,
-        }
-    }
-
     /// Creates the storage from its root, if the root is known.
     fn of_root(root: Option<B256>, touched: u32) -> Self {
         let had_rows = root.is_some_and(|root| root != EMPTY_ROOT);
-        Self { trie: root.map(Trie::stored), had_rows, ..Self::new(touched) }
+        Self { trie: root.map(Trie::stored), had_rows, touched, ..Self::default() }
     }
 
     /// Updates the sum of all tries' bytes.
@@ -218,7 +206,7 @@ impl Storages {
         source: &Prefetcher,
     ) -> Result<()> {
         let turn = self.turn;
-        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(None, turn));
         storage.touched = turn;
         let trie = storage.open(account, source)?;
         trie.get(slot, &source.rows(Some(account)))?;

@@ -5,9 +5,12 @@ use super::{
     message::{Hints, LeafWrite, Part, Sealed, Work, Writes},
     storage::Storages,
 };
-use crate::error::{gone, panicked};
 #[cfg(test)]
 use crate::tests::Trouble;
+use crate::{
+    ReplicaOptions,
+    error::{gone, panicked},
+};
 use alloy_primitives::{B256, U256, map::B256HashMap};
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::caught;
@@ -55,35 +58,29 @@ pub(super) enum Peers {
     Other(Sender<Result<Part>>),
 }
 
-/// The parameters of a new worker.
-#[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) source: Prefetcher,
-    /// The root at the head, for the first worker.
-    pub(super) root: Option<B256>,
-    pub(super) peers: Peers,
-    pub(super) cache_bytes: usize,
-    #[cfg(test)]
-    pub(super) trouble: Option<std::sync::Arc<Trouble>>,
-}
-
 /// Age above which nodes are not distinguished.
 const OLDEST: u32 = 256;
 
 impl Worker {
-    pub(super) fn new(setup: Setup) -> Self {
+    /// Returns a worker without any node in memory. The first one gets the root at the head.
+    pub(super) fn new(
+        options: &ReplicaOptions,
+        source: Prefetcher,
+        root: Option<B256>,
+        peers: Peers,
+    ) -> Self {
         Self {
-            source: setup.source,
+            source,
             storages: Storages::default(),
-            accounts: setup.root.map(Accounts::stored),
-            peers: setup.peers,
-            cache_bytes: setup.cache_bytes,
+            accounts: root.map(Accounts::stored),
+            peers,
+            cache_bytes: options.cache_bytes / options.workers.max(1),
             keep: OLDEST,
             turn: 0,
             waiting: VecDeque::new(),
             failure: None,
             #[cfg(test)]
-            trouble: setup.trouble,
+            trouble: options.trouble.clone(),
         }
     }
 

@@ -1,15 +1,15 @@
 //! The filling of flat rows from sorted accounts.
 
 use super::FlatTables;
-use crate::{GenesisAccount, Result, in_order_of_hash, write_codes};
+use crate::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
 use polytrie_kv::{Batch, Store};
 
 /// Bytes of rows that are written in one batch.
 const CHUNK: usize = 4 << 20;
 
 impl FlatTables {
-    /// Streams the accounts and their code directly into the engine of a store. `first` is part of the first write,
-    /// which empties the tables: a load that was interrupted can be started again.
+    /// Streams the accounts and their code directly into the engine of a store. The tables are emptied first: a load
+    /// that was interrupted can be started again.
     ///
     /// # Errors
     ///
@@ -17,13 +17,10 @@ impl FlatTables {
     pub fn load(
         &self,
         store: &Store,
-        first: Batch,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
     ) -> Result<()> {
-        let mut batch = first;
-        batch.delete_range(self.accounts, &[], None);
-        batch.delete_range(self.slots, &[], None);
-        let mut value = Vec::new();
+        clear_tables(store, &[self.accounts, self.slots])?;
+        let (mut batch, mut value) = (Batch::new(), Vec::new());
         for account in in_order_of_hash(accounts) {
             let GenesisAccount { hash, account, code, slots } = account?;
             self.put_account(&mut batch, &hash, &account, &mut value);

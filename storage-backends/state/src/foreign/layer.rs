@@ -102,7 +102,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         begin(old.unfilled())?;
         tree.clear(&old)?;
         begin(reserved)?;
-        T::FLAT.load(store, Batch::new(), accounts)?;
+        T::FLAT.load(store, accounts)?;
         let trail = begin(tree.fill(store, &reserved)?)?;
         self.lifecycle.filled();
         Ok(commitment(&trail))

@@ -26,7 +26,7 @@ pub use keys::{Changes, Key, Row, changed, current, key_of, slot_key, sorter};
 pub use layer::ForeignLayer;
 pub use proof::{Way, verify};
 pub use step::Next;
-pub use waiting::{Limits, Waiting, Waits, make_durable};
+pub use waiting::{Limits, Waiting, Waits, due, is_full, make_durable};
 
 use crate::{CheckReport, Horizon, Mark, Result, Trail, TrailStep, WriteSet, flat::FlatTables};
 use polytrie_kv::{Sorter, Store};
