@@ -228,11 +228,6 @@ impl<'f> Driver<'f> {
         self.write(number, outcome)
     }
 
-    /// Returns the store.
-    pub(super) const fn store(&self) -> &Store {
-        &self.store
-    }
-
     /// Starts a block on top of the head.
     ///
     /// # Errors
