@@ -8,7 +8,7 @@ use polytrie_kv::Result;
 use scylla::{errors::ExecutionError, response::query_result::QueryResult};
 use std::sync::Arc;
 
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 /// The content of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! ```text
 //! logged      the whole batch, under (store, version, epoch)                 a crash: it is never read again
 //! committed   heads.version = version, if owner and epoch are still ours     a crash: the next opening applies it
-//! applied     rows of `records` with this version                            a crash: it is applied again
+//! applied     rows of `records` with this version, then the mark in the log  a crash: it is applied again
 //! collected   rows that no view reads are removed, then the logged batch     a crash: done again
 //! ```
 
@@ -19,7 +19,7 @@ use crate::{
     rows::{Groups, drop_key, put},
 };
 use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Result, Table};
-use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, thread, time::Instant};
 
 /// Largest size of a value in bytes. Cassandra takes no write larger than half a segment of its log, which is 16 MiB by
 /// default.
@@ -108,6 +108,7 @@ impl Shared {
         };
         self.commit(writer, next)?;
         self.apply(version, changes)?;
+        log::mark(&self.cluster, &place)?;
         let mut current = self.current.write();
         Arc::make_mut(&mut current.deleted).push(OfVersion::new(version, changes));
         current.version = version;
@@ -228,7 +229,7 @@ impl Shared {
                     }
                 }
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         groups.finish()?;
         ranges.finish()?;
