@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) current: RwLock<Current>,
     /// The owner of the store when it was opened: this engine, if it may write.
     pub(crate) owner: String,
-    /// The time at which an engine that may write last found that it owns the store.
+    /// The time at which the engine last found that it owns the store; if it only reads, that its version is not removed.
     pub(crate) looked: Mutex<Option<Look>>,
 }
 

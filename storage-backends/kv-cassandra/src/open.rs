@@ -7,7 +7,6 @@ use crate::{
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
     error::{corrupt, failed},
-    fence::GRACE,
     head::{self, Head},
     log::{self, Place, following},
     write::Writer,
@@ -15,12 +14,7 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{LiveSet, Op, Result, Table};
 use scylla::response::PagingState;
-use std::{
-    ops::ControlFlow,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc, time::Duration};
 
 /// The settings with which a store in a cluster is opened.
 #[derive(Debug, Clone)]
@@ -143,13 +137,12 @@ impl CassandraEngine {
         shared.read_buckets()?;
         let current = shared.finish(&head)?;
         *shared.current.write() = current;
+        let mut writer = Writer::new(head);
         // A store that this opening made has had no other owner.
-        let is_taken_over = !read_only && head.epoch > 1;
-        if is_taken_over {
-            shared.remove_in_vain(&head)?;
+        if !read_only && writer.head.epoch > 1 {
+            shared.remove_in_vain(&writer.head)?;
+            shared.begin_clearing_up(&mut writer)?;
         }
-        let clears_up = is_taken_over.then(|| Instant::now() + GRACE);
-        let writer = Writer { collected: head.cleared, clears_up, head, failure: None };
         Ok(Self { shared: Arc::new(shared), writer: Mutex::new(writer) })
     }
 }
