@@ -1,7 +1,7 @@
 //! The engine: its shared part, and the seam.
 
 use crate::{
-    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look,
+    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look, head,
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
@@ -52,6 +52,12 @@ impl Shared {
             true => Ok(()),
             false => Err(KvError::UnknownTable(table.name)),
         }
+    }
+
+    /// Reads the floor and the owner as of the time of the call, or newer.
+    pub(crate) fn floor(&self) -> Result<(u64, String)> {
+        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
+        self.cluster.wait(async move { head::floor(&link, &store).await })
     }
 
     pub(crate) fn take_view(shared: &Arc<Self>) -> CassandraView {

@@ -7,6 +7,7 @@ use crate::{
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
     error::{corrupt, failed},
+    fence::lost,
     head::{self, Head},
     log::{self, Place, following},
     write::Writer,
@@ -178,13 +179,15 @@ impl Shared {
             return Ok(true);
         }
         // Another process may have removed the log together with the mark, after it had raised the floor.
-        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
-        let (floor, _) = self.cluster.wait(async move { head::floor(&link, &store).await })?;
-        Ok(floor >= version)
+        Ok(self.floor()?.0 >= version)
     }
 
     /// Applies the last version from its log.
-    fn apply_logged(&self, head: &Head) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If another process has taken the store over meanwhile, which may have removed the log, or parts of it are lost.
+    pub(crate) fn apply_logged(&self, head: &Head) -> Result<()> {
         let Head { version, parts: expected, .. } = *head;
         let place = self.place(head, version);
         let found = log::read(&self.cluster, &place, &self.options.tables, &mut |batch| {
@@ -192,6 +195,9 @@ impl Shared {
             Ok(ControlFlow::Continue(()))
         })?;
         if found != expected {
+            if self.floor()?.1 != head.owner {
+                return Err(lost("opening", &self.store));
+            }
             return Err(corrupt(format!(
                 "version {version} of the store `{}` was written down in {expected} parts, and {found} of them are there: more replicas were lost than the keyspace can lose",
                 self.store

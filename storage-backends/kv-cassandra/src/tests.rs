@@ -311,14 +311,18 @@ fn who_was_cut_off_and_comes_back_is_out() {
     stale.write(&put(b"1")).unwrap();
     let committed = put(b"2");
     let late = cut_off(&cluster, &store, [&put(b"1"), &committed]);
-    let version = late.writer.lock().head.version;
+    let head = late.writer.lock().head.clone();
 
     let new = open(&other, &store).unwrap();
     new.write(&put(b"3")).unwrap();
     new.write(&put(b"4")).unwrap();
+    assert_eq!(new.writer.lock().collected, head.version + 1, "what is late meets removed rows");
     let expected = all(&new);
+    // An engine that began to open the store before finds no log of the batch any more.
+    let error = late.shared.apply_logged(&head).unwrap_err().to_string();
+    assert!(error.contains("another process has opened the store"), "{error}");
     // The late engine goes on with its batch.
-    late.shared.apply(version, &committed).unwrap();
+    late.shared.apply(head.version, &committed).unwrap();
     assert_eq!(all(&new), expected, "what was late changes nothing");
     for old in [&stale, &late] {
         // The check is made to look old, as if the process had been stopped for long.

@@ -8,7 +8,7 @@ use crate::{
     error::failed,
     fence::{Look, lost},
     flight::Flight,
-    head::{self, cql},
+    head::cql,
     scan,
 };
 use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
@@ -77,8 +77,7 @@ impl CassandraView {
         if shared.looked.lock().is_some_and(|last| last.holds_at(now)) {
             return Ok(());
         }
-        let (link, name) = (shared.cluster.link(), Arc::clone(&shared.store));
-        let (floor, owner) = shared.cluster.wait(async move { head::floor(&link, &name).await })?;
+        let (floor, owner) = shared.floor()?;
         let (store, version) = (&shared.store, self.version());
         if !shared.options.read_only && owner != shared.owner {
             return Err(lost("reading", store));

@@ -211,6 +211,8 @@ impl Shared {
         thread::sleep(from.saturating_duration_since(Instant::now()));
         let floor = writer.head.floor;
         self.collect_until(writer, floor)?;
+        // Up to that floor nothing is left, whatever time it was given when it was raised.
+        writer.raised.clear();
         writer.clears_up = None;
         Ok(())
     }
