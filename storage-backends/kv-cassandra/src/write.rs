@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! logged      the whole batch, under (store, version, epoch)                 a crash: it is never read again
-//! committed   heads.version = version, if owner and epoch are still ours     a crash: the next opening applies it
+//! committed   heads.version = version, if owner and epoch are still ours     a crash: the next one to write applies it
 //! applied     rows of `records` with this version, then the mark in the log  a crash: it is applied again
 //! collected   rows that nobody reads are removed, then the logged batch      a crash: done again
 //! ```
