@@ -1,7 +1,7 @@
 //! The engine: its shared part, and the seam.
 
 use crate::{
-    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look,
+    CassandraOptions, Cluster, buckets::Buckets, deleted::Deleted, error::NAME, fence::Look, head,
     view::CassandraView, write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) current: RwLock<Current>,
     /// The owner of the store when it was opened: this engine, if it may write.
     pub(crate) owner: String,
-    /// The time at which an engine that may write last found that it owns the store.
+    /// The time at which the engine last found that it owns the store; if it only reads, that its version is not removed.
     pub(crate) looked: Mutex<Option<Look>>,
     /// The failure after which the engine can be neither read nor written.
     pub(crate) out: OnceLock<KvError>,
@@ -63,6 +63,12 @@ impl Shared {
     pub(crate) fn end(&self, failure: KvError) -> KvError {
         self.out.get_or_init(|| failure.clone());
         failure
+    }
+
+    /// Reads the floor and the owner as of the time of the call, or newer.
+    pub(crate) fn floor(&self) -> Result<(u64, String)> {
+        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
+        self.cluster.wait(async move { head::floor(&link, &store).await })
     }
 
     pub(crate) fn take_view(shared: &Arc<Self>) -> CassandraView {

@@ -1,19 +1,20 @@
-//! The check by which an engine that has lost the store to another process notices that, before it takes a removed row
-//! for a missing one.
+//! The check by which an engine notices that another process removes the rows that it reads, before it takes a removed
+//! row for a missing one.
 //!
-//! An engine that may write reads the head every two seconds while it reads rows. A new owner removes no row for longer
-//! than that. So either the rows that the old owner reads are still there, or it has read the head since and fails.
-//! Commits need no such check: their compare-and-set names owner and epoch.
+//! Each engine reads the head every two seconds while it reads rows. One that may write looks whether it still owns the
+//! store, one that only reads whether the floor is above its version. A new owner removes no row for longer than that, and
+//! no writer does for as long after it has raised the floor. So either the rows that an engine reads are still there, or
+//! it has read the head since and fails. Commits need no such check: their compare-and-set names owner and epoch.
 
 use crate::error::failed;
 use polytrie_kv::KvError;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Interval at which an engine that may write checks, while it reads, that it still owns the store.
+/// Interval at which an engine checks the head while it reads rows.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Time for which a new owner of the store removes no rows. The clocks of two machines need not show the same time,
-/// they only have to run at about the same rate.
+/// Time for which a new owner of the store removes no rows, and between raising the floor and removing the rows below it.
+/// The clocks of two machines need not show the same time, they only have to run at about the same rate.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// The start of a check, by two clocks: [`Instant`] stands still while the machine sleeps, and [`SystemTime`] may be

@@ -8,7 +8,7 @@ use polytrie_kv::Result;
 use scylla::{errors::ExecutionError, response::query_result::QueryResult};
 use std::sync::Arc;
 
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 /// The content of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +50,10 @@ impl Head {
     fn from_fields(fields: Fields) -> Result<Self> {
         let (owner, epoch, version, writer, parts, floor, cleared, format) = fields;
         if format != FORMAT {
-            return Err(corrupt(format!(
-                "the store has format {format}, this program reads format {FORMAT}: use the version that wrote it"
-            )));
+            let reason = format!(
+                "the store has format {format}, this program reads format {FORMAT}: use the version that wrote it, or import again into another --datadir"
+            );
+            return Err(failed("opening", reason));
         }
         Ok(Self {
             owner,
@@ -187,4 +188,23 @@ fn is_applied(answer: QueryResult) -> bool {
         let applied = row.columns.first().and_then(Option::as_ref);
         applied.is_some_and(|applied| applied.as_boolean() == Some(true))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store of format 1 has no marks in its log.
+    #[test]
+    fn a_store_of_another_format_is_refused() {
+        let head = Head { version: 7, floor: 5, cleared: 4, ..Head::new("owner".to_owned()) };
+        let mut fields = head.fields();
+        assert!(Head::from_fields(fields.clone()).is_ok_and(|read| read == head));
+        for format in [1, FORMAT + 1] {
+            fields.7 = format;
+            let said = Head::from_fields(fields.clone()).map_err(|error| error.to_string());
+            let expected = format!("has format {format}, this program reads format {FORMAT}");
+            assert!(said.is_err_and(|said| said.contains(&expected)));
+        }
+    }
 }

@@ -3,8 +3,8 @@
 //! Cassandra has no snapshots and no transactions over several partitions, so this crate makes both. Each row carries
 //! the number of the batch that wrote it, and a view reads the newest row up to its own number. A batch is first logged
 //! whole in the cluster, then committed by one compare-and-set on the row of the store, and only then applied; the next
-//! opening applies a batch that was committed and not applied. `README.md` has the protocol with each failure and its
-//! outcome.
+//! opening for writing applies a batch that was committed and not applied. `README.md` has the protocol with each
+//! failure and its outcome.
 
 mod access;
 mod address;

@@ -1,8 +1,9 @@
 //! The log of a batch in the cluster, written before the batch is committed.
 //!
 //! ```text
-//! part    number of tables (1), for each the length of its name (1) and its name; changes as `Batch::encode` has them,
-//!         tables by their place in that list
+//! 0, 1, …  a part: number of tables (1), for each the length of its name (1) and its name; changes as `Batch::encode`
+//!          has them, tables by their place in that list
+//! -1       the mark: the batch is applied; empty
 //! ```
 
 use crate::{
@@ -18,6 +19,11 @@ use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of changes beyond which nothing is added to a part.
 const PART: usize = 512 << 10;
+/// Number of the row that marks a batch as applied. The statement that reads it has the number, too.
+const MARK: i32 = -1;
+/// Number of parts of the first page of a log: many readers need the first part only, and after a page that is not full
+/// there is no other one to ask for. And of the other pages.
+const PAGE: (i32, i32) = (2, 8);
 
 /// The key of a logged batch.
 #[derive(Debug, Clone)]
@@ -37,9 +43,9 @@ pub(crate) fn append(
 ) -> Result<u32> {
     let head = encode_tables(tables);
     let mut flight = Flight::new(cluster);
-    let mut parts = 0;
+    let mut parts = 0_i32;
     let mut part = Batch::new();
-    let mut send = |part: &mut Batch, parts: &mut u32| {
+    let mut send = |part: &mut Batch, parts: &mut i32| {
         let mut bytes = head.clone();
         part.encode(tables, &mut bytes);
         part.clear();
@@ -59,7 +65,26 @@ pub(crate) fn append(
         send(&mut part, &mut parts)?;
     }
     flight.finish(&mut |()| {})?;
-    Ok(parts)
+    Ok(parts.unsigned_abs())
+}
+
+/// Marks a batch as applied. The mark goes with the log.
+pub(crate) fn mark(cluster: &Cluster, place: &Place) -> Result<()> {
+    let (link, place) = (cluster.link(), place.clone());
+    cluster.wait(async move { put(&link, &place, MARK, &[]).await })
+}
+
+/// Whether a batch is marked as applied.
+pub(crate) fn is_marked(cluster: &Cluster, place: &Place) -> Result<bool> {
+    let action = "reading whether a batch is applied";
+    let (link, place) = (cluster.link(), place.clone());
+    cluster.wait(async move {
+        let Place { store, version, writer } = &place;
+        let values = (store, cql(*version), cql(*writer));
+        let request = || link.session.execute_unpaged(&link.statements.batch_mark, values);
+        let rows = link.persist(action, request).await?.into_rows_result();
+        Ok(rows.map_err(|e| failed(action, e))?.rows_num() > 0)
+    })
 }
 
 /// Whether a change fits into a part. The longest value nearly fills a write of Cassandra, so it has a part for itself.
@@ -67,31 +92,32 @@ fn has_room(part: &Batch, op: &Op<'_>) -> bool {
     part.is_empty() || part.encoded_len() + op.byte_len() < PART
 }
 
-async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<()> {
+async fn put(link: &Link, place: &Place, part: i32, bytes: &[u8]) -> Result<()> {
     let Place { store, version, writer } = place;
-    let part = i32::try_from(number).map_err(|e| failed("writing a batch down", e))?;
     let values = (store, cql(*version), cql(*writer), part, bytes, cql(*version));
     let request = || link.session.execute_unpaged(&link.statements.batch_put, values);
     link.persist("writing a batch down", request).await.map(drop)
 }
 
-/// Reads a batch part by part. Returns the number of parts.
+/// Reads a batch part by part, until `visit` breaks. Returns the number of parts that were visited.
 pub(crate) fn read(
     cluster: &Cluster,
     place: &Place,
     tables: &[Table],
-    visit: &mut dyn FnMut(Batch) -> Result<()>,
+    visit: &mut dyn FnMut(Batch) -> Result<ControlFlow<()>>,
 ) -> Result<u32> {
-    let mut parts = 0;
+    let (mut parts, mut rows) = (0, PAGE.0);
     let mut state = Some(PagingState::start());
     while let Some(from) = state {
         let (link, place) = (cluster.link(), place.clone());
-        let (page, next) = cluster.wait(async move { page(&link, &place, from).await })?;
+        let (page, next) = cluster.wait(async move { page(&link, &place, rows, from).await })?;
         for bytes in page {
             parts += 1;
-            visit(decode(&bytes, tables)?)?;
+            if visit(decode(&bytes, tables)?)?.is_break() {
+                return Ok(parts);
+            }
         }
-        state = next;
+        (state, rows) = (next, PAGE.1);
     }
     Ok(parts)
 }
@@ -99,12 +125,13 @@ pub(crate) fn read(
 async fn page(
     link: &Link,
     place: &Place,
+    rows: i32,
     from: PagingState,
 ) -> Result<(Vec<Vec<u8>>, Option<PagingState>)> {
     let action = "reading a batch that was written down";
     let Place { store, version, writer } = place;
     let mut statement = link.statements.batch_read.clone();
-    statement.set_page_size(8);
+    statement.set_page_size(rows);
     let values = (store, cql(*version), cql(*writer));
     let request = || link.session.execute_single_page(&statement, values, from.clone());
     let (answer, next) = link.persist(action, request).await?;

@@ -1,4 +1,4 @@
-//! Opening a store: taking it over, and applying a batch that was committed and not applied.
+//! Opening a store: taking it over, and applying a batch that was committed and not applied, or looking past it.
 
 use crate::{
     Access, CassandraEngine, Cluster,
@@ -7,18 +7,19 @@ use crate::{
     deleted::{Deleted, OfVersion},
     engine::{Current, Shared},
     error::{corrupt, failed},
-    fence::GRACE,
+    fence::lost,
     head::{self, Head},
     log::{self, Place, following},
     write::Writer,
 };
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{LiveSet, Result, Table};
+use polytrie_kv::{LiveSet, Op, Result, Table};
 use scylla::response::PagingState;
 use std::{
+    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The settings with which a store in a cluster is opened.
@@ -29,8 +30,8 @@ pub struct CassandraOptions {
     pub dir: PathBuf,
     /// All tables that the engine will use.
     pub tables: Vec<Table>,
-    /// Whether the store is opened for reading only. It must exist then. It is read as it is now; if another process
-    /// writes meanwhile, reads fail before they would be wrong.
+    /// Whether the store is opened for reading only. It must exist then, and nothing is written. It is read as it is now;
+    /// if another process writes meanwhile, reads fail before they would be wrong.
     pub read_only: bool,
     /// Some nodes of the cluster, as `host:port`; if empty, those that the directory remembers.
     pub nodes: Vec<String>,
@@ -68,8 +69,8 @@ impl CassandraEngine {
     /// Opens a store. Creates it if the directory remembers none: one that it remembers is somewhere, and the nodes may be
     /// those of another cluster.
     ///
-    /// The process that had it open for writing before is fenced: its next write fails. Its committed batches are
-    /// applied first.
+    /// Opened for writing, it fences the process that had it open for writing before, whose next write fails. A batch of
+    /// that process which is committed and not applied is applied first.
     ///
     /// # Errors
     ///
@@ -141,54 +142,85 @@ impl CassandraEngine {
             out: OnceLock::new(),
         };
         shared.read_buckets()?;
-        let deleted = shared.finish(&head)?;
-        *shared.current.write() = Current { version: head.version, deleted: Arc::new(deleted) };
+        let current = shared.finish(&head)?;
+        *shared.current.write() = current;
+        let mut writer = Writer::new(head);
         // A store that this opening made has had no other owner.
-        let is_taken_over = !read_only && head.epoch > 1;
-        if is_taken_over {
-            shared.remove_in_vain(&head)?;
+        if !read_only && writer.head.epoch > 1 {
+            shared.remove_in_vain(&writer.head)?;
+            shared.begin_clearing_up(&mut writer)?;
         }
-        let clears_up = is_taken_over.then(|| Instant::now() + GRACE);
-        let writer = Writer { collected: head.cleared, clears_up, head, failure: None };
         Ok(Self { shared: Arc::new(shared), writer: Mutex::new(writer) })
     }
 }
 
 impl Shared {
-    /// Applies the last version again, because the process that committed it may have ended before it was applied.
-    /// Where it is applied, that changes nothing, even beside a writer that applies it at the same time. Returns the
-    /// ranges that versions not yet collected deleted.
-    fn finish(&self, head: &Head) -> Result<Deleted> {
-        let mut deleted = Deleted::default();
-        for version in head.cleared + 1..=head.version {
-            let place = Place { store: self.store.clone(), version, writer: head.writer };
-            let mut of = OfVersion::default();
-            let is_last = version == head.version && head.floor < version;
-            let tables = &self.options.tables;
-            let parts = log::read(&self.cluster, &place, tables, &mut |batch| {
-                of.add(version, &batch);
-                if is_last { self.apply(version, &batch) } else { Ok(()) }
-            })?;
-            if is_last && parts != head.parts {
-                self.expect_collected(version, parts, head.parts)?;
+    /// Finds the version that views may read, with the ranges that versions not yet collected deleted. The process that
+    /// committed the last version may not have applied it. An engine that may write applies it then; one that only reads
+    /// takes the version before, which was applied before its successor was committed.
+    fn finish(&self, head: &Head) -> Result<Current> {
+        let mut version = head.version;
+        if !self.is_applied(head)? {
+            if self.options.read_only {
+                version -= 1;
+            } else {
+                self.apply_logged(head)?;
             }
-            deleted.push(of);
         }
-        Ok(deleted)
+        let mut deleted = Deleted::default();
+        for version in head.cleared + 1..=version {
+            deleted.push(self.ranges_of(&self.place(head, version))?);
+        }
+        Ok(Current { version, deleted: Arc::new(deleted) })
     }
 
-    /// Accepts missing parts of the last version's log only if another writer has raised the floor to that version:
-    /// only then is the log of an applied version removed.
-    fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<()> {
-        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
-        let (floor, _) = self.cluster.wait(async move { head::floor(&link, &store).await })?;
-        if floor >= version {
-            return Ok(());
+    fn place(&self, head: &Head, version: u64) -> Place {
+        Place { store: self.store.clone(), version, writer: head.writer }
+    }
+
+    /// Whether the last version is applied.
+    fn is_applied(&self, head: &Head) -> Result<bool> {
+        let version = head.version;
+        if head.floor >= version || log::is_marked(&self.cluster, &self.place(head, version))? {
+            return Ok(true);
         }
-        Err(corrupt(format!(
-            "version {version} of the store `{}` was written down in {expected} parts, and {found} of them are there: more replicas were lost than the keyspace can lose",
-            self.store
-        )))
+        // Another process may have removed the log together with the mark, after it had raised the floor.
+        Ok(self.floor()?.0 >= version)
+    }
+
+    /// Applies the last version from its log.
+    ///
+    /// # Errors
+    ///
+    /// If another process has taken the store over meanwhile, which may have removed the log, or parts of it are lost.
+    pub(crate) fn apply_logged(&self, head: &Head) -> Result<()> {
+        let Head { version, parts: expected, .. } = *head;
+        let place = self.place(head, version);
+        let found = log::read(&self.cluster, &place, &self.options.tables, &mut |batch| {
+            self.apply(version, &batch)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if found != expected {
+            if self.floor()?.1 != head.owner {
+                return Err(lost("opening", &self.store));
+            }
+            return Err(corrupt(format!(
+                "version {version} of the store `{}` was written down in {expected} parts, and {found} of them are there: more replicas were lost than the keyspace can lose",
+                self.store
+            )));
+        }
+        log::mark(&self.cluster, &place)
+    }
+
+    /// Reads the ranges that a version deleted. They stand before its rows, which are not read.
+    fn ranges_of(&self, place: &Place) -> Result<OfVersion> {
+        let mut of = OfVersion::default();
+        log::read(&self.cluster, place, &self.options.tables, &mut |batch| {
+            of.add(place.version, &batch);
+            let has_rows = batch.ops().any(|(_, op)| !matches!(op, Op::DeleteRange { .. }));
+            Ok(if has_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(of)
     }
 
     /// Removes the log of a batch that the owner before may have left and can no longer commit.

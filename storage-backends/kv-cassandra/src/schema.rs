@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! heads    store                                 ──► owner, epoch, version, writer, parts, floor, cleared, format
-//! batches  (store, version, writer), part        ──► part of a batch that was written down, see `log.rs`
+//! batches  (store, version, writer), part        ──► part of a batch that was written down, and the mark of one that is
+//!                                                    applied, see `log.rs`
 //! buckets  store, (tbl, bucket)                  ──► nothing: the partitions of `records` that there may be
 //! records  (store, tbl, bucket), key, version    ──► value; without one the key was removed
 //! ```
@@ -112,7 +113,8 @@ statements! {
     /// Reads the head after the last compare-and-set that was confirmed, or a newer one.
     floor_read: "SELECT floor, owner FROM KS.heads WHERE store = ?",
     batch_put: "INSERT INTO KS.batches (store, version, writer, part, changes) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?",
-    batch_read: "SELECT part, changes FROM KS.batches WHERE store = ? AND version = ? AND writer = ?",
+    batch_read: "SELECT part, changes FROM KS.batches WHERE store = ? AND version = ? AND writer = ? AND part >= 0",
+    batch_mark: "SELECT part FROM KS.batches WHERE store = ? AND version = ? AND writer = ? AND part = -1",
     batch_drop: "DELETE FROM KS.batches USING TIMESTAMP ? WHERE store = ? AND version = ? AND writer = ?",
     bucket_put: "INSERT INTO KS.buckets (store, tbl, bucket) VALUES (?, ?, ?) USING TIMESTAMP ?",
     bucket_read: "SELECT tbl, bucket FROM KS.buckets WHERE store = ?",

@@ -44,8 +44,13 @@ impl Line {
         self.0.store(requests, Ordering::SeqCst);
     }
 
+    /// Returns the number of requests that are let through.
+    fn left(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
     fn is_cut(&self) -> bool {
-        self.0.load(Ordering::SeqCst) <= 0
+        self.left() <= 0
     }
 
     pub(crate) fn send(&self) -> Result<(), KvError> {
@@ -110,8 +115,10 @@ fn open_with(
     store: &str,
 ) -> Result<CassandraEngine, KvError> {
     let engine = CassandraEngine::open_on(Arc::clone(cluster), store, options)?;
-    if let Some(from) = &mut engine.writer.lock().clears_up {
-        *from = Instant::now();
+    {
+        let mut writer = engine.writer.lock();
+        writer.grace = Duration::ZERO;
+        writer.clears_up = writer.clears_up.map(|_| Instant::now());
     }
     Ok(engine)
 }
@@ -193,19 +200,99 @@ fn nothing_is_lost_wherever_the_line_is_cut() {
         cluster.link().line.cut_after(i64::MAX);
         drop(engine);
 
+        let whole = |read_only: bool| {
+            let options = CassandraOptions { read_only, ..options() };
+            let engine = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
+            let found: BTreeMap<_, _> = all(&engine).remove(0).into_iter().collect();
+            assert!(
+                found == rows || (cut && found == next),
+                "seed {seed}, cut after {requests} requests: whole batches, and none missing"
+            );
+            found
+        };
         // An engine that only reads is opened first in half of the cases.
-        let read_only = random.one_in(2);
-        let options = CassandraOptions { read_only, ..options() };
-        let engine = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
-        let found: BTreeMap<_, _> = all(&engine).remove(0).into_iter().collect();
+        let seen = random.one_in(2).then(|| whole(true));
+        let found = whole(false);
         assert!(
-            found == rows || (cut && found == next),
-            "seed {seed}, cut after {requests} requests: whole batches, and none missing"
+            seen.is_none_or(|seen| seen == rows || seen == found),
+            "seed {seed}, cut after {requests} requests: what a reader saw is not taken back"
         );
         rows = found;
         if done {
             return;
         }
+    }
+}
+
+/// Opens an engine that writes a batch, commits another one and is cut off before it has applied that.
+fn cut_off(cluster: &Arc<Cluster>, store: &str, [before, batch]: [&Batch; 2]) -> CassandraEngine {
+    let mut requests = 1;
+    loop {
+        let engine = open(cluster, store).unwrap();
+        engine.write(before).unwrap();
+        let version = engine.writer.lock().head.version;
+        cluster.link().line.cut_after(requests);
+        let failed = engine.write(batch).is_err();
+        cluster.link().line.cut_after(i64::MAX);
+        assert!(failed, "the line was cut before it had applied");
+        let known = engine.writer.lock().head.version;
+        if known > version {
+            return engine;
+        }
+        requests += 1;
+    }
+}
+
+#[test]
+fn who_only_reads_looks_past_a_batch_that_is_not_applied() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    let put = |value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(TABLES[0], b"key", value);
+        batch.delete_range(TABLES[1], &[], None);
+        batch.put(TABLES[1], value, value);
+        batch
+    };
+    drop(cut_off(&cluster, &store, [&put(b"1"), &put(b"2")]));
+    let seen = |read_only: bool| {
+        let options = CassandraOptions { read_only, ..options() };
+        all(&CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap())
+    };
+    let rows = |value: &[u8]| {
+        vec![
+            vec![(b"key".to_vec(), value.to_vec())],
+            vec![(value.to_vec(), value.to_vec())],
+            vec![],
+        ]
+    };
+    assert_eq!(seen(true), rows(b"1"));
+    assert_eq!(seen(true), rows(b"1"), "the first reader has applied nothing");
+    assert_eq!(seen(false), rows(b"2"));
+    assert_eq!(seen(true), rows(b"2"));
+}
+
+#[test]
+fn an_opening_does_not_write_an_applied_batch_again() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    let mut batch = Batch::new();
+    for key in 0..5_000_u32 {
+        batch.put(TABLES[0], &key.to_be_bytes(), &[7; 500]);
+    }
+    let engine = open(&cluster, &store).unwrap();
+    let requests = |work: &dyn Fn()| {
+        let left = cluster.link().line.left();
+        work();
+        left - cluster.link().line.left()
+    };
+    let written = requests(&|| engine.write(&batch).unwrap());
+    for read_only in [true, false] {
+        let options = CassandraOptions { read_only, ..options() };
+        let opened = requests(&|| {
+            drop(CassandraEngine::open_on(Arc::clone(&cluster), &store, options.clone()).unwrap());
+        });
+        assert!(opened < 20 && opened < written / 2, "{opened} requests, {written} for the batch");
     }
 }
 
@@ -222,30 +309,20 @@ fn who_was_cut_off_and_comes_back_is_out() {
     };
     let stale = open(&cluster, &store).unwrap();
     stale.write(&put(b"1")).unwrap();
-    // The engine commits, and is cut off before it has applied the batch.
     let committed = put(b"2");
-    let mut requests = 1;
-    let committed_at = loop {
-        let engine = open(&cluster, &store).unwrap();
-        let version = engine.writer.lock().head.version;
-        cluster.link().line.cut_after(requests);
-        let failed = engine.write(&committed).is_err();
-        cluster.link().line.cut_after(i64::MAX);
-        assert!(failed, "the line was cut before it had applied");
-        let known = engine.writer.lock().head.version;
-        if known > version {
-            break (engine, known);
-        }
-        requests += 1;
-    };
-    let (late, version) = committed_at;
+    let late = cut_off(&cluster, &store, [&put(b"1"), &committed]);
+    let head = late.writer.lock().head.clone();
 
     let new = open(&other, &store).unwrap();
     new.write(&put(b"3")).unwrap();
     new.write(&put(b"4")).unwrap();
+    assert_eq!(new.writer.lock().collected, head.version + 1, "what is late meets removed rows");
     let expected = all(&new);
+    // An engine that began to open the store before finds no log of the batch any more.
+    let error = late.shared.apply_logged(&head).unwrap_err().to_string();
+    assert!(error.contains("another process has opened the store"), "{error}");
     // The late engine goes on with its batch.
-    late.shared.apply(version, &committed).unwrap();
+    late.shared.apply(head.version, &committed).unwrap();
     assert_eq!(all(&new), expected, "what was late changes nothing");
     for old in [&stale, &late] {
         // The check is made to look old, as if the process had been stopped for long.
@@ -314,8 +391,10 @@ fn readers_beside_a_writer_are_right_or_fail() {
     let view = reader.view().unwrap();
     assert_eq!(view.get(TABLES[1], &[7]).unwrap().as_deref(), Some(&[1][..]));
     assert!(matches!(reader.write(&Batch::new()), Err(KvError::Io { .. })));
+    // The check is made to look old each time.
     for value in 2..5 {
         put(value);
+        *reader.shared.looked.lock() = None;
         match view.get(TABLES[1], &[7]) {
             Ok(found) => assert_eq!(found.as_deref(), Some(&[1][..])),
             Err(error) => {
@@ -324,6 +403,21 @@ fn readers_beside_a_writer_are_right_or_fail() {
         }
     }
     assert!(view.get(TABLES[1], &[7]).is_err(), "what it saw was removed by now");
+
+    // A writer that gives readers their time removes nothing that one of them still reads.
+    writer.writer.lock().grace = Duration::from_secs(3_600);
+    let options = CassandraOptions { read_only: true, ..self::options() };
+    let reader = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
+    let now = crate::fence::Look::now();
+    for value in 5..8 {
+        put(value);
+        *reader.shared.looked.lock() = Some(now);
+        match reader.view().unwrap().get(TABLES[1], &[7]) {
+            Ok(found) => assert_eq!(found.as_deref(), Some(&[4][..])),
+            // This machine was slow.
+            Err(error) => assert!(error.to_string().contains("was opened for reading"), "{error}"),
+        }
+    }
     writer.write(&Batch::new()).unwrap();
 }
 

@@ -8,7 +8,7 @@ use crate::{
     error::failed,
     fence::{Look, lost},
     flight::Flight,
-    head::{self, cql},
+    head::cql,
     scan,
 };
 use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
@@ -65,36 +65,32 @@ impl CassandraView {
         async move { ask(&link, &store, table, (&bucket, &key), version).await }
     }
 
-    /// Fails if another process may have removed rows that were just read.
-    ///
-    /// A writer knows the views of its own process only, and raises the floor in the head before it removes rows: a
-    /// process that only reads checks that floor after each read. A process that may write checks from time to time
-    /// that it still owns the store, so that after a pause or a lost connection it does not take a removed row for a
+    /// Fails if another process may have removed rows that were just read, so that a removed row is not taken for a
     /// missing one.
+    ///
+    /// A writer knows the views of its own process only. So a process that only reads checks the floor in the head,
+    /// which a writer raises long enough before it removes rows; a process that may write checks that it still owns the
+    /// store (`fence.rs`).
     pub(crate) fn expect_whole(&self) -> Result<()> {
         let shared = &*self.shared;
-        let read_only = shared.options.read_only;
         let now = Look::now();
-        if !read_only && shared.looked.lock().is_some_and(|last| last.holds_at(now)) {
+        if shared.looked.lock().is_some_and(|last| last.holds_at(now)) {
             return Ok(());
         }
-        let (link, name) = (shared.cluster.link(), Arc::clone(&shared.store));
-        let (floor, owner) = shared.cluster.wait(async move { head::floor(&link, &name).await })?;
+        let (floor, owner) = shared.floor()?;
         let (store, version) = (&shared.store, self.version());
-        if !read_only {
-            if owner != shared.owner {
-                return Err(shared.end(lost("reading", store)));
-            }
-            *shared.looked.lock() = Some(now);
-            return Ok(());
+        if !shared.options.read_only && owner != shared.owner {
+            return Err(shared.end(lost("reading", store)));
         }
-        if floor <= version {
-            return Ok(());
+        // All views of an engine that only reads have one version.
+        if shared.options.read_only && floor > version {
+            let reason = format!(
+                "the store `{store}` was opened for reading at version {version}, and its writer removes what was replaced up to {floor}; run the same command again, best while nothing writes"
+            );
+            return Err(shared.end(failed("reading", reason)));
         }
-        let reason = format!(
-            "the store `{store}` was opened for reading at version {version}, and its writer has removed what was replaced up to {floor}; run the same command again, best while nothing writes"
-        );
-        Err(shared.end(failed("reading", reason)))
+        *shared.looked.lock() = Some(now);
+        Ok(())
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! logged      the whole batch, under (store, version, epoch)                 a crash: it is never read again
-//! committed   heads.version = version, if owner and epoch are still ours     a crash: the next opening applies it
-//! applied     rows of `records` with this version                            a crash: it is applied again
-//! collected   rows that no view reads are removed, then the logged batch     a crash: done again
+//! committed   heads.version = version, if owner and epoch are still ours     a crash: the next one to write applies it
+//! applied     rows of `records` with this version, then the mark in the log  a crash: it is applied again
+//! collected   rows that nobody reads are removed, then the logged batch      a crash: done again
 //! ```
 
 use crate::{
@@ -13,13 +13,19 @@ use crate::{
     deleted::OfVersion,
     engine::Shared,
     error::failed,
-    fence::lost,
+    fence::{GRACE, lost},
     head::{self, Head, cql},
     log::{self, Place},
     rows::{Groups, drop_key, put},
 };
 use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Result, Table};
-use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::ControlFlow,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Largest size of a value in bytes. Cassandra takes no write larger than half a segment of its log, which is 16 MiB by
 /// default.
@@ -33,8 +39,19 @@ pub(crate) struct Writer {
     pub(crate) collected: u64,
     /// Time from which rows that the owner before has left may be removed; `None` if they are removed.
     pub(crate) clears_up: Option<Instant>,
+    /// The floors that were raised and are not collected up to, with the time from which that may be done.
+    raised: VecDeque<(Instant, u64)>,
+    /// Time between raising the floor and removing the rows below it.
+    pub(crate) grace: Duration,
     /// The error after which the engine writes no more.
     pub(crate) failure: Option<KvError>,
+}
+
+impl Writer {
+    pub(crate) fn new(head: Head) -> Self {
+        let (collected, raised) = (head.cleared, VecDeque::new());
+        Self { head, collected, clears_up: None, raised, grace: GRACE, failure: None }
+    }
 }
 
 impl CassandraEngine {
@@ -60,7 +77,7 @@ impl CassandraEngine {
             writer.failure = Some(error.clone());
             return written;
         }
-        if let Err(error) = shared.collect_unseen(&mut writer) {
+        if let Err(error) = shared.collect_unread(&mut writer) {
             tracing::warn!(
                 "what a write replaced could not be removed from the cluster, the next one tries again: {error}"
             );
@@ -108,6 +125,7 @@ impl Shared {
         };
         self.commit(writer, next)?;
         self.apply(version, changes)?;
+        log::mark(&self.cluster, &place)?;
         let mut current = self.current.write();
         Arc::make_mut(&mut current.deleted).push(OfVersion::new(version, changes));
         current.version = version;
@@ -126,6 +144,9 @@ impl Shared {
         let found = self.cluster.wait(swap)?;
         if found.is_some() {
             return Err(self.end(lost("committing", &self.store)));
+        }
+        if next.floor > writer.head.floor {
+            writer.raised.push_back((Instant::now() + writer.grace, next.floor));
         }
         writer.head = next;
         Ok(())
@@ -170,26 +191,43 @@ impl Shared {
         groups.finish()
     }
 
-    /// Collects the versions that the owner before has left, if that is not done. It is done before the first commit,
-    /// because the head names one epoch for all versions that are not collected. Waits until the owner before must have
-    /// noticed that it has lost the store.
-    fn clear_up(&self, writer: &mut Writer) -> Result<()> {
-        let Some(from) = writer.clears_up else { return Ok(()) };
-        thread::sleep(from.saturating_duration_since(Instant::now()));
+    /// Raises the floor for the versions that the owner before has left. They may be collected once that owner, and
+    /// processes that read older versions, must have noticed.
+    pub(crate) fn begin_clearing_up(&self, writer: &mut Writer) -> Result<()> {
         // Views of this process read that version or newer ones.
         let version = writer.head.version;
         if writer.head.floor < version {
             let next = Head { floor: version, ..writer.head.clone() };
             self.commit(writer, next)?;
         }
-        self.collect_unseen(writer)?;
+        writer.clears_up = Some(Instant::now() + writer.grace);
+        Ok(())
+    }
+
+    /// Collects the versions that the owner before has left, if that is not done. It is done before the first commit,
+    /// because the head names one epoch for all versions that are not collected.
+    fn clear_up(&self, writer: &mut Writer) -> Result<()> {
+        let Some(from) = writer.clears_up else { return Ok(()) };
+        thread::sleep(from.saturating_duration_since(Instant::now()));
+        let floor = writer.head.floor;
+        self.collect_until(writer, floor)?;
+        // Up to that floor nothing is left, whatever time it was given when it was raised.
+        writer.raised.clear();
         writer.clears_up = None;
         Ok(())
     }
 
-    /// Collects the versions up to the head's floor, which no view reads any more.
-    fn collect_unseen(&self, writer: &mut Writer) -> Result<()> {
-        while writer.collected < writer.head.floor {
+    /// Collects the versions that no view of this process reads, and no other process since its last check.
+    fn collect_unread(&self, writer: &mut Writer) -> Result<()> {
+        let now = Instant::now();
+        while let Some((_, floor)) = writer.raised.pop_front_if(|(from, _)| *from <= now) {
+            self.collect_until(writer, floor)?;
+        }
+        Ok(())
+    }
+
+    fn collect_until(&self, writer: &mut Writer, floor: u64) -> Result<()> {
+        while writer.collected < floor {
             let version = writer.collected + 1;
             let place = Place { store: self.store.clone(), version, writer: writer.head.writer };
             self.collect(&place)?;
@@ -228,7 +266,7 @@ impl Shared {
                     }
                 }
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         groups.finish()?;
         ranges.finish()?;

@@ -8,7 +8,7 @@ use crate::{
 };
 use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
-use rayon::prelude::*;
+use rayon::{ThreadPoolBuilder, prelude::*};
 
 /// The head in a store, and how far the rows of each shard go.
 pub(crate) struct State {
@@ -23,13 +23,23 @@ impl State {
     }
 }
 
+/// Replays all shards at the same time, whatever the number of cores: mostly they wait for the store, which reads the
+/// nodes on the way to each key of a log one after the other.
+fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
+    let all = || -> Result<Vec<Replayed>> {
+        (0..SHARD_COUNT).into_par_iter().map(|shard| replay(store, shard)).collect()
+    };
+    match ThreadPoolBuilder::new().num_threads(SHARD_COUNT).build() {
+        Ok(pool) => pool.install(all),
+        // Without threads of its own it takes longer.
+        Err(_) => all(),
+    }
+}
+
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
 pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
     let meta = Meta::read(store)?;
-    let shards: Vec<Replayed> = (0..SHARD_COUNT)
-        .into_par_iter()
-        .map(|shard| replay(store, shard))
-        .collect::<Result<_, _>>()?;
+    let shards = replay_all(store)?;
     let Some(meta) = meta else {
         // A load that was cut off has left nodes, and no row that leads to them.
         return Ok(State::empty());

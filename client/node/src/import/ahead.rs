@@ -43,6 +43,13 @@ impl<B: Upcoming> Ahead<B> {
         self
     }
 
+    /// Says whether other processes read ahead. Blocks are run ahead beside them only with [`Prefetch::On`].
+    pub const fn leave_to_others(&mut self, has_others: bool) {
+        if let Some(prefetcher) = &mut self.prefetcher {
+            prefetcher.leave_to_others(has_others);
+        }
+    }
+
     /// Returns the number of blocks so far whose access list was known.
     pub const fn listed(&self) -> u64 {
         self.listed

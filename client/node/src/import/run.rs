@@ -204,6 +204,9 @@ impl<'c> Run<'c> {
     ) -> Result<(), ImportError> {
         let (number, hash) = (candidate.header.number, candidate.header.hash());
         self.tell_before_branch(&candidate)?;
+        if let Some(prefetchers) = &self.options.prefetchers {
+            ahead.leave_to_others(prefetchers.are_connected());
+        }
         ahead.begin(&mut candidate, self.chain)?;
         if let Some(prefetchers) = &mut self.options.prefetchers {
             prefetchers.announce(&mut ahead.blocks);

@@ -22,18 +22,20 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
-/// Blocks that are executed sooner than this are not announced, because their bag would come too late.
+/// Least number of blocks before its turn by which a block is announced: later, its bag would be late. While bags take
+/// some blocks to come, it is so many more.
 const NEAREST: usize = 4;
 /// Blocks are announced at most so many blocks before their execution.
 const FARTHEST: usize = 64;
-/// Number of blocks that one prefetcher may have at a time. So a slow one gets few blocks, and others get the rest.
-const AT_A_TIME: usize = 4;
+/// Number of blocks that one prefetcher may have at a time: one to work on, and one so that it need not wait. So a slow one
+/// gets few blocks, and others get the rest.
+const AT_A_TIME: usize = 2;
 /// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
 /// Number of prefetchers that may be connected at a time.
@@ -85,6 +87,10 @@ struct Shared {
     ended: OnceLock<Instant>,
     connected: AtomicU64,
     announced: AtomicU64,
+    /// Number of blocks that were executed.
+    executed: AtomicUsize,
+    /// Number of blocks before its turn by which a block is announced, at the latest.
+    nearest: AtomicUsize,
 }
 
 /// A prefetcher that said hello.
@@ -103,6 +109,8 @@ struct DueBlock {
     number: u64,
     hash: B256,
     since: Instant,
+    /// Number of blocks that were executed before it was announced.
+    executed: usize,
 }
 
 impl Prefetchers {
@@ -149,13 +157,26 @@ impl Prefetchers {
         self.address
     }
 
-    /// Announces blocks that are executed soon, as many as prefetchers have time for.
+    /// Whether there are prefetchers.
+    pub fn are_connected(&self) -> bool {
+        !self.shared.open.lock().is_empty()
+    }
+
+    /// Announces blocks that are executed soon, as many as prefetchers have time for. Each goes to one of them, and those
+    /// whose bags would be late go to none.
     pub fn announce(&mut self, upcoming: &mut impl Upcoming) {
-        if self.shared.open.lock().is_empty() {
+        if !self.are_connected() {
             return;
         }
-        for place in NEAREST..FARTHEST {
-            let Some(next) = upcoming.peek(place) else { return };
+        let before = self.announced;
+        for place in self.shared.nearest.load(Relaxed)..FARTHEST {
+            let Some(next) = upcoming.peek(place) else {
+                // A pipe may never have so many blocks, and without bags nothing would show that they take less by now.
+                if self.announced == before {
+                    self.shared.took(0);
+                }
+                return;
+            };
             let number = next.header.number;
             if number <= self.announced || next.block.body.transactions.is_empty() {
                 continue;
@@ -167,9 +188,15 @@ impl Prefetchers {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn took(&self, blocks: usize) {
+        self.shared.took(blocks);
+    }
+
     /// Ends the turn of the blocks up to the head, and informs prefetchers if a newer state is durable than before. The turn
     /// of a block whose root is that of a group lasts until the group ends, as the root takes its nodes.
     pub fn executed(&mut self, chain: &Chain) {
+        self.shared.executed.fetch_add(1, Relaxed);
         if let Some(bags) = self.shared.layer.bags() {
             bags.over(chain.head().number());
         }
@@ -224,6 +251,8 @@ impl Shared {
             ended: OnceLock::new(),
             connected: AtomicU64::new(0),
             announced: AtomicU64::new(0),
+            executed: AtomicUsize::new(0),
+            nearest: AtomicUsize::new(NEAREST),
         })
     }
 
@@ -243,7 +272,8 @@ impl Shared {
             return true;
         }
         // The block is recorded before the bag can come.
-        connection.due.lock().push_back(DueBlock { number, hash, since: Instant::now() });
+        let (since, executed) = (Instant::now(), self.executed.load(Relaxed));
+        connection.due.lock().push_back(DueBlock { number, hash, since, executed });
         let is_sent = connection.outbox.try_send(Arc::new(frame)).is_ok();
         if is_sent {
             self.announced.fetch_add(1, Relaxed);
@@ -251,6 +281,14 @@ impl Shared {
             connection.due.lock().pop_back();
         }
         is_sent
+    }
+
+    /// Notes that the bag of a block came while so many blocks were executed. A bag that takes longer than the others puts
+    /// off all later blocks, one that takes less brings them nearer by one.
+    fn took(&self, blocks: usize) {
+        let nearer = self.nearest.load(Relaxed).saturating_sub(1);
+        let nearest = (blocks + NEAREST).max(nearer).min(FARTHEST - 1);
+        self.nearest.store(nearest, Relaxed);
     }
 
     /// Whether the grace after the end of the node is over.
@@ -372,7 +410,8 @@ fn take_bags(
             return Err(unexpected().into());
         };
         let asked = due.lock().pop_front().filter(|asked| asked.hash == block);
-        let DueBlock { number, .. } = asked.ok_or_else(unexpected)?;
+        let DueBlock { number, executed, .. } = asked.ok_or_else(unexpected)?;
+        shared.took(shared.executed.load(Relaxed).saturating_sub(executed));
         if let Some(bags) = shared.layer.bags() {
             bags.offer(number, nodes);
         }
@@ -458,6 +497,21 @@ mod tests {
         }
         assert_eq!((unread.len(), read.len()), (OUTBOX, AT_A_TIME));
         assert!(!shared.announce(&block(10)));
+    }
+
+    #[test]
+    fn blocks_are_announced_as_early_as_bags_take() {
+        let shared = shared();
+        let after = |blocks: usize| {
+            shared.took(blocks);
+            shared.nearest.load(Relaxed)
+        };
+        assert_eq!([0, 1, 20, 3, 19].map(after), [4, 5, 24, 23, 23]);
+        assert_eq!(after(1_000), FARTHEST - 1);
+        for _ in 0..FARTHEST {
+            after(0);
+        }
+        assert_eq!(after(0), NEAREST);
     }
 
     /// A prefetcher would end at a frame that is too long.

@@ -46,7 +46,7 @@ const CODE_CACHE: usize = 16 << 20;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefetch {
-    /// While the store is slow: while transactions wait for a disk.
+    /// While the store is slow, as transactions wait for a disk, and no other process reads ahead.
     Auto,
     /// Always.
     On,
@@ -61,6 +61,8 @@ pub struct Prefetcher {
     spec: Arc<ChainSpec>,
     /// Measurement that decides whether blocks run ahead; `None` for always.
     pace: Option<Pace>,
+    /// Whether other processes read ahead.
+    has_others: bool,
     codes: Arc<Mutex<CodeCache>>,
     threads: Threads,
     /// Blocks that were started ahead and not executed yet, in the order of their start.
@@ -88,6 +90,7 @@ impl Prefetcher {
         Some(Self {
             spec: Arc::clone(spec),
             pace,
+            has_others: false,
             codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))),
             threads: Threads::NotStarted,
             begun: VecDeque::new(),
@@ -103,9 +106,15 @@ impl Prefetcher {
         }
     }
 
+    /// Says whether other processes read ahead, as they do from now on. Blocks run ahead beside them only with
+    /// [`Prefetch::On`], because each row would be read twice.
+    pub const fn leave_to_others(&mut self, has_others: bool) {
+        self.has_others = has_others;
+    }
+
     /// Whether one more block should be started.
     pub fn has_room(&self) -> bool {
-        self.pace.as_ref().is_none_or(Pace::is_slow)
+        self.pace.as_ref().is_none_or(|pace| pace.is_slow() && !self.has_others)
             && !matches!(self.threads, Threads::Unavailable)
             && self.begun.len() < BLOCKS_AHEAD
             && self.begun.iter().map(|job| job.transactions()).sum::<usize>() < TRANSACTIONS_AHEAD

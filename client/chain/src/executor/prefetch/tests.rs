@@ -173,12 +173,20 @@ fn nothing_is_done_while_the_store_is_fast() {
     assert!(matches!(prefetcher.threads, Threads::NotStarted));
     prefetcher.executed(10_000, || 30_000);
     assert!(prefetcher.has_room());
+    for has_others in [true, false] {
+        prefetcher.leave_to_others(has_others);
+        assert_eq!(prefetcher.has_room(), !has_others);
+    }
     begin(&mut prefetcher, 1, &[5]);
     prefetcher.executed(10_000, || 30_000);
     assert!(!prefetcher.has_room());
     // A block that was started is taken all the same.
     prefetcher.take(&hash(1));
     assert_eq!(prefetcher.blocks_ahead(), 0);
+
+    let mut always = Prefetcher::new(Prefetch::On, &spec()).unwrap();
+    always.leave_to_others(true);
+    assert!(always.has_room());
 }
 
 #[test]
