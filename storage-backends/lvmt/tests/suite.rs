@@ -96,7 +96,7 @@ mod shard {
 
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
-    suite::a_large_contract_is_loaded_in_portions(&Lvmt(Proofs::None));
+    suite::a_large_contract_is_loaded_in_portions(&with(Proofs::None));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_state::ahead::Readers;
 use polytrie_trie::{Nibbles, RowSource, Rows, TrieError};
 use std::sync::{
     Arc,

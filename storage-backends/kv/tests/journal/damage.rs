@@ -1,7 +1,7 @@
 //! Files that are damaged, cut, missing or older than what was confirmed, and their repair.
 
 use crate::{A, B, Journaled, content, files, in_step, is_lost, open, put, read_only};
-use polytrie_kv::{Durability, KvError, MemoryEngine, Store, append_checksum};
+use polytrie_kv::{Batch, Durability, KvError, MemoryEngine, Store, append_checksum};
 use std::{
     fs,
     path::{Path, PathBuf},
