@@ -284,8 +284,7 @@ impl From<HeaderError> for Failure {
 
 fails_as!(PrestateError [] {
     E::Read { .. } => Machine,
-    E::Nothing(_) => Usage,
-    E::Form { .. } | E::Gap { .. } => Invalid,
+    E::Nothing(_) | E::Form { .. } | E::Gap { .. } => Invalid,
 });
 
 fails_as!(PrefetchError [Open, State, Thread] {
