@@ -327,7 +327,7 @@ impl ImportArgs {
             result.write(&report, || line)
         };
         let ended = match error {
-            Some(error) if error.is_invalid_block() && self.on_invalid == OnInvalid::Stop => {
+            Some(error) if report.invalid.is_some() && self.on_invalid == OnInvalid::Stop => {
                 tracing::warn!("stopped: {error}");
                 Ok(())
             }

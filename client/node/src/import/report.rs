@@ -49,6 +49,9 @@ pub struct ImportReport {
     pub head: HeadReport,
     /// Number of blocks above the head that were executed and are lost, because the store failed.
     pub lost: u64,
+    /// The block that is invalid, if the import ended at one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<InvalidReport>,
     /// The split of the time, in seconds. `decode` and `recover` are summed over threads and run in parallel with the
     /// others.
     pub time: TimeSplit,
@@ -111,6 +114,17 @@ pub struct HeadReport {
     pub commitment: Option<alloy_primitives::B256>,
 }
 
+/// An invalid block at which an import ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InvalidReport {
+    /// Block number; `None` if its header does not decode.
+    pub number: Option<u64>,
+    /// Block hash; `None` if the block does not decode.
+    pub hash: Option<alloy_primitives::B256>,
+    /// The rule that it breaks, with the found and the expected value.
+    pub reason: String,
+}
+
 /// The split of the time of an import.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct TimeSplit {
@@ -168,6 +182,7 @@ impl ImportReport {
             receipts_unchecked: 0,
             head: HeadReport::of(chain),
             lost: 0,
+            invalid: None,
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
             layer: BTreeMap::new(),
