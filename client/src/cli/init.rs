@@ -94,6 +94,7 @@ struct Report {
 }
 
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
+    args.data.expect_used(None)?;
     let mut options = args.data.options();
     options.chain = args.chain.chain;
     let inputs = [&args.state_dump, &args.header].into_iter().flatten();
