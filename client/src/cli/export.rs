@@ -10,6 +10,7 @@ use crate::{
     blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
     chain::{ChainDb, ChainError, ExportBlock},
     datadir::{DataDir, Rows},
+    words::counted,
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
 use alloy_hardforks::EthereumHardfork;
@@ -171,7 +172,8 @@ fn rlp(
         Ok::<_, Failure>(())
     })?;
     let blocks = out.finish()?;
-    Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
+    let blocks = counted(blocks, "block");
+    Ok(format!("exported {blocks}, {from} to {to}, to {}", file.display()))
 }
 
 fn archives(
@@ -203,8 +205,8 @@ fn archives(
     })?;
     let files = out.finish()?;
     Ok(format!(
-        "exported blocks {from} to {to} to {} files in {}",
-        files.len(),
+        "exported blocks {from} to {to} to {} in {}",
+        counted(files.len(), "file"),
         directory.display()
     ))
 }

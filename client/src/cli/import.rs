@@ -23,6 +23,7 @@ use crate::{
     prestate::Prestate,
     state_dump::Step,
     witness::WitnessDir,
+    words::counted,
 };
 use clap::{Args, ValueEnum};
 use polytrie_kv::Durability;
@@ -263,8 +264,8 @@ fn run_partial(
         let mut chain = prestate.begin(new.dir(), args.accounts, &interrupt, progress)?;
         let (first, last) = prestate.range();
         tracing::info!(
-            "blocks {first} to {last} name {} accounts, of {} in the state",
-            prestate.accounts(),
+            "blocks {first} to {last} name {}, of {} in the state",
+            counted(prestate.accounts(), "account"),
             prestate.accounts().max(args.accounts)
         );
         if !prestate.knows_parent() {
@@ -426,7 +427,8 @@ impl ImportArgs {
     /// One line of result: the head, and which roots were verified.
     fn verdict(&self, report: &ImportReport, is_canonical: bool, began_at_genesis: bool) -> String {
         let verified = match (report.lost, self.verify, is_canonical) {
-            (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
+            (1, ..) => "1 block after it was executed and is lost".to_owned(),
+            (lost @ 2.., ..) => format!("{lost} blocks after it were executed and are lost"),
             (_, Verify::None, _) => "roots not verified".to_owned(),
             (_, _, false) => "state root not comparable".to_owned(),
             _ => verified(began_at_genesis, report.blocks, self.verify_every()),
@@ -447,27 +449,29 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
         );
     }
     if let Some(lists) = report.lists_written {
-        tracing::info!("the access lists of {lists} blocks were written");
+        tracing::info!("the access lists of {} were written", counted(lists, "block"));
     }
     if report.listed > 0 {
-        tracing::info!("what {} blocks touch was known ahead", report.listed);
+        tracing::info!("the access lists of {} were known ahead", counted(report.listed, "block"));
     }
     if let Some(prefetchers) = &report.prefetchers {
         let PrefetcherReport { connected, announced, sent } = prefetchers;
         tracing::info!(
-            "{connected} prefetchers, {announced} blocks announced to them; {} bags came in time and {} late; {} of {} nodes were used",
-            sent.bags,
+            "{}, {} announced to them; in time: {}, late: {}, used: {} of {}",
+            counted(*connected, "prefetcher"),
+            counted(*announced, "block"),
+            counted(sent.bags, "bag"),
             sent.late,
             sent.used,
-            sent.nodes
+            counted(sent.nodes, "node")
         );
     }
     if let Some(shadow) = &report.shadow {
         let roots =
             if shadow.roots { "and state root" } else { "(its state roots cannot be compared)" };
         tracing::info!(
-            "{} blocks compared with `{}`: every value written {roots}",
-            shadow.blocks,
+            "{} compared with `{}`: every value written {roots}",
+            counted(shadow.blocks, "block"),
             shadow.state
         );
     }
@@ -508,8 +512,11 @@ fn verified(began_at_genesis: bool, blocks: u64, every: u64) -> String {
     match (blocks, began_at_genesis, every) {
         (0, ..) => "no block was executed, no state root verified".to_owned(),
         (_, true, 1) => "every state root verified".to_owned(),
-        (_, false, 1) => format!("every state root of {blocks} blocks verified"),
+        (_, false, 1) => format!("every state root of {} verified", counted(blocks, "block")),
         (_, true, _) => format!("state root verified every {every} blocks and here"),
-        _ => format!("state root verified every {every} of {blocks} blocks and here"),
+        _ => {
+            let blocks = counted(blocks, "block");
+            format!("state root verified every {every} of {blocks} and here")
+        }
     }
 }

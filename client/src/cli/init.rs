@@ -15,6 +15,7 @@ use crate::{
     datadir::{DataDir, NewDir},
     layers::values::parse_bytes,
     state_dump::{self, Beginning, Begun, StateDumpError, Step},
+    words::counted,
 };
 use alloy_primitives::{B256, U256};
 use clap::Args;
@@ -112,10 +113,10 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         let report = Report { block_hashes: Some(begun.hashes), ..Report::of(&dir, &begun)? };
         return result.write(&report, || {
             format!(
-                "{}, {} accounts, {} slots (the root was computed from them)",
+                "{}, {}, {} (the root was computed from them)",
                 report.head(),
-                begun.accounts,
-                begun.slots
+                counted(begun.accounts, "account"),
+                counted(begun.slots, "slot")
             )
         });
     }
@@ -128,7 +129,8 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         })?;
         let report = Report::of(&dir, &begun)?;
         return result.write(&report, || {
-            format!("{}, {} accounts, {} slots", report.head(), begun.accounts, begun.slots)
+            let accounts = counted(begun.accounts, "account");
+            format!("{}, {accounts}, {}", report.head(), counted(begun.slots, "slot"))
         });
     }
     let (chain, dir) = DataDir::open(&options, true)?.into_chain()?;

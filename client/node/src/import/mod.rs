@@ -30,6 +30,7 @@ use crate::{
     access_lists::{AccessListReader, AccessListWriter},
     prefetch::Prefetchers,
     witness::WitnessDir,
+    words::counted,
 };
 use polytrie_chain::Chain;
 use polytrie_chain::executor::Prefetch;
@@ -144,8 +145,8 @@ pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     }
     if report.receipts_unchecked > 0 {
         notes.push(format!(
-            "receipts roots of {} blocks before Byzantium were not compared: they hold state roots, which the layer `{layer}` does not give",
-            report.receipts_unchecked
+            "receipts roots of {} before Byzantium were not compared: they hold state roots, which the layer `{layer}` does not give",
+            counted(report.receipts_unchecked, "block")
         ));
     }
     notes

@@ -1,6 +1,8 @@
 //! The figures of an import.
 
-use crate::{prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir};
+use crate::{
+    prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir, words::counted,
+};
 use polytrie_chain::{BlockStats, Chain, Head};
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::CommitmentKind;
@@ -262,10 +264,10 @@ impl ImportReport {
             (None, None) => String::new(),
         };
         format!(
-            "Import {ended} {seconds:.1} seconds, {} blocks{beside}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
-            self.blocks,
+            "Import {ended} {seconds:.1} seconds, {}{beside}, {:.0} blk/s, {}, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            counted(self.blocks, "block"),
             self.blocks as f64 / seconds.max(1e-9),
-            self.txs,
+            counted(self.txs, "transaction"),
             self.tps,
             self.mgas_per_second,
         )

@@ -1,6 +1,7 @@
 //! Execution of a block with its witness alone.
 
 use super::WitnessFile;
+use crate::words::counted;
 use alloy_consensus::{Header, Sealed};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{
@@ -128,8 +129,9 @@ pub fn verify(
     };
     let layer = layer.map_err(|error| match holder {
         None if file.levels > 0 => insufficient(format!(
-            "it leaves out the top {} levels of the trie; name a data directory of the layer `{}` that holds them with --datadir",
-            file.levels, stateless.name
+            "it leaves out the top {} of the trie; name a data directory of the layer `{}` that holds them with --datadir",
+            counted(file.levels, "level"),
+            stateless.name
         )),
         _ => lacking(number, error),
     })?;

@@ -15,6 +15,7 @@ use crate::{
         signals::on_interrupt,
     },
     layers::values::parse_bytes,
+    words::counted,
 };
 use clap::Args;
 use serde::Serialize;
@@ -70,7 +71,11 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
         return result.write(&generated, || {
             let Parts { accounts, slots, contracts, code_bytes, largest } = generated.parts;
             format!(
-                "{accounts} accounts, of them {contracts} contracts with {code_bytes} bytes of code and {slots} slots, {largest} in the largest"
+                "{}, of them {} with {} of code and {}, {largest} in the largest",
+                counted(accounts, "account"),
+                counted(contracts, "contract"),
+                counted(code_bytes, "byte"),
+                counted(slots, "slot")
             )
         });
     }

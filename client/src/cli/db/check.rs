@@ -8,6 +8,7 @@ use crate::{
         output::{ResultArgs, Ticker},
     },
     datadir::DataDir,
+    words::counted,
 };
 use clap::Args;
 use polytrie_state::{BlockRef, CheckReport, StateError};
@@ -151,16 +152,21 @@ impl Checked {
             return "clean: there is no block yet".to_owned();
         };
         let mut text = format!(
-            "clean: head {} {}, {} blocks, {} transactions, {} accounts, {} slots",
-            head.number, head.hash, self.blocks, self.transactions, self.accounts, self.slots
+            "clean: head {} {}, {}, {}, {}, {}",
+            head.number,
+            head.hash,
+            counted(self.blocks, "block"),
+            counted(self.transactions, "transaction"),
+            counted(self.accounts, "account"),
+            counted(self.slots, "slot")
         );
         if self.nodes > 0 {
-            text.push_str(&format!(", {} nodes", self.nodes));
+            text.push_str(&format!(", {}", counted(self.nodes, "node")));
         }
         if self.receipts_not_comparable > 0 {
             text.push_str(&format!(
-                " (receipts roots of {} blocks before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
-                self.receipts_not_comparable
+                " (receipts roots of {} before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
+                counted(self.receipts_not_comparable, "block")
             ));
         }
         text

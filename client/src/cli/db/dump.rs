@@ -10,6 +10,7 @@ use crate::{
     },
     datadir::DataDir,
     state_dump::{DumpForm, DumpOptions, StateDumpError, write_dump},
+    words::counted,
 };
 use clap::{Args, ValueEnum};
 use std::{
@@ -84,7 +85,7 @@ pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     out.finish()?;
-    let line = format!("wrote {accounts} accounts to {}", args.file.display());
+    let line = format!("wrote {} to {}", counted(accounts, "account"), args.file.display());
     if args.file == Path::new("-") {
         tracing::info!("{line}");
         return Ok(());

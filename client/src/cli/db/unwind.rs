@@ -8,6 +8,7 @@ use crate::{
     },
     datadir::DataDir,
     import::HeadReport,
+    words::counted,
 };
 use clap::Args;
 use serde::Serialize;
@@ -43,5 +44,5 @@ pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let blocks = chain.unwind_to(args.to)?;
     chain.flush()?;
     let report = Unwound { blocks, head: HeadReport::of(&chain) };
-    result.write(&report, || format!("took back {blocks} blocks: {}", report.head))
+    result.write(&report, || format!("took back {}: {}", counted(blocks, "block"), report.head))
 }
