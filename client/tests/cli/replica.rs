@@ -305,6 +305,31 @@ fn settings_have_bounds() {
     import(&data, &file, &["--state", "replica", "--replica.queue", "1048576"]).ok();
 }
 
+/// A data directory goes on without the genesis file that it was made from, and so does its shadow.
+#[test]
+fn a_shadow_goes_on_without_the_genesis_file() {
+    let data = Data::new();
+    let genesis = data.write("genesis.json", fs::read(sample("genesis.json")).unwrap());
+    let file = data.write("chain.rlp", stream(&sample_blocks(60)));
+    let first = ["--shadow", "replica", "--to", "20"];
+    crate::support::import![
+        data.path(),
+        file,
+        genesis,
+        "mpt",
+        first[0],
+        first[1],
+        first[2],
+        first[3]
+    ]
+    .ok();
+    fs::remove_file(&genesis).unwrap();
+    let run =
+        polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica", "--json", "-"];
+    assert_eq!(run.ok().json()["shadow"]["blocks"], 40);
+    data.check();
+}
+
 /// All pairs of layers are compared block by block, over an interruption and from the middle of the chain on.
 #[test]
 fn layers_are_compared_in_lock_step() {

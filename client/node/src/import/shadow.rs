@@ -177,7 +177,10 @@ impl Shadow {
         own.datadir = options.datadir.as_ref().map(|d| d.join(format!("{SHADOW_PREFIX}{layer}")));
         own.state = Some(layer.to_owned());
         own.kv = Some(dir.stamp.kv.clone());
-        own.chain = options.chain.clone().or_else(|| Some(dir.stamp.chain.clone()));
+        // A new shadow needs the accounts of the genesis. One that is there knows its chain, whose genesis file may be gone.
+        if own.is_new() {
+            own.chain.get_or_insert_with(|| dir.stamp.chain.clone());
+        }
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
@@ -188,8 +191,15 @@ impl Shadow {
         own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
         let place = own.datadir.as_ref().map_or("memory".to_owned(), |d| d.display().to_string());
-        let (shadow, own) =
-            DataDir::open(&own, true).and_then(DataDir::into_chain).map_err(open)?;
+        let own = DataDir::open(&own, true).map_err(open)?;
+        let spec = match own.chain_db().head() {
+            // The rules may be newer than those that the shadow remembers.
+            Ok(Some(_)) => Arc::clone(chain.spec()),
+            _ => own.spec().map_err(open)?,
+        };
+        let (store, layer) = (own.store.clone(), Arc::clone(&own.layer));
+        let shadow = Chain::open(spec, store, layer, own.chain_options())
+            .map_err(|error| open(error.into()))?;
         let roots = dir.kind.canonical && own.kind.canonical;
         let mut shadow = Self { _dir: Some(own), ..Self::of(shadow, roots) };
         shadow.catch_up(chain, place, interrupt)?;
