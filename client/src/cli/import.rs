@@ -177,6 +177,15 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.expect_apart()?;
     args.data.expect_used(args.shadow.as_deref())?;
     let mut options = args.open_options();
+    output::expect_outside(
+        &[
+            ("--json", args.result.file()),
+            ("--csv", args.csv.as_deref()),
+            ("--trace", args.trace.as_deref()),
+            ("--witness", args.witness.as_deref()),
+        ],
+        &options,
+    )?;
     let result = args.result.open()?;
     if let Some(dir) = &args.prestate {
         return run_partial(&args, dir, options, result, logging);

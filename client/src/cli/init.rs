@@ -5,7 +5,7 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     input,
-    output::{ResultArgs, Ticker},
+    output::{self, ResultArgs, Ticker},
     shape::Network,
     signals::on_interrupt,
 };
@@ -100,6 +100,7 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
     options.chain = args.chain.chain;
     let inputs = [&args.state_dump, &args.header].into_iter().flatten();
     input::expect_stdin_once(inputs.map(PathBuf::as_path))?;
+    output::expect_outside(&[("--json", args.result.file())], &options)?;
     let result = args.result.open()?;
     if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {
         let headers = read_headers(&header_file, HEADERS)?;

@@ -1,7 +1,11 @@
 //! Results: to standard output, or as JSON to a file.
 
 use super::exit::Failure;
-use crate::blocks::{ExportError, OutputFile};
+use crate::{
+    blocks::{ExportError, OutputFile},
+    datadir::OpenOptions,
+    layers::normal,
+};
 use clap::Args;
 use serde::Serialize;
 use std::{
@@ -105,6 +109,27 @@ pub(super) fn expect_apart(
         seen.push((found, format!("that of {option}")));
     }
     Ok(())
+}
+
+/// Refuses an output within a data directory that is still to be made: a directory that holds something is refused.
+pub(super) fn expect_outside(
+    outputs: &[(&str, Option<&Path>)],
+    options: &OpenOptions,
+) -> Result<(), Failure> {
+    let Some(datadir) = options.datadir.as_deref().filter(|_| !options.is_in_memory()) else {
+        return Ok(());
+    };
+    let is_within =
+        |path: &Path| !takes_stdout(Some(path)) && normal(path).starts_with(normal(datadir));
+    let within = outputs.iter().find(|(_, path)| path.is_some_and(is_within));
+    match within {
+        Some((option, Some(path))) if options.is_new() => Err(Failure::Usage(format!(
+            "{option} {} is within {}, which is no data directory yet and would not be empty then; name a path outside of it, or make the directory first with `polytrie init`",
+            path.display(),
+            datadir.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The canonical path of a file, whether or not it exists; `None` for standard output, devices and directories.

@@ -463,6 +463,15 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
     let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", nowhere];
     assert_fails(&init, 3, &["nowhere"]);
     assert!(!data.path().exists());
+    // An output within a directory that is to be made would stand in its way.
+    let within = data.path().join("file");
+    for name in ["--json", "--csv", "--trace", "--witness"] {
+        let words = [name, "is no data directory yet", "name a path outside of it"];
+        assert_fails(&option(name, &within), 2, &words);
+        assert!(!data.path().exists(), "{name}");
+    }
+    let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", within];
+    assert_fails(&init, 2, &["is no data directory yet"]);
     // With `--on-invalid stop` the genesis block is kept even if the first block is invalid.
     let stopped = data.file("stopped");
     let (chain, how) = (Path::new("mainnet"), "stop");
