@@ -128,6 +128,10 @@ fn what_was_tampered_with_is_refused() {
     let file = dir.join("30.json");
     let verify = || polytrie!["witness", "verify", file, "--chain", chain.chain];
     verify().ok();
+    let json =
+        polytrie!["witness", "verify", file, "--chain", chain.chain, "--json", "-"].ok().json();
+    assert_eq!(json["blocks"].as_array().unwrap().len(), 1);
+    assert_eq!(json["blocks"][0]["number"], 30, "{json}");
     let original = fs::read(&file).unwrap();
     assert_fails(&polytrie!["witness", "verify", file], 2, &["30.json", "--chain"]);
     let piped = ["witness", "verify", "-", "--chain"].map(OsStr::new);

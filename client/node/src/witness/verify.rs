@@ -15,13 +15,14 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{check_header, check_ommer_list, check_state_root};
 use polytrie_layers::{self as layers, Stateless};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
+use serde::Serialize;
 use thiserror::Error;
 
 /// Number of top levels of the account trie for which the holder's own nodes are used.
 const HELD_LEVELS: u8 = 4;
 
 /// Result of a verification.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Number of the block.
     pub number: u64,
