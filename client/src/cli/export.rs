@@ -106,6 +106,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         ));
     }
     output::expect_apart(&[("--json", args.result.file()), ("FILE", Some(&args.file))], &[])?;
+    output::expect_not_ours("FILE", &args.file)?;
     let dir = DataDir::open_rows(&args.data.options(true))?;
     dir.chain_db().check_settled()?;
     let head = dir

@@ -3,10 +3,11 @@
 use super::exit::Failure;
 use crate::{
     blocks::{ExportError, OutputFile},
-    datadir::OpenOptions,
+    datadir::{GENESIS_FILE, OUTLINE_FILE, OpenOptions},
     layers::normal,
 };
 use clap::Args;
+use polytrie_state::STAMP_FILE;
 use serde::Serialize;
 use std::{
     fs,
@@ -35,6 +36,7 @@ impl ResultArgs {
 
     /// Opens the file before the work begins, so that a path that cannot be written fails early.
     pub(super) fn open(&self) -> Result<ResultFile, Failure> {
+        self.json.as_deref().map_or(Ok(()), |file| expect_not_ours("--json", file))?;
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
         Ok(ResultFile { json, takes_stdout: self.takes_stdout() })
     }
@@ -129,6 +131,27 @@ pub(super) fn expect_outside(
             datadir.display()
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses an output that would replace a file on which a data directory rests: what is in `db`, or beside it and there.
+pub(super) fn expect_not_ours(option: &str, path: &Path) -> Result<(), Failure> {
+    const BESIDE: [&str; 5] = [STAMP_FILE, OUTLINE_FILE, GENESIS_FILE, "flat.json", "LOCK"];
+    let Some(file) = file(path) else { return Ok(()) };
+    let is_ours =
+        |dir: &Path| [STAMP_FILE, "flat.json"].iter().any(|name| dir.join(name).is_file());
+    let is_beside = file.is_file() && BESIDE.iter().any(|name| file.ends_with(name));
+    let beside = file.parent().filter(|_| is_beside);
+    let above_db = file.ancestors().skip(1).filter(|dir| dir.ends_with("db"));
+    let mut dirs = beside.into_iter().chain(above_db.filter_map(Path::parent));
+    let ours = dirs.find(|dir| is_ours(dir));
+    match ours {
+        None => Ok(()),
+        Some(dir) => Err(Failure::Usage(format!(
+            "{option} {} would replace a part of the data directory {}; name another file",
+            path.display(),
+            dir.display()
+        ))),
     }
 }
 

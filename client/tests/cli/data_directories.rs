@@ -436,6 +436,29 @@ fn drop_removes_what_is_ours(layer: &str) {
 
 /// A command that fails before its work creates no directory, because that would have the wrong layer or chain for
 /// the next command.
+/// An output that would replace the store or the stamp is refused, and the chain stays.
+#[test]
+fn an_output_in_the_place_of_the_data_is_refused() {
+    let data = Data::new();
+    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--datadir", data.path(), "--chain", genesis, "--to", "3"].ok();
+    for name in ["db/mdbx.dat", "db/report.json", "polytrie.json", "chain.json", "LOCK"] {
+        let out = data.path().join(name);
+        for run in [
+            polytrie!["export", out, "--datadir", data.path()],
+            polytrie!["db", "dump", out, "--datadir", data.path()],
+            polytrie!["db", "stats", "--datadir", data.path(), "--json", out],
+            polytrie!["import", file, "--datadir", data.path(), "--to", "4", "--json", out],
+        ] {
+            assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
+        }
+    }
+    let out = data.path().join("report.json");
+    polytrie!["db", "stats", "--datadir", data.path(), "--json", out].ok();
+    assert_eq!(data.head().0, 3);
+    data.check();
+}
+
 #[test]
 fn nothing_is_made_for_what_cannot_be_carried_out() {
     let data = Data::new();

@@ -66,6 +66,7 @@ pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
         let text = "--no-code and --no-storage go with --format polytrie or geth: the other formats are there to be read back";
         return Err(Failure::Usage(text.to_owned()));
     }
+    output::expect_not_ours("FILE", &args.file)?;
     let interrupt = on_interrupt_of(&args.file);
     let dir = DataDir::open(&args.data.options(true), false)?;
     let mut out = OutputFile::create(&args.file)?;
