@@ -5,7 +5,7 @@ use std::fmt::Display;
 /// Returns a number with its noun, of which there may be one: `1 block`, `2 blocks`, `0 entries`.
 pub fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     match noun.strip_suffix('y') {
-        _ if number == N::from(1) => format!("{number} {noun}"),
+        _ if number == N::from(1_u8) => format!("{number} {noun}"),
         Some(stem) => format!("{number} {stem}ies"),
         None => format!("{number} {noun}s"),
     }
