@@ -259,7 +259,9 @@ impl From<ShadowError> for Failure {
             ShadowError::Differs(_) | ShadowError::Refused { .. } => {
                 Self::Invalid(error.to_string())
             }
-            ShadowError::Same { .. } | ShadowError::Apart { .. } => Self::Usage(error.to_string()),
+            ShadowError::Same { .. } | ShadowError::Apart { .. } | ShadowError::Begun { .. } => {
+                Self::Usage(error.to_string())
+            }
             ShadowError::Open(error) => (*error).into(),
             ShadowError::Interrupted { .. } => Self::Interrupted(error.to_string()),
             ShadowError::Broken { .. } => Self::Machine(error.to_string()),

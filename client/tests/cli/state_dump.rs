@@ -252,6 +252,26 @@ fn the_chain_goes_on_from_the_middle(layer: &str) {
     }
 }
 
+/// No blocks lead a shadow to where the chain begins, so it is converted from the state there.
+#[cfg(all(feature = "mpt", feature = "raw"))]
+#[test]
+fn a_shadow_of_a_chain_that_begins_in_the_middle_is_converted() {
+    let Some(source) = Source::open(AT) else { return };
+    let dump = source.data.write("dump", source.dump("polytrie"));
+    let out = Data::new();
+    source.init("mpt", &dump, &source.header(), &out, &[]).ok();
+    let import =
+        || polytrie!["import", source.chain.file, "--datadir", out.path(), "--shadow", "raw"];
+    let shadow = out.path().join("shadow-raw");
+    let advice = format!("db convert --to raw --out {}", shadow.display());
+    assert_fails(&import(), 2, &[&format!("begins with the state at block {AT}"), &advice]);
+    assert!(!shadow.exists());
+    polytrie!["db", "convert", "--datadir", out.path(), "--to", "raw", "--out", shadow].ok();
+    let run = import().ok();
+    let compared = format!("{} blocks compared with `raw`", source.chain.head - AT);
+    assert!(run.stderr.contains(&compared), "{}", run.stderr);
+}
+
 fn total_difficulty(blocks: &[Bytes], chain: &Chain) -> U256 {
     let genesis = chain.spec().genesis_header().difficulty;
     blocks.iter().fold(genesis, |sum, rlp| sum + decode_header(rlp).unwrap().difficulty)

@@ -135,6 +135,18 @@ pub enum ShadowError {
         /// Hash of its head.
         hash: B256,
     },
+    /// The chain begins after the last block that the shadow has.
+    #[error(
+        "the chain begins with the state at block {start}, to which no blocks lead a shadow: make the shadow with `polytrie db convert --to {layer} --out {dir}`, where nothing may be before"
+    )]
+    Begun {
+        /// The shadow's layer.
+        layer: String,
+        /// The shadow's directory.
+        dir: String,
+        /// Number of the block that the chain begins with.
+        start: u64,
+    },
     /// The shadow cannot be opened.
     #[error("the shadow cannot be opened: {0}")]
     Open(Box<OpenError>),
@@ -191,6 +203,9 @@ impl Shadow {
         own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
         let place = own.datadir.as_ref().map_or("memory".to_owned(), |d| d.display().to_string());
+        if let Some(start) = chain.start().filter(|_| own.is_new()) {
+            return Err(ShadowError::Begun { layer: layer.to_owned(), dir: place, start });
+        }
         let own = DataDir::open(&own, true).map_err(open)?;
         let spec = match own.chain_db().head() {
             // The rules may be newer than those that the shadow remembers.
@@ -223,6 +238,10 @@ impl Shadow {
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
         // A crash may leave it ahead of the chain, or on a branch that the chain has left or not reached yet.
         let shared = self.last_shared(main).map_err(|e| self.broken(e))?;
+        if let Some(start) = main.start().filter(|start| shared < *start) {
+            let layer = self.chain.layer().name().to_owned();
+            return Err(ShadowError::Begun { layer, dir, start });
+        }
         self.chain.unwind_to(shared).map_err(|error| match error {
             ChainError::NoUndo { .. } => ShadowError::Apart { dir, number, hash },
             error => self.broken(error),
