@@ -93,7 +93,10 @@ fn verified(
     let spec = match (chain, held, &file.chain) {
         (Some(chain), ..) => ChainSpec::load(chain)?,
         (None, Some(dir), _) => dir.spec()?,
-        (None, None, Some(chain)) => ChainSpec::load(chain)?,
+        // The name stands in the file, not on the command line.
+        (None, None, Some(chain)) => ChainSpec::load(chain).map_err(|error| {
+            Failure::Invalid(format!("{name}: {error}; name the chain with --chain"))
+        })?,
         (None, None, None) => {
             return Err(Failure::Usage(format!(
                 "{name} does not say of which chain it is; name it with --chain"

@@ -134,6 +134,10 @@ fn what_was_tampered_with_is_refused() {
     assert_eq!(json["blocks"][0]["number"], 30, "{json}");
     let original = fs::read(&file).unwrap();
     assert_fails(&polytrie!["witness", "verify", file], 2, &["30.json", "--chain"]);
+    change(&file, |value| value["chain"] = "atlantis".into());
+    let unknown = polytrie!["witness", "verify", file];
+    assert_fails(&unknown, 1, &["30.json", "unknown chain \"atlantis\"", "--chain"]);
+    fs::write(&file, &original).unwrap();
     let piped = ["witness", "verify", "-", "--chain"].map(OsStr::new);
     crate::run::run(&[&piped[..], &[chain.chain.as_os_str()]].concat(), &original).ok();
 
