@@ -4,7 +4,7 @@
 use super::{Chain, ChainDb, error::Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Batch, Read, Store};
+use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
     PREIMAGE_TABLE, hash_address, hash_slot, put_address_preimage, put_slot_preimage, read_address,
     read_slot,
@@ -21,6 +21,15 @@ impl<R: Read> ChainDb<R> {
     /// Fails if the store fails.
     pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>> {
         Ok(self.store().get(PREIMAGE_TABLE, hash.as_slice())?.map(Into::into))
+    }
+
+    /// Whether any address or slot is kept.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn has_preimages(&self) -> Result<bool> {
+        Ok(self.store().first(PREIMAGE_TABLE, KeyRange::ALL)?.is_some())
     }
 }
 

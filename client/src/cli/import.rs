@@ -125,7 +125,7 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     /// Keep the addresses and slots that blocks add to the state (and those of the genesis) beside their hashes: `polytrie
     /// db dump` needs them for other clients' formats, and `polytrie db convert` for the layer `binary`, which keeps them by
-    /// itself. They must be kept from the first block on.
+    /// itself. They must be kept from the first block on; a directory that has some goes on keeping them.
     #[arg(long)]
     preimages: bool,
     #[command(flatten)]
@@ -208,9 +208,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let interrupt = on_interrupt();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
-    if args.preimages {
-        chain.keep_preimages()?;
-    }
+    keep_preimages(&mut chain, args.preimages)?;
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow = args
         .shadow
@@ -243,6 +241,21 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let end = import::import(&mut chain, import_options);
     args.end(&chain, end, result, (dir.kind.canonical, began_at_genesis))
+}
+
+/// Keeps addresses and slots if that is asked for, or if those of earlier blocks are kept: a gap cannot be filled later.
+fn keep_preimages(chain: &mut Chain, is_asked: bool) -> Result<(), Failure> {
+    let (has_some, head) = (chain.db().has_preimages()?, chain.head().number());
+    if is_asked && !has_some && head > chain.spec().genesis_header().number {
+        tracing::warn!(
+            "the addresses and slots up to block {head} are not kept, so `db dump` for other clients and `db convert --to binary` will miss them: for these, import all blocks with --preimages into another --datadir"
+        );
+    }
+    // A layer that needs them writes them by itself.
+    if is_asked || (has_some && !chain.layer().needs_preimages()) {
+        chain.keep_preimages()?;
+    }
+    Ok(())
 }
 
 /// Executes the blocks of --prestate on the part of the state that they touch, in a new data directory that

@@ -384,6 +384,21 @@ fn headers_are_rlp_or_json() {
     assert_fails(&run, 1, &["has the hash"]);
 }
 
+/// Where addresses and slots are kept, an import that does not ask for it keeps those of its blocks, too.
+#[test]
+fn an_import_goes_on_keeping_addresses_and_slots() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let (kept, late) = (Data::new(), Data::new());
+    let dump = |data: &Data| polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()];
+    import_with_preimages(&chain, &kept, 20);
+    polytrie!["import", chain.file, "--datadir", kept.path()].ok();
+    dump(&kept).ok();
+    crate::support::import![late.path(), chain.file, chain.chain, "mpt", "--to", "20"].ok();
+    let run = polytrie!["import", chain.file, "--datadir", late.path(), "--preimages"].ok();
+    assert!(run.stderr.contains("up to block 20 are not kept"), "{}", run.stderr);
+    assert_fails(&dump(&late), 2, &["known by its hash only"]);
+}
+
 /// A state that geth has dumped is accepted.
 #[test]
 fn a_dump_of_geth_is_taken_in() {
