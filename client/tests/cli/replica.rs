@@ -330,6 +330,23 @@ fn a_shadow_goes_on_without_the_genesis_file() {
     data.check();
 }
 
+/// A shadow is made of the genesis that the chain has, not of what its file says now.
+#[test]
+fn a_shadow_is_made_of_the_genesis_of_its_chain() {
+    let data = Data::new();
+    let text = fs::read_to_string(sample("genesis.json")).unwrap();
+    let genesis = data.write("genesis.json", &text);
+    let file = data.write("chain.rlp", stream(&sample_blocks(20)));
+    let to = ["--to", "10"];
+    crate::support::import![data.path(), file, genesis, "mpt", to[0], to[1]].ok();
+    data.write("genesis.json", text.replace("0x706f6c79747269652073616d706c65", "0x00"));
+    let run = polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica"];
+    assert_fails(&run, 1, &["on genesis block 0x", "name the right one with --chain"]);
+    assert!(!data.path().join("shadow-replica").exists());
+    data.write("genesis.json", text);
+    polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica"].ok();
+}
+
 /// All pairs of layers are compared block by block, over an interruption and from the middle of the chain on.
 #[test]
 fn layers_are_compared_in_lock_step() {

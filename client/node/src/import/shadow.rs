@@ -193,6 +193,9 @@ impl Shadow {
         if own.is_new() {
             own.chain.get_or_insert_with(|| dir.stamp.chain.clone());
         }
+        // The file may have changed since the chain was made.
+        let of_chain = options.datadir.clone().unwrap_or_default();
+        own.first_block = Some((of_chain, chain.spec().genesis_header().clone()));
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
