@@ -66,7 +66,7 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
         .transpose()?;
     // The process that reads our output may close it; the exit code is still that of all files.
     let (mut report, mut written) = (Report::default(), Ok(()));
-    let found = files.into_iter().try_for_each(|path| {
+    let found: Result<(), Failure> = files.into_iter().try_for_each(|path| {
         let verified = verified(path, args.chain.as_deref(), held.as_ref(), &stateless)?;
         if written.is_ok() && !args.result.takes_stdout() {
             written = output::line(&text(&verified));
