@@ -137,6 +137,11 @@ fn a_wrong_state_root(layer: &str) {
     if polytrie::layers::layer(layer).unwrap().canonical {
         let words = ["the header's state root is 0x0707", "led to the state root 0x"];
         fails(&data, &chain, &wrong, &words);
+        // What was imported unseen is not called damage alone.
+        let file = data.write("wrong.rlp", wrong);
+        polytrie!["import", file, "--datadir", data.path(), "--verify", "none"].ok();
+        let back = polytrie!["db", "unwind", "--to", "5", "--datadir", data.path()];
+        assert_fails(&back, 3, &["imported without its root being compared", "--verify full"]);
         return;
     }
     // A layer with another commitment cannot check the state root, and its output says so.
