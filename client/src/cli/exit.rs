@@ -245,9 +245,10 @@ impl From<ExportError> for Failure {
             ExportError::Io { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => {
                 Self::BrokenPipe
             }
-            ExportError::Start { .. } | ExportError::Epoch { .. } | ExportError::Merged { .. } => {
-                Self::Usage(error.to_string())
-            }
+            ExportError::Start { .. }
+            | ExportError::Epoch { .. }
+            | ExportError::Network { .. }
+            | ExportError::Merged { .. } => Self::Usage(error.to_string()),
             _ => Self::Machine(error.to_string()),
         }
     }
