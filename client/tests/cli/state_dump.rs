@@ -3,7 +3,9 @@
 
 use crate::{
     run::{Run, polytrie, run},
-    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, stream},
+    support::{
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, stream,
+    },
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, hex, keccak256};
@@ -382,6 +384,23 @@ fn headers_are_rlp_or_json() {
     let file = source.data.write("wrong", wrong);
     let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
     assert_fails(&run, 1, &["has the hash"]);
+}
+
+/// Where a chain begins without its total difficulty, that of a file is not compared with one that counts from there.
+#[test]
+fn total_difficulties_that_are_not_known_are_not_compared() {
+    let Some(chain) = CONDENSE.open() else { return };
+    let (source, out) = (chain.imported("mpt", 60), Data::new());
+    let archive = source.file("archive");
+    polytrie!["export", archive, "--format", "era1", "--datadir", source.path()].ok();
+    polytrie!["db", "unwind", "--to", "40", "--datadir", source.path()].ok();
+    let dump = source.write("dump", source.dump());
+    let headers = source.file("headers.rlp");
+    polytrie!["export", headers, "--from", "30", "--datadir", source.path()].ok();
+    let begun = init(&chain, "mpt", &dump, &headers, &out.path(), &[]).ok();
+    assert!(begun.stderr.contains("--total-difficulty gives it"), "{}", begun.stderr);
+    polytrie!["import", archive, "--datadir", out.path()].ok();
+    assert_eq!(out.head().0, 60);
 }
 
 /// Where addresses and slots are kept, an import that does not ask for it keeps those of its blocks, too.
