@@ -190,8 +190,9 @@ impl Shadow {
         own.state = Some(layer.to_owned());
         own.kv = Some(dir.stamp.kv.clone());
         // A new shadow needs the accounts of the genesis. One that is there knows its chain, whose genesis file may be gone.
-        if own.is_new() {
-            own.chain.get_or_insert_with(|| dir.stamp.chain.clone());
+        if own.chain.is_none() && own.is_new() {
+            let stamped = |_| dir.stamp.chain.clone();
+            own.chain = Some(dir.genesis().map_or_else(stamped, |spec| spec.name().to_owned()));
         }
         // The file may have changed since the chain was made.
         let of_chain = options.datadir.clone().unwrap_or_default();
@@ -210,14 +211,15 @@ impl Shadow {
             return Err(ShadowError::Begun { layer: layer.to_owned(), dir: place, start });
         }
         let own = DataDir::open(&own, true).map_err(open)?;
-        let spec = match own.chain_db().head() {
-            // The rules may be newer than those that the shadow remembers.
-            Ok(Some(_)) => Arc::clone(chain.spec()),
-            _ => own.spec().map_err(open)?,
+        let begin = |spec| {
+            let (store, layer) = (own.store.clone(), Arc::clone(&own.layer));
+            Chain::open(spec, store, layer, own.chain_options()).map_err(|error| open(error.into()))
         };
-        let (store, layer) = (own.store.clone(), Arc::clone(&own.layer));
-        let shadow = Chain::open(spec, store, layer, own.chain_options())
-            .map_err(|error| open(error.into()))?;
+        // The genesis block takes the accounts in the file. All other blocks follow the rules of the chain.
+        if let Ok(None) = own.chain_db().head() {
+            drop(begin(own.spec().map_err(open)?)?);
+        }
+        let shadow = begin(Arc::clone(chain.spec()))?;
         let roots = dir.kind.canonical && own.kind.canonical;
         let mut shadow = Self { _dir: Some(own), ..Self::of(shadow, roots) };
         shadow.catch_up(chain, place, interrupt)?;
