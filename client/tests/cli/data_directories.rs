@@ -434,8 +434,6 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert!(!data.path().exists());
 }
 
-/// A command that fails before its work creates no directory, because that would have the wrong layer or chain for
-/// the next command.
 /// An output that would replace the store or the stamp is refused, and the chain stays.
 #[test]
 fn an_output_in_the_place_of_the_data_is_refused() {
@@ -459,6 +457,8 @@ fn an_output_in_the_place_of_the_data_is_refused() {
     data.check();
 }
 
+/// A command that fails before its work creates no directory, because that would have the wrong layer or chain for
+/// the next command.
 #[test]
 fn nothing_is_made_for_what_cannot_be_carried_out() {
     let data = Data::new();
