@@ -111,8 +111,8 @@ impl<R: Read> ChainDb<R> {
     /// # Errors
     ///
     /// Fails if the store fails or is damaged.
-    pub(super) fn knows_difficulty(&self) -> Result<bool> {
-        let Some(start) = self.start()? else { return Ok(true) };
+    pub fn knows_difficulty(&self) -> Result<bool> {
+        let Some(start) = self.start()?.filter(|start| *start > 0) else { return Ok(true) };
         let Head { header, total_difficulty } = self.block_head(start)?;
         Ok(header.difficulty.is_zero() || total_difficulty != header.difficulty)
     }

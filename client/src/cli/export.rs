@@ -228,6 +228,7 @@ fn archives(
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
+    expect_difficulty(&db, format)?;
     let mut out = ArchiveExporter::new(format, directory, &network, from)?;
     if format == ArchiveFormat::Era1 {
         expect_before_merge(&db, (from, to))?;
@@ -246,6 +247,19 @@ fn archives(
         Ok::<_, Failure>(())
     })?;
     Ok(out.finish()?)
+}
+
+/// Fails if the total difficulties of the chain are not known: an archive holds them.
+fn expect_difficulty(db: &ChainDb, format: ArchiveFormat) -> Result<(), Failure> {
+    match db.start()? {
+        Some(start) if !db.knows_difficulty()? => {
+            let format = format.extension();
+            Err(Failure::Usage(format!(
+                "{format} files hold total difficulties, and those of this chain are not known, which begins with block {start}: leave --format {format} out to write RLP, or begin it again with `polytrie init --total-difficulty`"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails if the range contains a block past the merge. The error names the first such block.

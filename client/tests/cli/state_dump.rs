@@ -401,6 +401,13 @@ fn total_difficulties_that_are_not_known_are_not_compared() {
     assert!(begun.stderr.contains("--total-difficulty gives it"), "{}", begun.stderr);
     polytrie!["import", archive, "--datadir", out.path()].ok();
     assert_eq!(out.head().0, 60);
+    // Nor are they written into another file.
+    for format in ["era1", "ere"] {
+        let to = out.file(format);
+        let export = polytrie!["export", to, "--format", format, "--datadir", out.path()];
+        assert_fails(&export, 2, &["total difficulties", "begins with block 40"]);
+        assert!(!to.exists());
+    }
 }
 
 /// Where addresses and slots are kept, an import that does not ask for it keeps those of its blocks, too.
