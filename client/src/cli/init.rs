@@ -98,8 +98,9 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
     args.data.expect_used(None)?;
     let mut options = args.data.options();
     options.chain = args.chain.chain;
-    let inputs = [&args.state_dump, &args.header].into_iter().flatten();
-    input::expect_stdin_once(inputs.map(PathBuf::as_path))?;
+    let inputs = [args.state_dump.as_deref(), args.header.as_deref()].into_iter().flatten();
+    input::expect_stdin_once(inputs.clone())?;
+    args.result.expect_apart(inputs, options.chain.as_deref())?;
     output::expect_outside(&[("--json", args.result.file())], &options)?;
     let result = args.result.open()?;
     if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {

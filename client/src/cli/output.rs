@@ -34,6 +34,16 @@ impl ResultArgs {
         self.json.as_deref()
     }
 
+    /// Refuses a file that is also one of these inputs, or the genesis of --chain: the result would destroy it.
+    pub(super) fn expect_apart<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Path>,
+        chain: Option<&'a str>,
+    ) -> Result<(), Failure> {
+        let inputs: Vec<&Path> = inputs.into_iter().chain(chain.map(Path::new)).collect();
+        expect_apart(&[("--json", self.file())], &inputs)
+    }
+
     /// Opens the file before the work begins, so that a path that cannot be written fails early.
     pub(super) fn open(&self) -> Result<ResultFile, Failure> {
         self.json.as_deref().map_or(Ok(()), |file| expect_not_ours("--json", file))?;

@@ -51,7 +51,7 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
     let WitnessCommand::Verify(args) = command;
     let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     input::expect_stdin_once(files.iter().copied())?;
-    output::expect_apart(&[("--json", args.result.file())], &files)?;
+    args.result.expect_apart(files.iter().copied(), args.chain.as_deref())?;
     let result = args.result.open()?;
     let stateless = layers::stateless()?;
     let held = args

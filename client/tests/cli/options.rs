@@ -223,6 +223,60 @@ fn where_a_result_goes_is_looked_at_first() {
     assert!(!out.exists());
 }
 
+/// A result does not replace what the command reads.
+#[test]
+fn a_result_is_no_input() {
+    let data = Data::new();
+    let genesis = data.write("genesis.json", fs::read(sample("genesis.json")).unwrap());
+    let (blocks, dump, header) = (sample("chain.rlp.gz"), data.file("dump"), data.file("header"));
+    let dir = data.path();
+    polytrie!["import", blocks, "--datadir", dir, "--chain", genesis, "--to", "9"].ok();
+    polytrie!["db", "dump", dump, "--datadir", dir].ok();
+    polytrie!["export", header, "--from", "9", "--datadir", dir].ok();
+    let init = |json: &std::path::Path| {
+        let out = data.file("out");
+        polytrie![
+            "init",
+            "--state-dump",
+            dump,
+            "--header",
+            header,
+            "--chain",
+            genesis,
+            "--datadir",
+            out,
+            "--json",
+            json
+        ]
+    };
+    let unwind = polytrie![
+        "db",
+        "unwind",
+        "--to",
+        "3",
+        "--datadir",
+        dir,
+        "--chain",
+        genesis,
+        "--json",
+        genesis
+    ];
+    for run in [
+        init(&dump),
+        init(&header),
+        init(&genesis),
+        unwind,
+        polytrie!["db", "check", "--datadir", dir, "--chain", genesis, "--json", genesis],
+        polytrie!["bench", "chain", header, "--chain", genesis, "--json", header],
+        polytrie!["bench", "chain", header, "--chain", genesis, "--json", genesis],
+        polytrie!["bench", "worst", "--json", data.file("one"), "--svg", data.file("one")],
+    ] {
+        assert_fails(&run, 2, &["is the same file", "name another one"]);
+    }
+    assert_eq!(data.head().0, 9);
+    init(&data.file("report.json")).ok();
+}
+
 /// The completion script of each shell has every command and the layers of the build.
 #[test]
 fn shells_complete_what_there_is() {

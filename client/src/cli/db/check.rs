@@ -58,6 +58,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     let mut options = args.data.options(true);
     options.chain = args.chain.chain;
     options.engine.check = true;
+    args.result.expect_apart([], options.chain.as_deref())?;
     let result = args.result.open()?;
     // Checking the pages takes as long as reading all of them.
     tracing::info!("checking pages");

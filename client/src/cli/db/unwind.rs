@@ -39,6 +39,7 @@ struct Unwound {
 pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let mut options = args.data.options(false);
     options.chain = args.chain.chain;
+    args.result.expect_apart([], options.chain.as_deref())?;
     let result = args.result.open()?;
     let (mut chain, _dir) = DataDir::open(&options, false)?.into_chain()?;
     let blocks = chain.unwind_to(args.to)?;
