@@ -451,6 +451,14 @@ fn an_output_in_the_place_of_the_data_is_refused() {
             assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
         }
     }
+    // A generated genesis would be taken for that of a devnet's directory.
+    let made = data.path().join("genesis.json");
+    fs::write(&made, "{}").unwrap();
+    let args = ["--shape", "mainnet", "--size", "10k"];
+    let generated =
+        polytrie!["bench", "generate", "--out", data.path(), args[0], args[1], args[2], args[3]];
+    assert_fails(&generated, 2, &["genesis.json", "would replace a part of the data directory"]);
+    assert_eq!(fs::read_to_string(&made).unwrap(), "{}");
     let out = data.path().join("report.json");
     polytrie!["db", "stats", "--datadir", data.path(), "--json", out].ok();
     assert_eq!(data.head().0, 3);

@@ -14,6 +14,7 @@ use crate::{
         shape::Network,
         signals::on_interrupt,
     },
+    datadir::GENESIS_FILE,
     layers::values::parse_bytes,
     words::counted,
 };
@@ -62,6 +63,7 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
+    output::expect_not_ours("--out", &args.out.join(GENESIS_FILE))?;
     output::create_dir(&args.out)?;
     // The file may lie in the directory that was just made.
     let result = args.result.open()?;
