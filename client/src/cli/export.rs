@@ -7,7 +7,7 @@ use super::{
     signals::{on_interrupt, on_interrupt_of},
 };
 use crate::{
-    blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
+    blocks::{ArchiveExporter, ArchiveFormat, BLOCKS_PER_ERA, ExportError, RlpWriter},
     chain::{ChainDb, ChainError, ExportBlock},
     datadir::{DataDir, Rows},
     words::counted,
@@ -229,6 +229,7 @@ fn archives(
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
     expect_difficulty(&db, format)?;
+    expect_start(&db, format, from)?;
     let mut out = ArchiveExporter::new(format, directory, &network, from)?;
     if format == ArchiveFormat::Era1 {
         expect_before_merge(&db, (from, to))?;
@@ -256,6 +257,20 @@ fn expect_difficulty(db: &ChainDb, format: ArchiveFormat) -> Result<(), Failure>
             let format = format.extension();
             Err(Failure::Usage(format!(
                 "{format} files hold total difficulties, and those of this chain are not known, which begins with block {start}: leave --format {format} out to write RLP, or begin it again with `polytrie init --total-difficulty`"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if the range starts in the first file of a chain that begins in the middle of it.
+fn expect_start(db: &ChainDb, format: ArchiveFormat, from: u64) -> Result<(), Failure> {
+    let before = from - from % BLOCKS_PER_ERA;
+    match db.start()? {
+        Some(start) if before < from && before <= start => {
+            let (format, after) = (format.extension(), before.saturating_add(BLOCKS_PER_ERA));
+            Err(Failure::Usage(format!(
+                "{format} files start at a multiple of {BLOCKS_PER_ERA}, and the chain begins with the state at block {start}: start the export at block {after}, or leave --format {format} out to write RLP"
             )))
         }
         _ => Ok(()),

@@ -272,6 +272,9 @@ fn a_shadow_of_a_chain_that_begins_in_the_middle_is_converted() {
     let run = import().ok();
     let compared = format!("{} blocks compared with `raw`", source.chain.head - AT);
     assert!(run.stderr.contains(&compared), "{}", run.stderr);
+    // Nor does a file of an archive begin there.
+    let export = polytrie!["export", out.file("ere"), "--format", "ere", "--datadir", out.path()];
+    assert_fails(&export, 2, &[&format!("begins with the state at block {AT}"), "block 8192"]);
 }
 
 fn total_difficulty(blocks: &[Bytes], chain: &Chain) -> U256 {
