@@ -387,6 +387,12 @@ fn headers_are_rlp_or_json() {
     let file = source.data.write("wrong", wrong);
     let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
     assert_fails(&run, 1, &["has the hash"]);
+    // A block is stored with its header, so it must be the one of the header.
+    let mut other = decode_block(&block).unwrap();
+    other.body.ommers.push(header.inner().clone());
+    let file = source.data.write("other", alloy_rlp::encode(&other));
+    let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
+    assert_fails(&run, 1, &[&format!("block {AT} is not what its header says")]);
 }
 
 /// Where a chain begins without its total difficulty, that of a file is not compared with one that counts from there.
