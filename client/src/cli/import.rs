@@ -208,7 +208,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let interrupt = on_interrupt();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
-    keep_preimages(&mut chain, args.preimages)?;
+    keep_preimages(&mut chain, &dir, args.preimages)?;
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow = args
         .shadow
@@ -244,7 +244,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
 }
 
 /// Keeps addresses and slots if that is asked for, or if those of earlier blocks are kept: a gap cannot be filled later.
-fn keep_preimages(chain: &mut Chain, is_asked: bool) -> Result<(), Failure> {
+fn keep_preimages(chain: &mut Chain, dir: &DataDir, is_asked: bool) -> Result<(), Failure> {
     let (has_some, head) = (chain.db().has_preimages()?, chain.head().number());
     if is_asked && !has_some && head > chain.spec().genesis_header().number {
         tracing::warn!(
@@ -254,6 +254,21 @@ fn keep_preimages(chain: &mut Chain, is_asked: bool) -> Result<(), Failure> {
     // A layer that needs them writes them by itself.
     if is_asked || (has_some && !chain.layer().needs_preimages()) {
         chain.keep_preimages()?;
+    }
+    // Where the genesis block is there already, its accounts were not read.
+    if is_asked && chain.start().is_none() && !chain.spec().has_accounts() {
+        let genesis = dir.genesis().map_err(|error| error.to_string()).and_then(|genesis| {
+            match genesis.genesis_hash() == chain.spec().genesis_hash() {
+                true => Ok(genesis),
+                false => Err(format!("{} has another genesis block now", genesis.name())),
+            }
+        });
+        match genesis {
+            Ok(genesis) => chain.keep_preimages_from(&genesis)?,
+            Err(error) => {
+                tracing::warn!("the addresses and slots of the genesis are not kept: {error}");
+            }
+        }
     }
     Ok(())
 }

@@ -4,7 +4,8 @@
 use crate::{
     run::{Run, polytrie, run},
     support::{
-        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, stream,
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, sample,
+        stream,
     },
 };
 use alloy_consensus::Header;
@@ -432,6 +433,16 @@ fn an_import_goes_on_keeping_addresses_and_slots() {
     let run = polytrie!["import", chain.file, "--datadir", late.path(), "--preimages"].ok();
     assert!(run.stderr.contains("up to block 20 are not kept"), "{}", run.stderr);
     assert_fails(&dump(&late), 2, &["known by its hash only"]);
+}
+
+/// The genesis block may be there before, of `init` or of an import that was killed.
+#[test]
+fn addresses_of_a_genesis_that_is_there_are_kept() {
+    let data = Data::new();
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    polytrie!["import", blocks, "--datadir", data.path(), "--preimages", "--to", "9"].ok();
+    polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()].ok();
 }
 
 /// A state that geth has dumped is accepted.
