@@ -11,5 +11,5 @@ pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
 pub use polytrie_node::{
     access_lists, conformance, convert, datadir, import, prefetch, prestate, process, state_dump,
-    state_root, witness,
+    state_root, witness, words,
 };

@@ -51,7 +51,7 @@ pub enum ChainError {
     },
     /// A store whose state is not that of the head.
     #[error(
-        "the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir"
+        "the state has root {found}, block {number} at the head says {expected}: block {number} is invalid and was imported without its root being compared (`--verify none`), or the store is damaged; import again into an empty --datadir with `--verify full`, which names an invalid block"
     )]
     HeadState {
         /// Number of the head.

@@ -35,8 +35,14 @@ impl Chain {
     /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule; the
     /// chain is as before. It may also name an earlier block whose state root was still being computed, see
     /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
-    pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
+    pub fn insert(&mut self, mut candidate: Candidate) -> Result<Inserted, InsertError> {
         self.forget_proposed();
+        if self.start.is_some()
+            && candidate.total_difficulty.is_some()
+            && !self.db.knows_difficulty()?
+        {
+            candidate.total_difficulty = None;
+        }
         if self.is_known(candidate.number(), &candidate.header.hash())? {
             return Ok(Inserted::Known);
         }

@@ -4,11 +4,12 @@
 use super::{Chain, ChainDb, error::Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Batch, Read, Store};
+use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
     PREIMAGE_TABLE, hash_address, hash_slot, put_address_preimage, put_slot_preimage, read_address,
     read_slot,
 };
+use std::sync::Arc;
 
 /// Number of rows in one write.
 const STEP: usize = 65_536;
@@ -21,6 +22,15 @@ impl<R: Read> ChainDb<R> {
     /// Fails if the store fails.
     pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>> {
         Ok(self.store().get(PREIMAGE_TABLE, hash.as_slice())?.map(Into::into))
+    }
+
+    /// Whether any address or slot is kept.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn has_preimages(&self) -> Result<bool> {
+        Ok(self.store().first(PREIMAGE_TABLE, KeyRange::ALL)?.is_some())
     }
 }
 
@@ -52,12 +62,23 @@ impl Chain {
     ///
     /// Fails if the store fails.
     pub fn keep_preimages(&mut self) -> Result<()> {
+        self.keep_preimages_from(&Arc::clone(&self.spec))
+    }
+
+    /// Does as [`Self::keep_preimages`], with the accounts of `genesis`, which is that of the chain.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn keep_preimages_from(&mut self, genesis: &ChainSpec) -> Result<()> {
         self.options.keep_preimages = true;
-        let first = self.spec.genesis_accounts().next();
-        match first.map(|(address, _)| self.db.address_of(&hash_address(&address))).transpose()? {
-            Some(Some(_)) => Ok(()),
-            _ => put_genesis(&self.spec, self.db.store()),
+        // Before the first block they may be incomplete, after a crash. No block is durable before they are.
+        let mut lacks = self.head.number() == genesis.genesis_header().number;
+        let mut accounts = genesis.genesis_accounts();
+        while !lacks && let Some((address, _)) = accounts.next() {
+            lacks = self.db.address_of(&hash_address(&address))?.is_none();
         }
+        if lacks { put_genesis(genesis, self.db.store()) } else { Ok(()) }
     }
 }
 

@@ -104,6 +104,18 @@ impl<R: Read> ChainDb<R> {
         })?;
         Ok(Some(u64::from_be_bytes(number)))
     }
+
+    /// Whether total difficulties are known. Those of a chain that begins with a block whose own was not given count from
+    /// that block on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails or is damaged.
+    pub fn knows_difficulty(&self) -> Result<bool> {
+        let Some(start) = self.start()?.filter(|start| *start > 0) else { return Ok(true) };
+        let Head { header, total_difficulty } = self.block_head(start)?;
+        Ok(header.difficulty.is_zero() || total_difficulty != header.difficulty)
+    }
 }
 
 #[cfg(test)]

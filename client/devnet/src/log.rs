@@ -4,6 +4,7 @@ use super::{Node, console};
 use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
 use alloy_primitives::{Address, Bytes, TxKind};
 use polytrie_chain::executor::Included;
+use polytrie_node::words::counted;
 use std::{fmt::Write, sync::atomic::Ordering};
 use tracing::Level;
 
@@ -46,10 +47,7 @@ impl BlockLog {
 
     /// Writes the lines once the block is in the chain.
     pub(super) fn write(&self, header: &Sealed<Header>) {
-        let transactions = match self.transactions {
-            1 => "1 transaction".to_owned(),
-            number => format!("{number} transactions"),
-        };
+        let transactions = counted(self.transactions, "transaction");
         let (number, hash, gas) = (header.number, header.hash(), header.gas_used);
         tracing::info!("block {number} {hash}: {transactions}, {gas} gas");
         for line in &self.lines {

@@ -6,7 +6,9 @@ use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::U256;
 
 use crate::{
-    e2store::{ArchiveFormat, ArchiveSummary, BLOCKS_PER_ERA, Checksums, Hashed, names_of},
+    e2store::{
+        ArchiveFormat, ArchiveSummary, BLOCKS_PER_ERA, Checksums, Hashed, names_of, other_network,
+    },
     era1::Era1Writer,
     ere::EreWriter,
     output::{ExportError, OutputFile},
@@ -110,6 +112,7 @@ impl ArchiveExporter {
 
     fn open(&mut self) -> Result<Writer, ExportError> {
         if self.checksums.is_none() {
+            self.expect_one_network()?;
             let known = Checksums::of(&self.directory, &self.network);
             self.checksums = Some(known.map_err(|error| self.directory_error(error))?);
         }
@@ -141,6 +144,20 @@ impl ArchiveExporter {
         }
         self.finished.push(path);
         Ok(())
+    }
+
+    /// Checks that the directory has files of this network only: no import takes those of two, and the list of checksums has
+    /// those of one.
+    fn expect_one_network(&self) -> Result<(), ExportError> {
+        let other = other_network(&self.directory, &self.network);
+        match other.map_err(|error| self.directory_error(error))? {
+            Some(other) => Err(ExportError::Network {
+                directory: self.directory.display().to_string(),
+                network: self.network.clone(),
+                other,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Checks that the directory has no other file of this epoch, because such a directory could not be imported.

@@ -26,8 +26,9 @@ pub(super) struct HexBlock {
 }
 
 impl HexLines {
-    pub(super) const fn new() -> Self {
-        Self { line: 1, line_start: 0 }
+    /// Returns the position before the first line, which begins at this offset.
+    pub(super) const fn new(line_start: u64) -> Self {
+        Self { line: 1, line_start }
     }
 
     /// Decodes the next line that is not blank. Returns `None` at the end of the text.

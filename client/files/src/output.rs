@@ -93,6 +93,19 @@ pub enum ExportError {
         /// Name of the file in the directory.
         other: String,
     },
+    /// A directory that has a file of another network.
+    #[error(
+        "{directory} holds {other}, a file of another network than {network}, and no import takes the files of both; name \
+         another directory"
+    )]
+    Network {
+        /// Path of the directory.
+        directory: String,
+        /// Name of the network.
+        network: String,
+        /// Name of the file in the directory.
+        other: String,
+    },
 }
 
 /// Returns the end of the message about merged blocks: the last block that the file can have, if there is one.

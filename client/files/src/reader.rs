@@ -249,13 +249,16 @@ impl Source {
             Err(BlockFileErrorKind::Json) => return Ok(Opened::Json(chunks)),
             Err(kind) => return Err(fail(kind)),
         };
+        if format == Format::Hex && chunks.data().starts_with(detect::MARK) {
+            chunks.skip(detect::MARK.len());
+        }
         Ok(Opened::Blocks(Self::new(file, chunks, format)))
     }
 
     fn new(file: Arc<str>, input: ChunkReader, format: Format) -> Self {
         let splitter = match format {
             Format::Rlp => Splitter::Rlp,
-            Format::Hex => Splitter::Hex(HexLines::new()),
+            Format::Hex => Splitter::Hex(HexLines::new(input.offset())),
             Format::Era1 => Splitter::Era1(Box::default()),
             Format::Ere => Splitter::Ere(Box::default()),
         };

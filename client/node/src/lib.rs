@@ -13,3 +13,4 @@ pub mod process;
 pub mod state_dump;
 pub mod state_root;
 pub mod witness;
+pub mod words;

@@ -5,7 +5,9 @@ use super::{
     exit::Failure,
 };
 use crate::{
-    access_lists::{ACCESS_LISTS_FILE, AccessListMode, AccessListReader, AccessListWriter},
+    access_lists::{
+        ACCESS_LISTS_FILE, AccessListFileError, AccessListMode, AccessListReader, AccessListWriter,
+    },
     datadir::OpenOptions,
 };
 use clap::{ArgGroup, Args};
@@ -55,7 +57,8 @@ impl AccessListArgs {
 
     /// Opens the file of lists to read and the file of lists to write. Each is `None` where its option is not set.
     ///
-    /// Fails with [`Failure::Usage`] if neither --bal-file nor a data directory on disk gives a place for the file.
+    /// Fails with [`Failure::Usage`] if neither --bal-file nor a data directory on disk gives a place for the file, and
+    /// with [`Failure::Invalid`] if the file to read holds something else.
     pub(super) fn open(
         &self,
         options: &OpenOptions,
@@ -72,7 +75,16 @@ impl AccessListArgs {
             return Err(Failure::Usage(text.to_owned()));
         };
         let writer = self.bal_build.then(|| AccessListWriter::open(&path)).transpose()?;
-        let reader = reads.then(|| AccessListReader::open(&path)).transpose()?;
+        let reader = reads.then(|| AccessListReader::open(&path)).transpose().map_err(unread)?;
         Ok((reader, writer))
+    }
+}
+
+/// The failure to read a file of lists. As an input it is invalid if it holds something else; as an output it would be
+/// the wrong path.
+fn unread(error: AccessListFileError) -> Failure {
+    match error {
+        AccessListFileError::OtherContent { .. } => Failure::Invalid(error.to_string()),
+        error => error.into(),
     }
 }

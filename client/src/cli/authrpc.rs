@@ -95,6 +95,6 @@ impl Secret {
 }
 
 super::exit::fails_as!(JwtError [] {
-    E::Content { .. } => Usage,
+    E::Content { .. } => Invalid,
     E::Io { .. } => Machine,
 });

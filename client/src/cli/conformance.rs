@@ -172,6 +172,8 @@ fn bar() -> ProgressBar {
 }
 
 fails_as!(ConformanceError [] {
+    // Without a filter it is what the places hold that is wrong.
+    E::NoTests { ref filter, .. } if filter.is_empty() => Invalid,
     E::NoTests { .. } => Usage,
     E::Read { .. } | E::Thread(_) => Machine,
 });

@@ -245,9 +245,10 @@ impl From<ExportError> for Failure {
             ExportError::Io { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => {
                 Self::BrokenPipe
             }
-            ExportError::Start { .. } | ExportError::Epoch { .. } | ExportError::Merged { .. } => {
-                Self::Usage(error.to_string())
-            }
+            ExportError::Start { .. }
+            | ExportError::Epoch { .. }
+            | ExportError::Network { .. }
+            | ExportError::Merged { .. } => Self::Usage(error.to_string()),
             _ => Self::Machine(error.to_string()),
         }
     }
@@ -259,7 +260,9 @@ impl From<ShadowError> for Failure {
             ShadowError::Differs(_) | ShadowError::Refused { .. } => {
                 Self::Invalid(error.to_string())
             }
-            ShadowError::Same { .. } | ShadowError::Apart { .. } => Self::Usage(error.to_string()),
+            ShadowError::Same { .. } | ShadowError::Apart { .. } | ShadowError::Begun { .. } => {
+                Self::Usage(error.to_string())
+            }
             ShadowError::Open(error) => (*error).into(),
             ShadowError::Interrupted { .. } => Self::Interrupted(error.to_string()),
             ShadowError::Broken { .. } => Self::Machine(error.to_string()),
@@ -284,8 +287,7 @@ impl From<HeaderError> for Failure {
 
 fails_as!(PrestateError [] {
     E::Read { .. } => Machine,
-    E::Nothing(_) => Usage,
-    E::Form { .. } | E::Gap { .. } => Invalid,
+    E::Nothing(_) | E::Form { .. } | E::Gap { .. } => Invalid,
 });
 
 fails_as!(PrefetchError [Open, State, Thread] {

@@ -3,18 +3,20 @@
 use super::{
     args::StoredArgs,
     exit::Failure,
-    output::{self, Ticker},
-    signals::on_interrupt_of,
+    output::{self, ResultArgs, Ticker},
+    signals::{on_interrupt, on_interrupt_of},
 };
 use crate::{
-    blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
+    blocks::{ArchiveExporter, ArchiveFormat, BLOCKS_PER_ERA, ExportError, RlpWriter},
     chain::{ChainDb, ChainError, ExportBlock},
     datadir::{DataDir, Rows},
+    words::counted,
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
 use alloy_hardforks::EthereumHardfork;
 use clap::{Args, ValueEnum};
 use polytrie_chainspec::ChainSpec;
+use serde::Serialize;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
@@ -40,7 +42,19 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
+    result: ResultArgs,
+    #[command(flatten)]
     pub(super) data: StoredArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Exported {
+    format: Format,
+    from: u64,
+    to: u64,
+    blocks: u64,
+    files: Vec<PathBuf>,
 }
 
 /// Callback that sees each block before it is written.
@@ -49,7 +63,8 @@ type Pass<'a> = dyn FnMut(&ExportBlock) -> Result<(), Failure> + 'a;
 /// Endings of the names of block files.
 const FILE_ENDINGS: [&str; 5] = ["gz", "rlp", "era1", "ere", "hex"];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Format {
     /// Blocks one after the other.
     Rlp,
@@ -84,6 +99,14 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         }
         (None, _) => {}
     }
+    let takes_stdout = args.file == Path::new("-");
+    if takes_stdout && args.result.takes_stdout() {
+        return Err(Failure::Usage(
+            "the blocks and --json both want standard output; name a file for one of them".into(),
+        ));
+    }
+    output::expect_apart(&[("--json", args.result.file()), ("FILE", Some(&args.file))], &[])?;
+    output::expect_not_ours("FILE", &args.file)?;
     let dir = DataDir::open_rows(&args.data.options(true))?;
     dir.chain_db().check_settled()?;
     let head = dir
@@ -108,7 +131,11 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     let changed = dir.chain_db().changed_by_hand((from, to))?;
     let mut impersonated: Vec<u64> = Vec::new();
-    let interrupt = on_interrupt_of(&args.file);
+    let interrupt = match args.result.file() {
+        Some(file) if file != Path::new("-") => on_interrupt(),
+        _ => on_interrupt_of(&args.file),
+    };
+    let result = args.result.open()?;
     let mut ticker = Ticker::new();
     let mut pass = |block: &ExportBlock| {
         let number = block.header.number;
@@ -124,7 +151,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         Ok(())
     };
     let range = (from, to);
-    let line = match format.archive() {
+    let files = match format.archive() {
         None => rlp(&dir, &args.file, range, &mut pass)?,
         Some(archive) => archives(&dir, &args.file, archive, range, &mut pass)?,
     };
@@ -138,11 +165,28 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
             "the state was changed by hand ahead of {blocks}: the file does not hold these changes, so importing it gives another state, and a layer with state roots refuses the first of these blocks"
         );
     }
-    if args.file == Path::new("-") {
+    let exported = Exported { format, from, to, blocks: to - from + 1, files };
+    let line = exported.text(&args.file);
+    if takes_stdout {
         tracing::info!("{line}");
-        return Ok(());
+        return result.write_json(&exported);
     }
-    output::line(&line)
+    result.write(&exported, || line)
+}
+
+impl Exported {
+    /// The result as text.
+    fn text(&self, out: &Path) -> String {
+        let Self { format, from, to, blocks, files } = self;
+        let out = out.display();
+        match format.archive() {
+            None => format!("exported {}, {from} to {to}, to {out}", counted(*blocks, "block")),
+            Some(_) => {
+                let files = counted(files.len(), "file");
+                format!("exported blocks {from} to {to} to {files} in {out}")
+            }
+        }
+    }
 }
 
 /// A phrase that names the first ten of these blocks and counts the rest; `None` if there are none.
@@ -163,15 +207,15 @@ fn rlp(
     file: &Path,
     (from, to): (u64, u64),
     pass: &mut Pass<'_>,
-) -> Result<String, Failure> {
+) -> Result<Vec<PathBuf>, Failure> {
     let mut out = RlpWriter::create(file)?;
     dir.chain_db().export((from, to), |block| {
         pass(&block)?;
         out.push(&block.rlp)?;
         Ok::<_, Failure>(())
     })?;
-    let blocks = out.finish()?;
-    Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
+    out.finish()?;
+    Ok(vec![file.to_owned()])
 }
 
 fn archives(
@@ -180,10 +224,12 @@ fn archives(
     format: ArchiveFormat,
     (from, to): (u64, u64),
     pass: &mut Pass<'_>,
-) -> Result<String, Failure> {
+) -> Result<Vec<PathBuf>, Failure> {
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
+    expect_difficulty(&db, format)?;
+    expect_start(&db, format, from)?;
     let mut out = ArchiveExporter::new(format, directory, &network, from)?;
     if format == ArchiveFormat::Era1 {
         expect_before_merge(&db, (from, to))?;
@@ -201,12 +247,34 @@ fn archives(
         out.push(&rlp, &receipts, total_difficulty)?;
         Ok::<_, Failure>(())
     })?;
-    let files = out.finish()?;
-    Ok(format!(
-        "exported blocks {from} to {to} to {} files in {}",
-        files.len(),
-        directory.display()
-    ))
+    Ok(out.finish()?)
+}
+
+/// Fails if the total difficulties of the chain are not known: an archive holds them.
+fn expect_difficulty(db: &ChainDb, format: ArchiveFormat) -> Result<(), Failure> {
+    match db.start()? {
+        Some(start) if !db.knows_difficulty()? => {
+            let format = format.extension();
+            Err(Failure::Usage(format!(
+                "{format} files hold total difficulties, and those of this chain are not known, which begins with block {start}: leave --format {format} out to write RLP, or begin it again with `polytrie init --total-difficulty`"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if the range starts in the first file of a chain that begins in the middle of it.
+fn expect_start(db: &ChainDb, format: ArchiveFormat, from: u64) -> Result<(), Failure> {
+    let before = from - from % BLOCKS_PER_ERA;
+    match db.start()? {
+        Some(start) if before < from && before <= start => {
+            let (format, after) = (format.extension(), before.saturating_add(BLOCKS_PER_ERA));
+            Err(Failure::Usage(format!(
+                "{format} files start at a multiple of {BLOCKS_PER_ERA}, and the chain begins with the state at block {start}: start the export at block {after}, or leave --format {format} out to write RLP"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails if the range contains a block past the merge. The error names the first such block.

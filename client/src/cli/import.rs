@@ -23,6 +23,7 @@ use crate::{
     prestate::Prestate,
     state_dump::Step,
     witness::WitnessDir,
+    words::counted,
 };
 use clap::{Args, ValueEnum};
 use polytrie_kv::Durability;
@@ -124,7 +125,7 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     /// Keep the addresses and slots that blocks add to the state (and those of the genesis) beside their hashes: `polytrie
     /// db dump` needs them for other clients' formats, and `polytrie db convert` for the layer `binary`, which keeps them by
-    /// itself. They must be kept from the first block on.
+    /// itself. They must be kept from the first block on; a directory that has some goes on keeping them.
     #[arg(long)]
     preimages: bool,
     #[command(flatten)]
@@ -174,7 +175,17 @@ enum OnInvalid {
 
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.expect_apart()?;
+    args.data.expect_used(args.shadow.as_deref())?;
     let mut options = args.open_options();
+    output::expect_outside(
+        &[
+            ("--json", args.result.file()),
+            ("--csv", args.csv.as_deref()),
+            ("--trace", args.trace.as_deref()),
+            ("--witness", args.witness.as_deref()),
+        ],
+        &options,
+    )?;
     let result = args.result.open()?;
     if let Some(dir) = &args.prestate {
         return run_partial(&args, dir, options, result, logging);
@@ -197,9 +208,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let interrupt = on_interrupt();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
-    if args.preimages {
-        chain.keep_preimages()?;
-    }
+    keep_preimages(&mut chain, &dir, args.preimages)?;
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow = args
         .shadow
@@ -234,6 +243,36 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.end(&chain, end, result, (dir.kind.canonical, began_at_genesis))
 }
 
+/// Keeps addresses and slots if that is asked for, or if those of earlier blocks are kept: a gap cannot be filled later.
+fn keep_preimages(chain: &mut Chain, dir: &DataDir, is_asked: bool) -> Result<(), Failure> {
+    let (has_some, head) = (chain.db().has_preimages()?, chain.head().number());
+    if is_asked && !has_some && head > chain.spec().genesis_header().number {
+        tracing::warn!(
+            "the addresses and slots up to block {head} are not kept, so `db dump` for other clients and `db convert --to binary` will miss them: for these, import all blocks with --preimages into another --datadir"
+        );
+    }
+    // A layer that needs them writes them by itself.
+    if is_asked || (has_some && !chain.layer().needs_preimages()) {
+        chain.keep_preimages()?;
+    }
+    // Where the genesis block is there already, its accounts were not read.
+    if is_asked && chain.start().is_none() && !chain.spec().has_accounts() {
+        let genesis = dir.genesis().map_err(|error| error.to_string()).and_then(|genesis| {
+            match genesis.genesis_hash() == chain.spec().genesis_hash() {
+                true => Ok(genesis),
+                false => Err(format!("{} has another genesis block now", genesis.name())),
+            }
+        });
+        match genesis {
+            Ok(genesis) => chain.keep_preimages_from(&genesis)?,
+            Err(error) => {
+                tracing::warn!("the addresses and slots of the genesis are not kept: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Executes the blocks of --prestate on the part of the state that they touch, in a new data directory that
 /// is removed afterwards.
 fn run_partial(
@@ -262,8 +301,8 @@ fn run_partial(
         let mut chain = prestate.begin(new.dir(), args.accounts, &interrupt, progress)?;
         let (first, last) = prestate.range();
         tracing::info!(
-            "blocks {first} to {last} name {} accounts, of {} in the state",
-            prestate.accounts(),
+            "blocks {first} to {last} name {}, of {} in the state",
+            counted(prestate.accounts(), "account"),
             prestate.accounts().max(args.accounts)
         );
         if !prestate.knows_parent() {
@@ -327,7 +366,7 @@ impl ImportArgs {
             result.write(&report, || line)
         };
         let ended = match error {
-            Some(error) if error.is_invalid_block() && self.on_invalid == OnInvalid::Stop => {
+            Some(error) if report.invalid.is_some() && self.on_invalid == OnInvalid::Stop => {
                 tracing::warn!("stopped: {error}");
                 Ok(())
             }
@@ -425,7 +464,8 @@ impl ImportArgs {
     /// One line of result: the head, and which roots were verified.
     fn verdict(&self, report: &ImportReport, is_canonical: bool, began_at_genesis: bool) -> String {
         let verified = match (report.lost, self.verify, is_canonical) {
-            (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
+            (1, ..) => "1 block after it was executed and is lost".to_owned(),
+            (lost @ 2.., ..) => format!("{lost} blocks after it were executed and are lost"),
             (_, Verify::None, _) => "roots not verified".to_owned(),
             (_, _, false) => "state root not comparable".to_owned(),
             _ => verified(began_at_genesis, report.blocks, self.verify_every()),
@@ -446,27 +486,29 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
         );
     }
     if let Some(lists) = report.lists_written {
-        tracing::info!("the access lists of {lists} blocks were written");
+        tracing::info!("the access lists of {} were written", counted(lists, "block"));
     }
     if report.listed > 0 {
-        tracing::info!("what {} blocks touch was known ahead", report.listed);
+        tracing::info!("the access lists of {} were known ahead", counted(report.listed, "block"));
     }
     if let Some(prefetchers) = &report.prefetchers {
         let PrefetcherReport { connected, announced, sent } = prefetchers;
         tracing::info!(
-            "{connected} prefetchers, {announced} blocks announced to them; {} bags came in time and {} late; {} of {} nodes were used",
-            sent.bags,
+            "{}, {} announced to them; in time: {}, late: {}, used: {} of {}",
+            counted(*connected, "prefetcher"),
+            counted(*announced, "block"),
+            counted(sent.bags, "bag"),
             sent.late,
             sent.used,
-            sent.nodes
+            counted(sent.nodes, "node")
         );
     }
     if let Some(shadow) = &report.shadow {
         let roots =
             if shadow.roots { "and state root" } else { "(its state roots cannot be compared)" };
         tracing::info!(
-            "{} blocks compared with `{}`: every value written {roots}",
-            shadow.blocks,
+            "{} compared with `{}`: every value written {roots}",
+            counted(shadow.blocks, "block"),
             shadow.state
         );
     }
@@ -507,8 +549,11 @@ fn verified(began_at_genesis: bool, blocks: u64, every: u64) -> String {
     match (blocks, began_at_genesis, every) {
         (0, ..) => "no block was executed, no state root verified".to_owned(),
         (_, true, 1) => "every state root verified".to_owned(),
-        (_, false, 1) => format!("every state root of {blocks} blocks verified"),
+        (_, false, 1) => format!("every state root of {} verified", counted(blocks, "block")),
         (_, true, _) => format!("state root verified every {every} blocks and here"),
-        _ => format!("state root verified every {every} of {blocks} blocks and here"),
+        _ => {
+            let blocks = counted(blocks, "block");
+            format!("state root verified every {every} of {blocks} and here")
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     input,
-    output::{ResultArgs, Ticker},
+    output::{self, ResultArgs, Ticker},
     shape::Network,
     signals::on_interrupt,
 };
@@ -15,6 +15,7 @@ use crate::{
     datadir::{DataDir, NewDir},
     layers::values::parse_bytes,
     state_dump::{self, Beginning, Begun, StateDumpError, Step},
+    words::counted,
 };
 use alloy_primitives::{B256, U256};
 use clap::Args;
@@ -94,10 +95,13 @@ struct Report {
 }
 
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
+    args.data.expect_used(None)?;
     let mut options = args.data.options();
     options.chain = args.chain.chain;
-    let inputs = [&args.state_dump, &args.header].into_iter().flatten();
-    input::expect_stdin_once(inputs.map(PathBuf::as_path))?;
+    let inputs = [args.state_dump.as_deref(), args.header.as_deref()].into_iter().flatten();
+    input::expect_stdin_once(inputs.clone())?;
+    args.result.expect_apart(inputs, options.chain.as_deref())?;
+    output::expect_outside(&[("--json", args.result.file())], &options)?;
     let result = args.result.open()?;
     if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {
         let headers = read_headers(&header_file, HEADERS)?;
@@ -111,10 +115,10 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         let report = Report { block_hashes: Some(begun.hashes), ..Report::of(&dir, &begun)? };
         return result.write(&report, || {
             format!(
-                "{}, {} accounts, {} slots (the root was computed from them)",
+                "{}, {}, {} (the root was computed from them)",
                 report.head(),
-                begun.accounts,
-                begun.slots
+                counted(begun.accounts, "account"),
+                counted(begun.slots, "slot")
             )
         });
     }
@@ -127,7 +131,8 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         })?;
         let report = Report::of(&dir, &begun)?;
         return result.write(&report, || {
-            format!("{}, {} accounts, {} slots", report.head(), begun.accounts, begun.slots)
+            let accounts = counted(begun.accounts, "account");
+            format!("{}, {accounts}, {}", report.head(), counted(begun.slots, "slot"))
         });
     }
     let (chain, dir) = DataDir::open(&options, true)?.into_chain()?;

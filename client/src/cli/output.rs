@@ -1,8 +1,13 @@
 //! Results: to standard output, or as JSON to a file.
 
 use super::exit::Failure;
-use crate::blocks::{ExportError, OutputFile};
+use crate::{
+    blocks::{ExportError, OutputFile},
+    datadir::{GENESIS_FILE, OUTLINE_FILE, OpenOptions},
+    layers::normal,
+};
 use clap::Args;
+use polytrie_state::STAMP_FILE;
 use serde::Serialize;
 use std::{
     fs,
@@ -29,8 +34,19 @@ impl ResultArgs {
         self.json.as_deref()
     }
 
+    /// Refuses a file that is also one of these inputs, or the genesis of --chain: the result would destroy it.
+    pub(super) fn expect_apart<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Path>,
+        chain: Option<&'a str>,
+    ) -> Result<(), Failure> {
+        let inputs: Vec<&Path> = inputs.into_iter().chain(chain.map(Path::new)).collect();
+        expect_apart(&[("--json", self.file())], &inputs)
+    }
+
     /// Opens the file before the work begins, so that a path that cannot be written fails early.
     pub(super) fn open(&self) -> Result<ResultFile, Failure> {
+        self.json.as_deref().map_or(Ok(()), |file| expect_not_ours("--json", file))?;
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
         Ok(ResultFile { json, takes_stdout: self.takes_stdout() })
     }
@@ -105,6 +121,48 @@ pub(super) fn expect_apart(
         seen.push((found, format!("that of {option}")));
     }
     Ok(())
+}
+
+/// Refuses an output within a data directory that is still to be made: a directory that holds something is refused.
+pub(super) fn expect_outside(
+    outputs: &[(&str, Option<&Path>)],
+    options: &OpenOptions,
+) -> Result<(), Failure> {
+    let Some(datadir) = options.datadir.as_deref().filter(|_| !options.is_in_memory()) else {
+        return Ok(());
+    };
+    let is_within =
+        |path: &Path| !takes_stdout(Some(path)) && normal(path).starts_with(normal(datadir));
+    let within = outputs.iter().find(|(_, path)| path.is_some_and(is_within));
+    match within {
+        Some((option, Some(path))) if options.is_new() => Err(Failure::Usage(format!(
+            "{option} {} is within {}, which is no data directory yet and would not be empty then; name a path outside of it, or make the directory first with `polytrie init`",
+            path.display(),
+            datadir.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an output that would replace a file on which a data directory rests: what is in `db`, or beside it and there.
+pub(super) fn expect_not_ours(option: &str, path: &Path) -> Result<(), Failure> {
+    const BESIDE: [&str; 5] = [STAMP_FILE, OUTLINE_FILE, GENESIS_FILE, "flat.json", "LOCK"];
+    let Some(file) = file(path) else { return Ok(()) };
+    let is_ours =
+        |dir: &Path| [STAMP_FILE, "flat.json"].iter().any(|name| dir.join(name).is_file());
+    let is_beside = file.is_file() && BESIDE.iter().any(|name| file.ends_with(name));
+    let beside = file.parent().filter(|_| is_beside);
+    let above_db = file.ancestors().skip(1).filter(|dir| dir.ends_with("db"));
+    let mut dirs = beside.into_iter().chain(above_db.filter_map(Path::parent));
+    let ours = dirs.find(|dir| is_ours(dir));
+    match ours {
+        None => Ok(()),
+        Some(dir) => Err(Failure::Usage(format!(
+            "{option} {} would replace a part of the data directory {}; name another file",
+            path.display(),
+            dir.display()
+        ))),
+    }
 }
 
 /// The canonical path of a file, whether or not it exists; `None` for standard output, devices and directories.

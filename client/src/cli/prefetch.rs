@@ -8,6 +8,7 @@ use super::{
 use crate::{
     layers::values::{MOST_THREADS, parse_bytes, some_at_most},
     prefetch::{PrefetchOptions, prefetch},
+    words::counted,
 };
 use clap::Args;
 
@@ -45,6 +46,7 @@ pub(super) fn run(args: PrefetchArgs) -> Result<(), Failure> {
     let done = prefetch(&options)?;
     result.write(&done, || {
         let size = output::bytes(done.bytes);
-        format!("{} blocks ahead of their turn, {} nodes of {size} sent", done.blocks, done.nodes)
+        let (blocks, nodes) = (counted(done.blocks, "block"), counted(done.nodes, "node"));
+        format!("{blocks} ahead of their turn, {nodes} of {size} sent")
     })
 }

@@ -160,8 +160,8 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         ProofError::Invalid(reason) => refused(reason),
     })?;
     let check = kind.verify.ok_or_else(|| {
-        Failure::Usage(format!(
-            "the state layer `{}` makes no proofs that could be verified; get one from another layer",
+        Failure::Invalid(format!(
+            "{name}: the state layer `{}` makes no proofs that could be verified; get one from another layer",
             kind.name
         ))
     })?;
@@ -205,7 +205,11 @@ fn read_proof(file: &Path, name: &str, root: B256) -> Result<ReadProof, Failure>
     let value = unwrapped(value);
     let names_block = value.get("block").is_some();
     let (kind, commitment, proof) = parse(value, root).map_err(|error| match error {
-        ParseError::Layer(error) => Failure::from(error),
+        // The name stands in the file, not on the command line.
+        ParseError::Layer(error @ UnknownKind::Layer { .. }) => {
+            Failure::Invalid(format!("{name}: {error}"))
+        }
+        ParseError::Layer(error) => error.into(),
         ParseError::Form(reason) => holds_no_proof(name, &reason),
     })?;
     Ok(ReadProof { kind, commitment, proof, names_block })

@@ -1,14 +1,19 @@
 //! `polytrie witness`.
 
-use super::{exit::Failure, input, output};
+use super::{
+    exit::Failure,
+    input,
+    output::{self, ResultArgs},
+};
 use crate::{
     datadir::{DataDir, OpenOptions},
-    layers::{self, EngineOptions},
+    layers::{self, EngineOptions, Stateless},
     witness::{Verified, WitnessError, WitnessFile, verify},
 };
 use clap::{Args, Subcommand};
 use polytrie_chainspec::ChainSpec;
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Verify blocks from witnesses, which hold what a block needs of the state (`import --witness` writes them).
 #[derive(Debug, Subcommand)]
@@ -32,13 +37,25 @@ pub(super) struct VerifyArgs {
     /// A data directory of the layer `rain` that holds the levels that the witness leaves out.
     #[arg(long, value_name = "DIR")]
     datadir: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    blocks: Vec<Verified>,
 }
 
 pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
-    let WitnessCommand::Verify(VerifyArgs { files, chain, datadir }) = command;
-    input::expect_stdin_once(files.iter().map(PathBuf::as_path))?;
+    let WitnessCommand::Verify(args) = command;
+    let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    input::expect_stdin_once(files.iter().copied())?;
+    args.result.expect_apart(files.iter().copied(), args.chain.as_deref())?;
+    let result = args.result.open()?;
     let stateless = layers::stateless()?;
-    let held = datadir
+    let held = args
+        .datadir
         .map(|datadir| {
             let engine = EngineOptions { read_only: true, ..EngineOptions::default() };
             let state = Some(stateless.name.to_owned());
@@ -47,38 +64,57 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
             DataDir::open(&options, false)
         })
         .transpose()?;
-    let holder = held.as_ref().map(|dir| &*dir.layer);
     // The process that reads our output may close it; the exit code is still that of all files.
-    let mut written = Ok(());
-    for path in files {
-        let name = input::name(&path);
-        let text = input::read(&path)?;
-        let file: WitnessFile = serde_json::from_slice(&text).map_err(|e| {
-            let expected = "expected what `polytrie import --witness` writes";
-            Failure::Invalid(format!("{name} holds no witness ({e}), {expected}"))
-        })?;
-        let spec = match (&chain, &held, &file.chain) {
-            (Some(chain), ..) => ChainSpec::load(chain)?,
-            (None, Some(dir), _) => dir.spec()?,
-            (None, None, Some(chain)) => ChainSpec::load(chain)?,
-            (None, None, None) => {
-                return Err(Failure::Usage(format!(
-                    "{name} does not say of which chain it is; name it with --chain"
-                )));
-            }
-        };
-        let verified = verify(&spec, &file, &stateless, holder).map_err(|error| match error {
-            WitnessError::Broken(error) => Failure::Machine(format!("{name}: {error}")),
-            error => Failure::Invalid(format!("{name}: {error}")),
-        })?;
-        let Verified { number, hash, state_root, receipts, bytes } = verified;
-        let size = output::bytes(bytes as u64);
-        let what = if receipts { "receipts root and state root" } else { "gas" };
-        written = written.and_then(|()| {
-            output::line(&format!(
-                "block {number} {hash} state root {state_root}: {what} verified from a witness of {size}"
-            ))
-        });
-    }
-    written
+    let (mut report, mut written) = (Report::default(), Ok(()));
+    let found: Result<(), Failure> = files.into_iter().try_for_each(|path| {
+        let verified = verified(path, args.chain.as_deref(), held.as_ref(), &stateless)?;
+        if written.is_ok() && !args.result.takes_stdout() {
+            written = output::line(&text(&verified));
+        }
+        report.blocks.push(verified);
+        Ok(())
+    });
+    Failure::decide(found, result.write_json(&report).and(written))
+}
+
+/// Verifies the block of a file.
+fn verified(
+    path: &Path,
+    chain: Option<&str>,
+    held: Option<&DataDir>,
+    stateless: &Stateless,
+) -> Result<Verified, Failure> {
+    let name = input::name(path);
+    let text = input::read(path)?;
+    let file: WitnessFile = serde_json::from_slice(&text).map_err(|e| {
+        let expected = "expected what `polytrie import --witness` writes";
+        Failure::Invalid(format!("{name} holds no witness ({e}), {expected}"))
+    })?;
+    let spec = match (chain, held, &file.chain) {
+        (Some(chain), ..) => ChainSpec::load(chain)?,
+        (None, Some(dir), _) => dir.spec()?,
+        // The name stands in the file, not on the command line.
+        (None, None, Some(chain)) => ChainSpec::load(chain).map_err(|error| {
+            Failure::Invalid(format!("{name}: {error}; name the chain with --chain"))
+        })?,
+        (None, None, None) => {
+            return Err(Failure::Usage(format!(
+                "{name} does not say of which chain it is; name it with --chain"
+            )));
+        }
+    };
+    let holder = held.map(|dir| &*dir.layer);
+    verify(&spec, &file, stateless, holder).map_err(|error| match error {
+        WitnessError::Broken(error) => Failure::Machine(format!("{name}: {error}")),
+        error => Failure::Invalid(format!("{name}: {error}")),
+    })
+}
+
+/// The result of a block as text.
+fn text(Verified { number, hash, state_root, receipts, bytes }: &Verified) -> String {
+    let what = if *receipts { "receipts root and state root" } else { "gas" };
+    let size = output::bytes(*bytes as u64);
+    format!(
+        "block {number} {hash} state root {state_root}: {what} verified from a witness of {size}"
+    )
 }

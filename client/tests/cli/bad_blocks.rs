@@ -137,6 +137,11 @@ fn a_wrong_state_root(layer: &str) {
     if polytrie::layers::layer(layer).unwrap().canonical {
         let words = ["the header's state root is 0x0707", "led to the state root 0x"];
         fails(&data, &chain, &wrong, &words);
+        // What was imported unseen is not called damage alone.
+        let file = data.write("wrong.rlp", wrong);
+        polytrie!["import", file, "--datadir", data.path(), "--verify", "none"].ok();
+        let back = polytrie!["db", "unwind", "--to", "5", "--datadir", data.path()];
+        assert_fails(&back, 3, &["imported without its root being compared", "--verify full"]);
         return;
     }
     // A layer with another commitment cannot check the state root, and its output says so.
@@ -177,13 +182,19 @@ fn stopping_at_an_invalid_block(layer: &str) {
     let file = data.write("wrong.rlp", stream(&blocks));
     let run =
         import![data.path(), file, chain.chain, layer, "--on-invalid", "stop", "--json", "-"].ok();
-    assert_eq!(run.json()["head"]["number"], 39);
+    let report = run.json();
+    assert_eq!(report["head"]["number"], 39);
+    let hash = keccak256(alloy_rlp::encode(decode_block(&blocks[39]).unwrap().header));
+    assert_eq!(report["invalid"]["number"], 40, "{report}");
+    assert_eq!(report["invalid"]["hash"], hash.to_string());
+    let reason = report["invalid"]["reason"].as_str().unwrap();
+    assert!(reason.contains("the header's gas used is"), "{reason}");
     assert!(run.stderr.contains("WARN") && run.stderr.contains("block 40"), "{}", run.stderr);
     assert_eq!(data.head().0, 39);
     data.check();
     let again = |content: &[u8]| {
         let file = data.write("again.rlp", content);
-        polytrie!["import", file, "--datadir", data.path(), "--on-invalid", "stop"]
+        polytrie!["import", file, "--datadir", data.path(), "--on-invalid", "stop", "--json", "-"]
     };
     // A cut file, and a file without blocks, are errors under `--on-invalid stop`, too.
     let right = chain.bytes();
@@ -197,9 +208,21 @@ fn stopping_at_an_invalid_block(layer: &str) {
     block.extend(items);
     let run = again(&block).ok();
     assert!(run.stderr.contains("cannot be decoded"), "{}", run.stderr);
+    let invalid = run.json()["invalid"].clone();
+    assert_eq!(invalid["number"], 40, "{invalid}");
+    assert_eq!(invalid["hash"], Value::Null);
     let after = [&stream(&chain.blocks()[..39]), &[0xc3_u8, 0x80, 0x80, 0x80][..]].concat();
-    again(&after).ok();
+    let invalid = again(&after).ok().json()["invalid"].clone();
+    assert_eq!(invalid["number"], Value::Null);
+    assert!(invalid["reason"].as_str().unwrap().contains("the header is an RLP string"));
     assert_eq!(data.head().0, 39);
+    // An import that does not end at an invalid block names none, and one that fails at it does.
+    let short = data.write("short.rlp", stream(&chain.blocks()[..39]));
+    let run = polytrie!["import", short, "--datadir", data.path(), "--json", "-"].ok();
+    assert_eq!(run.json().get("invalid"), None);
+    let run = polytrie!["import", file, "--datadir", data.path(), "--json", "-"];
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert_eq!(run.json()["invalid"]["number"], 40);
     // An error of the machine does not count as an invalid block.
     let missing =
         polytrie!["import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"];

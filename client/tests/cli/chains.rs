@@ -158,7 +158,7 @@ fn ere_files_go_across_the_merge() {
     let directory = made.file("ere");
     let export = polytrie!["export", directory, "--datadir", made.path(), "--format", "ere"].ok();
     assert!(
-        export.text().starts_with("exported blocks 0 to 54 to 1 files in "),
+        export.text().starts_with("exported blocks 0 to 54 to 1 file in "),
         "{}",
         export.text()
     );

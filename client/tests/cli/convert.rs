@@ -3,12 +3,29 @@
 use crate::{
     database::store,
     run::polytrie,
-    support::{Data, RPC_COMPAT, assert_fails, check, head, import},
+    support::{Data, RPC_COMPAT, assert_fails, check, head, import, sample},
 };
 use polytrie::{chain::TABLES, datadir::UNFINISHED_FILE, layers::LAYERS};
 use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
 use std::fs;
+
+/// A file with the name of a genesis is not taken for that of the chain, as which the shadow of the new directory would
+/// read it.
+#[cfg(all(feature = "mpt", feature = "rain", feature = "raw"))]
+#[test]
+fn another_genesis_file_stays_behind() {
+    let data = Data::new();
+    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    import![data.path(), file, genesis, "mpt", "--to", "9", "--preimages"].ok();
+    let dump = data.path().join("new.json");
+    polytrie!["db", "dump", dump, "--format", "genesis", "--datadir", data.path()].ok();
+    fs::rename(dump, data.path().join("genesis.json")).unwrap();
+    let out = data.file("out");
+    polytrie!["db", "convert", "--datadir", data.path(), "--to", "rain", "--out", out].ok();
+    assert!(!out.join("genesis.json").exists());
+    polytrie!["import", file, "--datadir", out, "--to", "12", "--shadow", "raw"].ok();
+}
 
 /// Converts every layer into every other one. Afterwards the rest of the chain is imported, blocks are taken back and
 /// run again, and the result equals that of a direct import.

@@ -434,6 +434,37 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert!(!data.path().exists());
 }
 
+/// An output that would replace the store or the stamp is refused, and the chain stays.
+#[test]
+fn an_output_in_the_place_of_the_data_is_refused() {
+    let data = Data::new();
+    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--datadir", data.path(), "--chain", genesis, "--to", "3"].ok();
+    for name in ["db/mdbx.dat", "db/report.json", "polytrie.json", "chain.json", "LOCK"] {
+        let out = data.path().join(name);
+        for run in [
+            polytrie!["export", out, "--datadir", data.path()],
+            polytrie!["db", "dump", out, "--datadir", data.path()],
+            polytrie!["db", "stats", "--datadir", data.path(), "--json", out],
+            polytrie!["import", file, "--datadir", data.path(), "--to", "4", "--json", out],
+        ] {
+            assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
+        }
+    }
+    // A generated genesis would be taken for that of a devnet's directory.
+    let made = data.path().join("genesis.json");
+    fs::write(&made, "{}").unwrap();
+    let args = ["--shape", "mainnet", "--size", "10k"];
+    let generated =
+        polytrie!["bench", "generate", "--out", data.path(), args[0], args[1], args[2], args[3]];
+    assert_fails(&generated, 2, &["genesis.json", "would replace a part of the data directory"]);
+    assert_eq!(fs::read_to_string(&made).unwrap(), "{}");
+    let out = data.path().join("report.json");
+    polytrie!["db", "stats", "--datadir", data.path(), "--json", out].ok();
+    assert_eq!(data.head().0, 3);
+    data.check();
+}
+
 /// A command that fails before its work creates no directory, because that would have the wrong layer or chain for
 /// the next command.
 #[test]
@@ -463,6 +494,15 @@ fn nothing_is_made_for_what_cannot_be_carried_out() {
     let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", nowhere];
     assert_fails(&init, 3, &["nowhere"]);
     assert!(!data.path().exists());
+    // An output within a directory that is to be made would stand in its way.
+    let within = data.path().join("file");
+    for name in ["--json", "--csv", "--trace", "--witness"] {
+        let words = [name, "is no data directory yet", "name a path outside of it"];
+        assert_fails(&option(name, &within), 2, &words);
+        assert!(!data.path().exists(), "{name}");
+    }
+    let init = polytrie!["init", "--datadir", data.path(), "--chain", genesis, "--json", within];
+    assert_fails(&init, 2, &["is no data directory yet"]);
     // With `--on-invalid stop` the genesis block is kept even if the first block is invalid.
     let stopped = data.file("stopped");
     let (chain, how) = (Path::new("mainnet"), "stop");

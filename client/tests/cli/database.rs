@@ -285,7 +285,7 @@ fn unwinding_and_importing_again(layer: &str) {
     assert!(data.dump() == dump);
     data.check();
     let run = polytrie!["db", "unwind", "--to", "499", "--datadir", data.path()].ok();
-    assert!(run.text().starts_with("took back 1 blocks: head 499 0x"), "{}", run.text());
+    assert!(run.text().starts_with("took back 1 block: head 499 0x"), "{}", run.text());
     let run = polytrie!["db", "unwind", "--to", "600", "--datadir", data.path()];
     assert_fails(&run, 2, &["cannot go back to block 600", "the head is block 499"]);
     polytrie!["import", chain.file, "--to", "900", "--datadir", data.path()].ok();

@@ -16,6 +16,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{Durability, MemoryEngine, Store, StoreOptions};
 use polytrie_state::{BlockRef, LayerSession, Outcome, StateError, StateLayer};
 use polytrie_testing::{AlterLayer, AlteredLayer};
+use serde_json::json;
 use std::{
     ffi::OsStr,
     fs,
@@ -209,4 +210,24 @@ fn lines_come_before_a_change_of_branch() {
     assert!(end.error.is_none(), "{:?}", end.error);
     assert_eq!((end.report.reorganised, chain.head().number()), (1, 12));
     assert_eq!(*told.lock(), [(1..=10_u64).collect::<Vec<_>>()]);
+}
+
+#[test]
+fn every_result_is_there_for_a_machine() {
+    let data = Data::new();
+    imported(&data, &[&"--to", &"9"]).ok();
+    let file = data.file("out.rlp");
+    let export = |to: &Path, json: &Path| {
+        polytrie!["export", to, "--datadir", data.path(), "--from", "3", "--json", json]
+    };
+    let stdout = Path::new("-");
+    let exported = export(&file, stdout).ok().json();
+    let expected =
+        json!({ "format": "rlp", "from": 3, "to": 9, "blocks": 7, "files": [file.clone()] });
+    assert_eq!(exported, expected);
+    assert_fails(&export(stdout, stdout), 2, &["--json", "standard output"]);
+    assert_fails(&export(&file, &file), 2, &["is the same file", "--json"]);
+    let dropped =
+        polytrie!["db", "drop", "--yes", "--datadir", data.path(), "--json", "-"].ok().json();
+    assert_eq!((&dropped["removed"], &dropped["others"]), (&json!(true), &json!(false)));
 }

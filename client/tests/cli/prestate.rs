@@ -84,9 +84,9 @@ fn mistakes_are_refused() {
     assert_fails(&kept, 2, &["--datadir is needed", "--kv memory"]);
     let dir = data.file("dir");
     fs::create_dir(&dir).unwrap();
-    assert_fails(&import(&dir), 2, &["holds no file of a block", "scripts/fetch-prestate"]);
+    assert_fails(&import(&dir), 1, &["holds no file of a block", "scripts/fetch-prestate"]);
     fs::write(dir.join("1.json"), "{\"block\":\"0xc0\"}").unwrap();
-    assert_fails(&import(&dir), 1, &["1.json", "block"]);
+    assert_fails(&import(&dir), 1, &["1.json: the block has 0 items"]);
     fs::write(dir.join("1.json"), "{").unwrap();
     assert_fails(&import(&dir), 1, &["1.json", "does not read"]);
 

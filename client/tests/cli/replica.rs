@@ -305,6 +305,48 @@ fn settings_have_bounds() {
     import(&data, &file, &["--state", "replica", "--replica.queue", "1048576"]).ok();
 }
 
+/// A data directory goes on without the genesis file that it was made from, and so does its shadow.
+#[test]
+fn a_shadow_goes_on_without_the_genesis_file() {
+    let data = Data::new();
+    let genesis = data.write("genesis.json", fs::read(sample("genesis.json")).unwrap());
+    let file = data.write("chain.rlp", stream(&sample_blocks(60)));
+    let first = ["--shadow", "replica", "--to", "20"];
+    crate::support::import![
+        data.path(),
+        file,
+        genesis,
+        "mpt",
+        first[0],
+        first[1],
+        first[2],
+        first[3]
+    ]
+    .ok();
+    fs::remove_file(&genesis).unwrap();
+    let run =
+        polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica", "--json", "-"];
+    assert_eq!(run.ok().json()["shadow"]["blocks"], 40);
+    data.check();
+}
+
+/// A shadow is made of the genesis that the chain has, not of what its file says now.
+#[test]
+fn a_shadow_is_made_of_the_genesis_of_its_chain() {
+    let data = Data::new();
+    let text = fs::read_to_string(sample("genesis.json")).unwrap();
+    let genesis = data.write("genesis.json", &text);
+    let file = data.write("chain.rlp", stream(&sample_blocks(20)));
+    let to = ["--to", "10"];
+    crate::support::import![data.path(), file, genesis, "mpt", to[0], to[1]].ok();
+    data.write("genesis.json", text.replace("0x706f6c79747269652073616d706c65", "0x00"));
+    let run = polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica"];
+    assert_fails(&run, 1, &["on genesis block 0x", "name the right one with --chain"]);
+    assert!(!data.path().join("shadow-replica").exists());
+    data.write("genesis.json", text);
+    polytrie!["import", file, "--datadir", data.path(), "--shadow", "replica"].ok();
+}
+
 /// All pairs of layers are compared block by block, over an interruption and from the middle of the chain on.
 #[test]
 fn layers_are_compared_in_lock_step() {

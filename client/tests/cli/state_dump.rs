@@ -3,7 +3,10 @@
 
 use crate::{
     run::{Run, polytrie, run},
-    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, stream},
+    support::{
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, sample,
+        stream,
+    },
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, hex, keccak256};
@@ -252,6 +255,29 @@ fn the_chain_goes_on_from_the_middle(layer: &str) {
     }
 }
 
+/// No blocks lead a shadow to where the chain begins, so it is converted from the state there.
+#[cfg(all(feature = "mpt", feature = "raw"))]
+#[test]
+fn a_shadow_of_a_chain_that_begins_in_the_middle_is_converted() {
+    let Some(source) = Source::open(AT) else { return };
+    let dump = source.data.write("dump", source.dump("polytrie"));
+    let out = Data::new();
+    source.init("mpt", &dump, &source.header(), &out, &[]).ok();
+    let import =
+        || polytrie!["import", source.chain.file, "--datadir", out.path(), "--shadow", "raw"];
+    let shadow = out.path().join("shadow-raw");
+    let advice = format!("db convert --to raw --out {}", shadow.display());
+    assert_fails(&import(), 2, &[&format!("begins with the state at block {AT}"), &advice]);
+    assert!(!shadow.exists());
+    polytrie!["db", "convert", "--datadir", out.path(), "--to", "raw", "--out", shadow].ok();
+    let run = import().ok();
+    let compared = format!("{} blocks compared with `raw`", source.chain.head - AT);
+    assert!(run.stderr.contains(&compared), "{}", run.stderr);
+    // Nor does a file of an archive begin there.
+    let export = polytrie!["export", out.file("ere"), "--format", "ere", "--datadir", out.path()];
+    assert_fails(&export, 2, &[&format!("begins with the state at block {AT}"), "block 8192"]);
+}
+
 fn total_difficulty(blocks: &[Bytes], chain: &Chain) -> U256 {
     let genesis = chain.spec().genesis_header().difficulty;
     blocks.iter().fold(genesis, |sum, rlp| sum + decode_header(rlp).unwrap().difficulty)
@@ -362,6 +388,61 @@ fn headers_are_rlp_or_json() {
     let file = source.data.write("wrong", wrong);
     let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
     assert_fails(&run, 1, &["has the hash"]);
+    // A block is stored with its header, so it must be the one of the header.
+    let mut other = decode_block(&block).unwrap();
+    other.body.ommers.push(header.inner().clone());
+    let file = source.data.write("other", alloy_rlp::encode(&other));
+    let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
+    assert_fails(&run, 1, &[&format!("block {AT} is not what its header says")]);
+}
+
+/// Where a chain begins without its total difficulty, that of a file is not compared with one that counts from there.
+#[test]
+fn total_difficulties_that_are_not_known_are_not_compared() {
+    let Some(chain) = CONDENSE.open() else { return };
+    let (source, out) = (chain.imported("mpt", 60), Data::new());
+    let archive = source.file("archive");
+    polytrie!["export", archive, "--format", "era1", "--datadir", source.path()].ok();
+    polytrie!["db", "unwind", "--to", "40", "--datadir", source.path()].ok();
+    let dump = source.write("dump", source.dump());
+    let headers = source.file("headers.rlp");
+    polytrie!["export", headers, "--from", "30", "--datadir", source.path()].ok();
+    let begun = init(&chain, "mpt", &dump, &headers, &out.path(), &[]).ok();
+    assert!(begun.stderr.contains("--total-difficulty gives it"), "{}", begun.stderr);
+    polytrie!["import", archive, "--datadir", out.path()].ok();
+    assert_eq!(out.head().0, 60);
+    // Nor are they written into another file.
+    for format in ["era1", "ere"] {
+        let to = out.file(format);
+        let export = polytrie!["export", to, "--format", format, "--datadir", out.path()];
+        assert_fails(&export, 2, &["total difficulties", "begins with block 40"]);
+        assert!(!to.exists());
+    }
+}
+
+/// Where addresses and slots are kept, an import that does not ask for it keeps those of its blocks, too.
+#[test]
+fn an_import_goes_on_keeping_addresses_and_slots() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let (kept, late) = (Data::new(), Data::new());
+    let dump = |data: &Data| polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()];
+    import_with_preimages(&chain, &kept, 20);
+    polytrie!["import", chain.file, "--datadir", kept.path()].ok();
+    dump(&kept).ok();
+    crate::support::import![late.path(), chain.file, chain.chain, "mpt", "--to", "20"].ok();
+    let run = polytrie!["import", chain.file, "--datadir", late.path(), "--preimages"].ok();
+    assert!(run.stderr.contains("up to block 20 are not kept"), "{}", run.stderr);
+    assert_fails(&dump(&late), 2, &["known by its hash only"]);
+}
+
+/// The genesis block may be there before, of `init` or of an import that was killed.
+#[test]
+fn addresses_of_a_genesis_that_is_there_are_kept() {
+    let data = Data::new();
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    polytrie!["import", blocks, "--datadir", data.path(), "--preimages", "--to", "9"].ok();
+    polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()].ok();
 }
 
 /// A state that geth has dumped is accepted.

@@ -128,8 +128,16 @@ fn what_was_tampered_with_is_refused() {
     let file = dir.join("30.json");
     let verify = || polytrie!["witness", "verify", file, "--chain", chain.chain];
     verify().ok();
+    let json =
+        polytrie!["witness", "verify", file, "--chain", chain.chain, "--json", "-"].ok().json();
+    assert_eq!(json["blocks"].as_array().unwrap().len(), 1);
+    assert_eq!(json["blocks"][0]["number"], 30, "{json}");
     let original = fs::read(&file).unwrap();
     assert_fails(&polytrie!["witness", "verify", file], 2, &["30.json", "--chain"]);
+    change(&file, |value| value["chain"] = "atlantis".into());
+    let unknown = polytrie!["witness", "verify", file];
+    assert_fails(&unknown, 1, &["30.json", "unknown chain \"atlantis\"", "--chain"]);
+    fs::write(&file, &original).unwrap();
     let piped = ["witness", "verify", "-", "--chain"].map(OsStr::new);
     crate::run::run(&[&piped[..], &[chain.chain.as_os_str()]].concat(), &original).ok();
 

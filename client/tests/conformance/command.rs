@@ -96,7 +96,7 @@ fn wrong_usage_is_told_from_a_failing_machine() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let empty = dir.path().display().to_string();
     for (arguments, code, sentence) in [
-        (&[empty.as_str()][..], 2, "there is no test in "),
+        (&[empty.as_str()][..], 1, "there is no test in "),
         (&[&empty, "--filter", "x"], 2, "whose name matches `x`"),
         (&[&empty, "--state", "none"], 2, "there is no state layer `none`"),
         (&[&empty, "--jobs", "0"], 2, "invalid value '0'"),

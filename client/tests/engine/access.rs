@@ -110,7 +110,7 @@ fn what_is_missing_is_said_before_anything_is_served() {
     let data = dir.path().join("data");
     let run =
         polytrie!["engine", "--chain", "dev", "--datadir", &data, "--authrpc.jwtsecret", &secret];
-    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(run.message().contains("64 hexadecimal digits"), "{}", run.stderr);
     // The chain is not past the merge.
     let genesis = dir.path().join("genesis.json");

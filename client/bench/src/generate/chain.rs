@@ -16,6 +16,7 @@ use alloy_primitives::B256;
 use polytrie_chain::ChainOptions;
 use polytrie_kv::StoreOptions;
 use polytrie_layers::LayerOptions;
+use polytrie_node::words::counted;
 use serde::{Deserialize, Serialize};
 use std::{
     path::Path,
@@ -162,14 +163,15 @@ fn write_blocks(
         figures.chain_bytes += produced.rlp.len() as u64;
         if reported.elapsed() >= PROGRESS {
             reported = Instant::now();
-            tracing::info!("{} blocks, {} transactions", figures.blocks, figures.transactions);
+            let transactions = counted(figures.transactions, "transaction");
+            tracing::info!("{}, {transactions}", counted(figures.blocks, "block"));
         }
     }
     files.finish::<GenerateError>()?;
     tracing::info!(
-        "made {} blocks with {} transactions in {:.1} s",
-        figures.blocks,
-        figures.transactions,
+        "made {} with {} in {:.1} s",
+        counted(figures.blocks, "block"),
+        counted(figures.transactions, "transaction"),
         start.elapsed().as_secs_f64()
     );
     Ok(())

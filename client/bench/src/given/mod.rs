@@ -66,6 +66,9 @@ pub enum GivenError {
     /// Files without a block to measure.
     #[error("the files hold no block after the genesis block; name one that does")]
     Nothing,
+    /// A last block that is not after the genesis block.
+    #[error("--to {0} leaves no block after the genesis block; choose a later one")]
+    NothingTo(u64),
     /// A transaction whose sender cannot be recovered.
     #[error("{file}: block {number}: {source}")]
     Sender {
@@ -118,8 +121,10 @@ impl GivenChain {
                 head = header;
             }
         }
-        if head.number == spec.genesis_header().number {
-            return Err(GivenError::Nothing);
+        let genesis = spec.genesis_header().number;
+        if head.number == genesis {
+            let cut = to.filter(|to| *to <= genesis);
+            return Err(cut.map_or(GivenError::Nothing, GivenError::NothingTo));
         }
         let content = content.finalize();
         Ok(Self { spec, name, files: files.to_vec(), taken, head, content })

@@ -113,7 +113,7 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
     match fs::read(file) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
             let file = file.display();
-            BenchError::Usage(format!(
+            BenchError::Wrong(format!(
                 "{file} is no point that was kept ({error}); remove it, or name another --resume directory"
             ))
         }),

@@ -9,6 +9,7 @@ use crate::{
     report::{REFERENCE, command},
     run::Keeper,
 };
+use polytrie_node::words::counted;
 use std::fmt::Write;
 
 /// A store that is not run here, with the ratio that its authors publish.
@@ -86,14 +87,14 @@ fn conditions(one: &Replication) -> String {
     });
     let engines = one.engines.join(" and ");
     format!(
-        "Measured with polytrie {} on {}, {} cores, over {engines}{}{}; the median of {} runs in turns, the least and the \
+        "Measured with polytrie {} on {}, {} cores, over {engines}{}{}; the median of {} in turns, the least and the \
          greatest turn in parentheses. What is counted has no turns.{}",
         one.version,
         machine.cpu,
         machine.cores,
         if one.cold { ", past the page cache" } else { "" },
         limit.unwrap_or_default(),
-        one.runs,
+        counted(one.runs, "run"),
         // Without this sentence readers would take the ratios for those of reads from a disk.
         match (one.cold, one.memory_limit) {
             (false, None) =>

@@ -9,6 +9,7 @@ use crate::{
         plot::{escape, marked, short},
     },
 };
+use polytrie_node::words::counted;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -264,7 +265,7 @@ impl Replication {
         let mut text = html::head(&format!("{}, {}", self.id, self.place));
         let _ = write!(
             text,
-            "<h1>{}</h1>\n<p class=\"lead\">{}: {}</p>\n<p class=\"note\">{}</p>\n<dl><dt>Paper</dt><dd>{}</dd><dt>Here</dt><dd>{}, {} cores, {} runs of each. {}</dd></dl>\n",
+            "<h1>{}</h1>\n<p class=\"lead\">{}: {}</p>\n<p class=\"note\">{}</p>\n<dl><dt>Paper</dt><dd>{}</dd><dt>Here</dt><dd>{}, {} cores, {} of each. {}</dd></dl>\n",
             escape(self.id),
             escape(self.place),
             escape(self.about),
@@ -272,7 +273,7 @@ impl Replication {
             marked(self.setting),
             escape(&self.machine.cpu),
             self.machine.cores,
-            self.runs,
+            counted(self.runs, "run"),
             marked(self.here)
         );
         if self.quick {

@@ -1,6 +1,7 @@
 //! Tables for the terminal.
 
 use super::{Report, bounds};
+use polytrie_node::words::counted;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -11,10 +12,10 @@ pub(super) fn render(report: &Report) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "bench {}: {}; {} runs of each in turns{cold}; seed {}",
+        "bench {}: {}; {} of each in turns{cold}; seed {}",
         report.bench,
         parameters(&report.parameters),
-        report.runs,
+        counted(report.runs, "run"),
         report.seed
     );
     let machine = &report.machine;

@@ -38,7 +38,7 @@ pub enum BenchError {
     /// The request cannot be measured as it was given.
     #[error("{0}")]
     Usage(String),
-    /// A layer returned a wrong value or commitment.
+    /// A layer returned a wrong value or commitment, or a file of the measurement holds something else.
     #[error("{0}")]
     Wrong(String),
     /// A run does not meet its conditions, such as being cold.

@@ -6,6 +6,7 @@ use crate::{
     measure::{Machine, Percentiles, Spread},
     report::{REFERENCE, columns},
 };
+use polytrie_node::words::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -129,8 +130,9 @@ impl WorstReport {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "bench worst: size {size}, slots {slots}, codes {codes}, blocks {blocks}, merge {}; {} runs of each in turns; seed {seed}",
-            self.merge, self.runs
+            "bench worst: size {size}, slots {slots}, codes {codes}, blocks {blocks}, merge {}; {} of each in turns; seed {seed}",
+            self.merge,
+            counted(self.runs, "run")
         );
         let _ = writeln!(
             text,

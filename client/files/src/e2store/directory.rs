@@ -74,6 +74,18 @@ pub(crate) fn names_of(directory: &Path, network: &str) -> io::Result<Vec<(Strin
     Ok(names)
 }
 
+/// Returns the name of an era1 or ere file of another network than this one, if the directory has any.
+pub(crate) fn other_network(directory: &Path, network: &str) -> io::Result<Option<String>> {
+    for entry in directory.read_dir()? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_other = || parse(&name).is_some_and(|(found, _)| found != network);
+        if is_archive(Path::new(&name)) && is_other() {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
 fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
 }

@@ -31,7 +31,7 @@ pub use error::{E2StoreError, E2StoreProblem};
 pub use summary::{ArchiveFormat, ArchiveSummary};
 
 pub(crate) use checksums::{Checksums, Hashed, verify_checksum};
-pub(crate) use directory::{DirectoryEntry, list_directory, names_of};
+pub(crate) use directory::{DirectoryEntry, list_directory, names_of, other_network};
 pub(crate) use format::format_of;
 pub(crate) use index::Index;
 pub(crate) use lineage::{Lineage, join};

@@ -93,6 +93,27 @@ fn an_export_that_breaks_off_leaves_a_list_of_the_files_it_has_made() {
     }
 }
 
+/// The list would have had no line for the files that were there, so that they would have been refused.
+#[test]
+fn an_export_does_not_join_another_network() {
+    for format in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        export(path, format, 0, 5);
+        let list = || fs::read_to_string(path.join("checksums.txt")).unwrap();
+        let before = list();
+        let mut out = ArchiveExporter::new(format, path, "other", 0).unwrap();
+        let chain = made_up_chain(1);
+        let pushed = out.push(&encode(&chain)[0], &[], chain[0].header.difficulty);
+        let error = pushed.unwrap_err();
+        assert!(!error.is_io(), "{error}");
+        assert!(error.to_string().contains("a file of another network than other"), "{error}");
+        drop(out);
+        assert_eq!(list(), before);
+        assert_eq!(all(BlockReader::open(path)).unwrap().len(), 5);
+    }
+}
+
 #[test]
 fn a_file_that_is_not_as_listed_is_refused() {
     for format in FORMATS {

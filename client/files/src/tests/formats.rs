@@ -156,6 +156,19 @@ fn hex_lines_are_the_same_blocks() {
     }
 }
 
+/// Some editors put a mark before text.
+#[test]
+fn hex_lines_may_follow_a_byte_order_mark() {
+    let encoded = encode(&made_up_chain(3));
+    let lines: Vec<_> = encoded.iter().map(hex::encode).collect();
+    let text = format!("\u{feff}{}\r\n", lines.join("\r\n"));
+    let blocks = read(text.clone()).unwrap();
+    assert!(blocks.iter().map(|block| &block.rlp[..]).eq(encoded.iter().map(Vec::as_slice)));
+    assert_eq!(blocks[0].offset, 3);
+    let error = read(text.replacen('9', "g", 1)).unwrap_err().to_string();
+    assert!(error.contains("found 'g' in line 1, column 2,"), "{error}");
+}
+
 #[test]
 fn small_and_large_blocks_mix_whatever_the_reads() {
     /// A reader that returns a different number of bytes each time, as a slow pipe does.

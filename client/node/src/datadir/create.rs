@@ -73,8 +73,7 @@ impl DataDir {
             ..source.stamp.clone()
         };
         attempt::begin(dir, &stamp)?;
-        // A genesis file beside a built-in chain is not that chain's genesis.
-        if source.stamp.rules.is_some()
+        if Self::holds_genesis(from, &source.stamp)
             && let Some(chain) = Self::copy_genesis(from, dir)?
         {
             stamp.chain = chain;
@@ -107,6 +106,14 @@ impl DataDir {
     /// genesis that the stamp names there was written by it, too.
     pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
         fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
+    }
+
+    /// Whether the genesis file in a directory is that of its chain, which a copy of the directory has at another path than
+    /// the stamp says. It may also be a file beside a built-in chain, or what `db dump` wrote.
+    fn holds_genesis(dir: &Path, stamp: &Stamp) -> bool {
+        let path = dir.join(GENESIS_FILE);
+        let named = Stamp { chain: path.display().to_string(), ..stamp.clone() };
+        stamp.rules.is_some() && path.exists() && outline::reread(dir, &named).is_ok()
     }
 
     /// Copies the genesis that a directory has into another one. Returns its new path; `None` if there is no genesis.

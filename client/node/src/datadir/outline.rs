@@ -4,7 +4,7 @@
 //! stored. So `D/chain.json` has the rest of it, and the path, size and time of the file: a command that names this
 //! file again, or none, starts at once.
 
-use super::OpenError;
+use super::{GENESIS_FILE, OpenError};
 use alloy_primitives::{B256, keccak256};
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use polytrie_kv::write_whole;
@@ -82,27 +82,39 @@ fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
     None
 }
 
-/// Loads the chain that the stamp names from its genesis; it has no accounts if the file has none.
+/// Loads the chain that the stamp names from its genesis, or from the one in the directory: a directory that was moved has
+/// that at another path than its stamp says. The chain has no accounts if the file has none.
 ///
 /// # Errors
 ///
-/// If the genesis cannot be read, or has other rules than the stamp.
+/// If neither genesis can be read and has the rules of the stamp.
 pub(super) fn reread(dir: &Path, stamp: &Stamp) -> Result<Arc<ChainSpec>, OpenError> {
-    let reason = match ChainSpec::load(&stamp.chain) {
-        Ok(spec) if stamp.rules.is_none() || rules(&spec) == stamp.rules => return Ok(spec),
-        Ok(_) => format!("{} has other rules now", stamp.chain),
-        Err(error) => match without_accounts(stamp) {
-            Some(spec) => return Ok(spec),
-            None if stamp.rules.is_none() => return Err(error.into()),
-            None => error.to_string(),
-        },
+    let reason = match load_as_stamped(&stamp.chain, stamp) {
+        Ok(Some(spec)) => return Ok(spec),
+        Ok(None) => format!("{} has other rules now", stamp.chain),
+        Err(error) if stamp.rules.is_none() => return Err(error.into()),
+        Err(error) => error.to_string(),
     };
-    Err(OpenError::RulesLost { path: dir.to_owned(), reason })
+    match load_as_stamped(&dir.join(GENESIS_FILE).display().to_string(), stamp) {
+        Ok(Some(spec)) => Ok(spec),
+        _ => Err(OpenError::RulesLost { path: dir.to_owned(), reason }),
+    }
+}
+
+/// Loads a chain; `None` if it has other rules than the stamp.
+fn load_as_stamped(chain: &str, stamp: &Stamp) -> Result<Option<Arc<ChainSpec>>, ChainSpecError> {
+    match ChainSpec::load(chain) {
+        Ok(spec) => {
+            let is_as_stamped = stamp.rules.is_none() || rules(&spec) == stamp.rules;
+            Ok(is_as_stamped.then_some(spec))
+        }
+        Err(error) => without_accounts(chain, stamp).map(Some).ok_or(error),
+    }
 }
 
 /// Loads the chain of a genesis whose accounts were never written to a file ([`super::NewDir::set_genesis`]).
-fn without_accounts(stamp: &Stamp) -> Option<Arc<ChainSpec>> {
-    let spec = ChainSpec::from_outline(&stamp.chain, &fs::read(&stamp.chain).ok()?).ok()?;
+fn without_accounts(chain: &str, stamp: &Stamp) -> Option<Arc<ChainSpec>> {
+    let spec = ChainSpec::from_outline(chain, &fs::read(chain).ok()?).ok()?;
     (rules(&spec) == stamp.rules).then(|| Arc::new(spec))
 }
 

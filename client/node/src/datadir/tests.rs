@@ -81,6 +81,25 @@ fn an_outline_that_is_damaged_or_missing_costs_only_time() {
 }
 
 #[test]
+fn the_genesis_in_a_directory_that_was_moved_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read(genesis(dir.path(), 5)).unwrap();
+    let options = OpenOptions { datadir: Some(dir.path().join("made")), ..Default::default() };
+    let made = DataDir::create_with(&options, &text).unwrap();
+    let hash = made.into_chain().unwrap().0.spec().genesis_hash();
+    let data = dir.path().join("data");
+    fs::rename(dir.path().join("made"), &data).unwrap();
+    fs::remove_file(data.join(OUTLINE_FILE)).unwrap();
+    let (chain, opened) = open(dir.path(), None).unwrap();
+    assert_eq!(chain.spec().genesis_hash(), hash);
+    assert!(opened.genesis().unwrap().has_accounts());
+    drop((chain, opened));
+    // Another file in its place is not taken for it.
+    genesis(&data, 666);
+    assert!(matches!(open(dir.path(), None), Err(OpenError::RulesLost { .. })));
+}
+
+#[test]
 fn without_a_genesis_block_the_accounts_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let file = genesis(dir.path(), 5);

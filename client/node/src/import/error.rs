@@ -1,6 +1,6 @@
 //! The errors that end an import early.
 
-use super::shadow::ShadowError;
+use super::{InvalidReport, shadow::ShadowError};
 use crate::access_lists::AccessListFileError;
 use alloy_primitives::B256;
 use polytrie_chain::{ChainError, InvalidBlock, InvalidReason};
@@ -146,18 +146,26 @@ impl ImportError {
         }
     }
 
-    /// Whether a block is invalid, and not a file unreadable or this program at fault.
-    pub fn is_invalid_block(&self) -> bool {
+    /// Returns the invalid block; `None` if a file is unreadable, or this program at fault.
+    pub fn invalid_block(&self) -> Option<InvalidReport> {
         match self {
-            Self::Invalid { .. } | Self::Stored { .. } => true,
-            // A file whose first bytes are not even a header is no file of blocks.
+            Self::Invalid { block, .. } | Self::Stored { block } => Some(InvalidReport {
+                number: Some(block.number),
+                hash: Some(block.hash),
+                reason: block.reason.to_string(),
+            }),
             Self::File(error) => match &*error.kind {
-                BlockFileErrorKind::Decode { place, error } => {
-                    place.index > 0 || !matches!(error.part, BlockPart::Block | BlockPart::Header)
+                // A file whose first bytes are not even a header is no file of blocks.
+                BlockFileErrorKind::Decode { place, error }
+                    if place.index > 0
+                        || !matches!(error.part, BlockPart::Block | BlockPart::Header) =>
+                {
+                    let (number, reason) = (place.number, error.to_string());
+                    Some(InvalidReport { number, hash: None, reason })
                 }
-                _ => false,
+                _ => None,
             },
-            _ => false,
+            _ => None,
         }
     }
 }

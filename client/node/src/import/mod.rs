@@ -22,7 +22,7 @@ pub use csv::CsvLog;
 pub use error::ImportError;
 pub use pipeline::{Begun, Content, Permit, Pipeline, Prepared, expect_files};
 pub use progress::{Display, Progress};
-pub use report::{HeadReport, ImportReport, ShadowReport, TimeSplit, WitnessReport};
+pub use report::{HeadReport, ImportReport, InvalidReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 pub use trace::TraceLog;
 
@@ -30,6 +30,7 @@ use crate::{
     access_lists::{AccessListReader, AccessListWriter},
     prefetch::Prefetchers,
     witness::WitnessDir,
+    words::counted,
 };
 use polytrie_chain::Chain;
 use polytrie_chain::executor::Prefetch;
@@ -144,8 +145,8 @@ pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     }
     if report.receipts_unchecked > 0 {
         notes.push(format!(
-            "receipts roots of {} blocks before Byzantium were not compared: they hold state roots, which the layer `{layer}` does not give",
-            report.receipts_unchecked
+            "receipts roots of {} before Byzantium were not compared: they hold state roots, which the layer `{layer}` does not give",
+            counted(report.receipts_unchecked, "block")
         ));
     }
     notes

@@ -1,6 +1,8 @@
 //! The figures of an import.
 
-use crate::{prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir};
+use crate::{
+    prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir, words::counted,
+};
 use polytrie_chain::{BlockStats, Chain, Head};
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::CommitmentKind;
@@ -49,6 +51,9 @@ pub struct ImportReport {
     pub head: HeadReport,
     /// Number of blocks above the head that were executed and are lost, because the store failed.
     pub lost: u64,
+    /// The block that is invalid, if the import ended at one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<InvalidReport>,
     /// The split of the time, in seconds. `decode` and `recover` are summed over threads and run in parallel with the
     /// others.
     pub time: TimeSplit,
@@ -111,6 +116,17 @@ pub struct HeadReport {
     pub commitment: Option<alloy_primitives::B256>,
 }
 
+/// An invalid block at which an import ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InvalidReport {
+    /// Block number; `None` if its header does not decode.
+    pub number: Option<u64>,
+    /// Block hash; `None` if the block does not decode.
+    pub hash: Option<alloy_primitives::B256>,
+    /// The rule that it breaks, with the found and the expected value.
+    pub reason: String,
+}
+
 /// The split of the time of an import.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct TimeSplit {
@@ -168,6 +184,7 @@ impl ImportReport {
             receipts_unchecked: 0,
             head: HeadReport::of(chain),
             lost: 0,
+            invalid: None,
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
             layer: BTreeMap::new(),
@@ -247,10 +264,10 @@ impl ImportReport {
             (None, None) => String::new(),
         };
         format!(
-            "Import {ended} {seconds:.1} seconds, {} blocks{beside}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
-            self.blocks,
+            "Import {ended} {seconds:.1} seconds, {}{beside}, {:.0} blk/s, {}, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            counted(self.blocks, "block"),
             self.blocks as f64 / seconds.max(1e-9),
-            self.txs,
+            counted(self.txs, "transaction"),
             self.tps,
             self.mgas_per_second,
         )

@@ -88,9 +88,11 @@ impl<'c> Run<'c> {
         let shadowed = self.flush_shadow();
         self.report.time.flush_wait = flush_start.elapsed();
         self.progress.finish();
-        let report = self.reported(flushed.is_ok() && !is_untold);
+        let mut report = self.reported(flushed.is_ok() && !is_untold);
         let all = [settled, ended, flushed, shadowed];
-        ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
+        let error = decisive(all.into_iter().filter_map(Result::err));
+        report.invalid = error.as_ref().and_then(ImportError::invalid_block);
+        ImportEnd { report, error }
     }
 
     /// Completes the report, after all blocks.

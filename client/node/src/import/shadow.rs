@@ -135,6 +135,18 @@ pub enum ShadowError {
         /// Hash of its head.
         hash: B256,
     },
+    /// The chain begins after the last block that the shadow has.
+    #[error(
+        "the chain begins with the state at block {start}, to which no blocks lead a shadow: make the shadow with `polytrie db convert --to {layer} --out {dir}`, where nothing may be before"
+    )]
+    Begun {
+        /// The shadow's layer.
+        layer: String,
+        /// The shadow's directory.
+        dir: String,
+        /// Number of the block that the chain begins with.
+        start: u64,
+    },
     /// The shadow cannot be opened.
     #[error("the shadow cannot be opened: {0}")]
     Open(Box<OpenError>),
@@ -177,7 +189,14 @@ impl Shadow {
         own.datadir = options.datadir.as_ref().map(|d| d.join(format!("{SHADOW_PREFIX}{layer}")));
         own.state = Some(layer.to_owned());
         own.kv = Some(dir.stamp.kv.clone());
-        own.chain = options.chain.clone().or_else(|| Some(dir.stamp.chain.clone()));
+        // A new shadow needs the accounts of the genesis. One that is there knows its chain, whose genesis file may be gone.
+        if own.chain.is_none() && own.is_new() {
+            let stamped = |_| dir.stamp.chain.clone();
+            own.chain = Some(dir.genesis().map_or_else(stamped, |spec| spec.name().to_owned()));
+        }
+        // The file may have changed since the chain was made.
+        let of_chain = options.datadir.clone().unwrap_or_default();
+        own.first_block = Some((of_chain, chain.spec().genesis_header().clone()));
         own.chain_options.keep_writes = true;
         own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
@@ -188,8 +207,19 @@ impl Shadow {
         own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
         let place = own.datadir.as_ref().map_or("memory".to_owned(), |d| d.display().to_string());
-        let (shadow, own) =
-            DataDir::open(&own, true).and_then(DataDir::into_chain).map_err(open)?;
+        if let Some(start) = chain.start().filter(|_| own.is_new()) {
+            return Err(ShadowError::Begun { layer: layer.to_owned(), dir: place, start });
+        }
+        let own = DataDir::open(&own, true).map_err(open)?;
+        let begin = |spec| {
+            let (store, layer) = (own.store.clone(), Arc::clone(&own.layer));
+            Chain::open(spec, store, layer, own.chain_options()).map_err(|error| open(error.into()))
+        };
+        // The genesis block takes the accounts in the file. All other blocks follow the rules of the chain.
+        if let Ok(None) = own.chain_db().head() {
+            drop(begin(own.spec().map_err(open)?)?);
+        }
+        let shadow = begin(Arc::clone(chain.spec()))?;
         let roots = dir.kind.canonical && own.kind.canonical;
         let mut shadow = Self { _dir: Some(own), ..Self::of(shadow, roots) };
         shadow.catch_up(chain, place, interrupt)?;
@@ -213,6 +243,10 @@ impl Shadow {
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
         // A crash may leave it ahead of the chain, or on a branch that the chain has left or not reached yet.
         let shared = self.last_shared(main).map_err(|e| self.broken(e))?;
+        if let Some(start) = main.start().filter(|start| shared < *start) {
+            let layer = self.chain.layer().name().to_owned();
+            return Err(ShadowError::Begun { layer, dir, start });
+        }
         self.chain.unwind_to(shared).map_err(|error| match error {
             ChainError::NoUndo { .. } => ShadowError::Apart { dir, number, hash },
             error => self.broken(error),

@@ -175,7 +175,7 @@ pub(super) fn read(dir: &Path) -> Result<Directory, PrestateError> {
 impl RawFile {
     fn into_file(self, path: PathBuf) -> Result<PrestateFile, PrestateError> {
         let form = |what: String| PrestateError::Form { file: path.clone(), what };
-        let block = decode_block(&self.block).map_err(|e| form(format!("its block {e}")))?;
+        let block = decode_block(&self.block).map_err(|e| form(e.to_string()))?;
         let mut touched = Vec::new();
         if self.prestate.is_none() && self.pre.is_none() && self.state.is_none() {
             return Err(form("it does not say what the block touches".to_owned()));

@@ -6,6 +6,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
 use polytrie_chain::{Head, Start, StartAncestor};
 use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::{check_body_roots, decode::decode_sealed_block};
 use polytrie_files::KnownHeader;
 use polytrie_state::StateLayer;
 use std::collections::BTreeMap;
@@ -24,6 +25,14 @@ pub(super) fn start(
     let Some((head, before)) = beginning.headers.split_last() else {
         return Err(wrong("there is no header in it".to_owned()));
     };
+    for known in &beginning.headers {
+        check_content(known).map_err(|reason| {
+            let number = known.header.number;
+            wrong(format!(
+                "block {number} is not what its header says: {reason}; get the file again"
+            ))
+        })?;
+    }
     let number = head.header.number;
     let mut ancestors = BTreeMap::new();
     if let Some(parent) = number.checked_sub(1) {
@@ -76,6 +85,13 @@ pub(super) fn start(
     let start =
         Start { head: Head { header, total_difficulty }, block: head.block.clone(), ancestors };
     Ok((start, is_known))
+}
+
+/// Checks that the rest of a block belongs to its header, if the file has it: it is stored, and no execution checks it.
+fn check_content(known: &KnownHeader) -> Result<(), String> {
+    let Some(rlp) = &known.block else { return Ok(()) };
+    let block = decode_sealed_block(rlp).map_err(|error| error.to_string())?;
+    check_body_roots(&block).map_err(|error| error.to_string())
 }
 
 /// Adds the hashes of earlier blocks that the state itself holds, from Prague on (EIP-2935).

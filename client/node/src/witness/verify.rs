@@ -1,6 +1,7 @@
 //! Execution of a block with its witness alone.
 
 use super::WitnessFile;
+use crate::words::counted;
 use alloy_consensus::{Header, Sealed};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{
@@ -14,13 +15,14 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{check_header, check_ommer_list, check_state_root};
 use polytrie_layers::{self as layers, Stateless};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
+use serde::Serialize;
 use thiserror::Error;
 
 /// Number of top levels of the account trie for which the holder's own nodes are used.
 const HELD_LEVELS: u8 = 4;
 
 /// Result of a verification.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Number of the block.
     pub number: u64,
@@ -128,8 +130,9 @@ pub fn verify(
     };
     let layer = layer.map_err(|error| match holder {
         None if file.levels > 0 => insufficient(format!(
-            "it leaves out the top {} levels of the trie; name a data directory of the layer `{}` that holds them with --datadir",
-            file.levels, stateless.name
+            "it leaves out the top {} of the trie; name a data directory of the layer `{}` that holds them with --datadir",
+            counted(file.levels, "level"),
+            stateless.name
         )),
         _ => lacking(number, error),
     })?;

@@ -10,11 +10,15 @@ use super::{
 use crate::{
     access_lists::AccessListMode,
     bench::{ChainBench, Comparison, GivenChain, GivenPrestate, Subject},
+    cli::output::expect_apart,
     executor::Prefetch,
 };
 use clap::{ArgGroup, Args};
 use polytrie_kv::StoreOptions;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Measure state layers under a workload, or on blocks of your own, as an import runs them, senders known.
 ///
@@ -75,6 +79,9 @@ pub(super) struct ChainArgs {
 }
 
 pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
+    let genesis = args.chain.as_deref().map(Path::new);
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+    expect_apart(&[("--json", args.output.json.as_deref())], &inputs)?;
     let bench = |blocks| ChainBench {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,

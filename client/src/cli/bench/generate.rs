@@ -14,7 +14,9 @@ use crate::{
         shape::Network,
         signals::on_interrupt,
     },
+    datadir::GENESIS_FILE,
     layers::values::parse_bytes,
+    words::counted,
 };
 use clap::Args;
 use serde::Serialize;
@@ -61,6 +63,7 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
+    output::expect_not_ours("--out", &args.out.join(GENESIS_FILE))?;
     output::create_dir(&args.out)?;
     // The file may lie in the directory that was just made.
     let result = args.result.open()?;
@@ -70,7 +73,11 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
         return result.write(&generated, || {
             let Parts { accounts, slots, contracts, code_bytes, largest } = generated.parts;
             format!(
-                "{accounts} accounts, of them {contracts} contracts with {code_bytes} bytes of code and {slots} slots, {largest} in the largest"
+                "{}, of them {} with {} of code and {}, {largest} in the largest",
+                counted(accounts, "account"),
+                counted(contracts, "contract"),
+                counted(code_bytes, "byte"),
+                counted(slots, "slot")
             )
         });
     }

@@ -87,8 +87,8 @@ impl From<GenerateError> for Failure {
 }
 
 fails_as!(GivenError [Chain, Blocks, Cache, Prestate, Write] {
-    E::Nothing => Usage,
-    E::Gap { .. } | E::Sender { .. } => Invalid,
+    E::NothingTo(_) => Usage,
+    E::Nothing | E::Gap { .. } | E::Sender { .. } => Invalid,
 });
 
 impl From<BenchError> for Failure {

@@ -7,9 +7,10 @@ use super::{
 use crate::{
     bench::report::{html, read},
     blocks::OutputFile,
-    cli::output::{self, write_text},
+    cli::output::{self, ResultArgs, write_text},
 };
 use clap::Args;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Make one page of several reports: first what they have in common, then each.
@@ -27,20 +28,35 @@ pub(super) struct PageArgs {
     /// Draw how fast each layer of the first report was, as bars, into this file.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Made {
+    page: Option<PathBuf>,
+    svg: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
     let reports = args.reports.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     output::expect_apart(
-        &[("--svg", args.svg.as_deref())],
+        &[("--svg", args.svg.as_deref()), ("--json", args.result.file())],
         &args.reports.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
     )?;
     if let (Some(path), Some(report)) = (&args.svg, reports.first()) {
         write_text(OutputFile::create(path)?, &html::picture(report))?;
     }
-    let Some(dir) = &args.html else { return Ok(()) };
-    create_dir("--html", dir)?;
-    let path = dir.join(PAGE);
-    write_text(OutputFile::create(&path)?, &html::page(&reports))?;
-    output::line(&format!("the page is {}", path.display()))
+    let page = args.html.as_ref().map(|dir| dir.join(PAGE));
+    if let (Some(dir), Some(path)) = (&args.html, &page) {
+        create_dir("--html", dir)?;
+        write_text(OutputFile::create(path)?, &html::page(&reports))?;
+    }
+    let made = Made { page, svg: args.svg.clone() };
+    let result = args.result.open()?;
+    match &made.page {
+        Some(page) => result.write(&made, || format!("the page is {}", page.display())),
+        None => result.write_json(&made),
+    }
 }

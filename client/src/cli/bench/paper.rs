@@ -78,6 +78,10 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
         dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }
+    let genesis = args.chain.as_deref().map(Path::new);
+    let inputs: Vec<&Path> = args.blocks.iter().map(PathBuf::as_path).chain(genesis).collect();
+    let outputs = [("--json", args.json.as_deref()), ("--markdown", args.markdown.as_deref())];
+    output::expect_apart(&outputs, &inputs)?;
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;

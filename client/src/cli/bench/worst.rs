@@ -86,6 +86,8 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
             gas / 1_000_000
         )));
     }
+    let outputs = [("--json", args.json.as_deref()), ("--svg", args.svg.as_deref())];
+    output::expect_apart(&outputs, &[])?;
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;

@@ -8,6 +8,7 @@ use crate::{
         output::{ResultArgs, Ticker},
     },
     datadir::DataDir,
+    words::counted,
 };
 use clap::Args;
 use polytrie_state::{BlockRef, CheckReport, StateError};
@@ -57,6 +58,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     let mut options = args.data.options(true);
     options.chain = args.chain.chain;
     options.engine.check = true;
+    args.result.expect_apart([], options.chain.as_deref())?;
     let result = args.result.open()?;
     // Checking the pages takes as long as reading all of them.
     tracing::info!("checking pages");
@@ -151,16 +153,21 @@ impl Checked {
             return "clean: there is no block yet".to_owned();
         };
         let mut text = format!(
-            "clean: head {} {}, {} blocks, {} transactions, {} accounts, {} slots",
-            head.number, head.hash, self.blocks, self.transactions, self.accounts, self.slots
+            "clean: head {} {}, {}, {}, {}, {}",
+            head.number,
+            head.hash,
+            counted(self.blocks, "block"),
+            counted(self.transactions, "transaction"),
+            counted(self.accounts, "account"),
+            counted(self.slots, "slot")
         );
         if self.nodes > 0 {
-            text.push_str(&format!(", {} nodes", self.nodes));
+            text.push_str(&format!(", {}", counted(self.nodes, "node")));
         }
         if self.receipts_not_comparable > 0 {
             text.push_str(&format!(
-                " (receipts roots of {} blocks before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
-                self.receipts_not_comparable
+                " (receipts roots of {} before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
+                counted(self.receipts_not_comparable, "block")
             ));
         }
         text

@@ -10,6 +10,7 @@ use crate::{
     convert::{Converted, convert},
     datadir::{DataDir, OpenOptions},
     layers::{EngineOptions, LayerOptions},
+    words::counted,
 };
 use alloy_primitives::B256;
 use clap::Args;
@@ -62,6 +63,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         let text = "a directory in memory cannot be written; use --kv mdbx or --kv rocksdb";
         return Err(Failure::Usage(text.to_owned()));
     }
+    args.layer.expect_used(&[&args.to])?;
     let stored = OpenOptions {
         datadir: Some(args.datadir.clone()),
         state: args.state,
@@ -103,8 +105,11 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     let report = Report { from, to, number, hash, commitment, accounts, slots };
     result.write(&report, || {
         format!(
-            "converted {} into {}: head {number} {hash}, {accounts} accounts, {slots} slots, equal; commitment {commitment}",
-            report.from, report.to
+            "converted {} into {}: head {number} {hash}, {}, {}, equal; commitment {commitment}",
+            report.from,
+            report.to,
+            counted(accounts, "account"),
+            counted(slots, "slot")
         )
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     access_lists::ACCESS_LISTS_FILE,
-    cli::{authrpc::SECRET_FILE, exit::Failure, output},
+    cli::{authrpc::SECRET_FILE, exit::Failure, output::ResultArgs},
     datadir::{
         self, DataDir, GENESIS_FILE, OUTLINE_FILE, UNFINISHED_FILE, forget_flat, remove_flat,
     },
@@ -12,6 +12,7 @@ use crate::{
 use clap::Args;
 use polytrie_kv::{DirLock, KvError};
 use polytrie_state::{STAMP_FILE, Stamp, StampError};
+use serde::Serialize;
 use std::{
     fs,
     io::{self, BufRead, IsTerminal, Write},
@@ -28,14 +29,28 @@ pub(in crate::cli) struct DropArgs {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Dropped {
+    datadir: PathBuf,
+    /// `false` if the user said no.
+    removed: bool,
+    /// Whether files of others are in the directory, and stay.
+    others: bool,
 }
 
 pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     let dir = &args.datadir;
     let Whose { content, flat, keeps_genesis } = whose(dir)?;
     let lock = DirLock::acquire(dir)?;
+    let result = args.result.open()?;
+    let mut dropped = Dropped { datadir: dir.clone(), removed: false, others: false };
     if !args.yes && !confirm(dir, &content)? {
-        return output::line("nothing was removed");
+        return result.write(&dropped, || "nothing was removed".to_owned());
     }
     // The flat state is removed first: only the data directory records its path and that it belongs to it.
     let flat = match flat {
@@ -48,7 +63,8 @@ pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     let left = remove(dir, keeps_genesis)
         .map_err(|(path, source)| KvError::io("remove", &path, source))?;
     drop(lock);
-    output::line(&match left {
+    (dropped.removed, dropped.others) = (true, left);
+    result.write(&dropped, || match left {
         false => format!("removed {}{flat}", dir.display()),
         true => format!(
             "removed what polytrie kept in {}; other files are in it and stay{flat}",

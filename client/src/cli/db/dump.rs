@@ -10,6 +10,7 @@ use crate::{
     },
     datadir::DataDir,
     state_dump::{DumpForm, DumpOptions, StateDumpError, write_dump},
+    words::counted,
 };
 use clap::{Args, ValueEnum};
 use std::{
@@ -65,6 +66,7 @@ pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
         let text = "--no-code and --no-storage go with --format polytrie or geth: the other formats are there to be read back";
         return Err(Failure::Usage(text.to_owned()));
     }
+    output::expect_not_ours("FILE", &args.file)?;
     let interrupt = on_interrupt_of(&args.file);
     let dir = DataDir::open(&args.data.options(true), false)?;
     let mut out = OutputFile::create(&args.file)?;
@@ -84,7 +86,7 @@ pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     out.finish()?;
-    let line = format!("wrote {accounts} accounts to {}", args.file.display());
+    let line = format!("wrote {} to {}", counted(accounts, "account"), args.file.display());
     if args.file == Path::new("-") {
         tracing::info!("{line}");
         return Ok(());

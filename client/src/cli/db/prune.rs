@@ -7,6 +7,7 @@ use crate::{
         output::ResultArgs,
     },
     datadir::DataDir,
+    words::counted,
 };
 use clap::Args;
 use polytrie_state::Pruned;
@@ -76,8 +77,8 @@ impl Report {
             return format!("`{state}` keeps nothing that this command could forget");
         }
         format!(
-            "forgot {} bytes of {bytes_before}: {needed} of {entries} entries are needed",
-            bytes_before - bytes_after
+            "forgot {} of {bytes_before}: {needed} of {entries} entries are needed",
+            counted(bytes_before - bytes_after, "byte")
         )
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     },
     datadir::DataDir,
     import::HeadReport,
+    words::counted,
 };
 use clap::Args;
 use serde::Serialize;
@@ -38,10 +39,11 @@ struct Unwound {
 pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let mut options = args.data.options(false);
     options.chain = args.chain.chain;
+    args.result.expect_apart([], options.chain.as_deref())?;
     let result = args.result.open()?;
     let (mut chain, _dir) = DataDir::open(&options, false)?.into_chain()?;
     let blocks = chain.unwind_to(args.to)?;
     chain.flush()?;
     let report = Unwound { blocks, head: HeadReport::of(&chain) };
-    result.write(&report, || format!("took back {blocks} blocks: {}", report.head))
+    result.write(&report, || format!("took back {}: {}", counted(blocks, "block"), report.head))
 }

@@ -113,6 +113,11 @@ fn what_cannot_be_measured_is_told() {
     }
     refused(&format!("- --chain {chain}"), 2, &["standard input", "write them to a file"]);
     refused(&format!("{file} --chain {chain} --to 0"), 2, &["no block after the genesis block"]);
+    let imported = sample.imported("mpt", 1);
+    let genesis = data.file("genesis.rlp");
+    polytrie!["export", genesis, "--datadir", imported.path(), "--to", "0"].ok();
+    let genesis = format!("{} --chain {chain}", genesis.display());
+    refused(&genesis, 1, &["no block after the genesis block"]);
     refused(
         &format!("{file} --chain {chain} --to 9 --warmup 9"),
         2,

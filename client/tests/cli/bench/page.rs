@@ -34,7 +34,8 @@ fn what_differs_between_reports_is_named() {
     let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     value["runs"] = 5.into();
     let (other, html) = (data.write("b.json", value.to_string()), data.file("html"));
-    polytrie!["bench", "page", file, other, "--html", html].ok();
+    let run = polytrie!["bench", "page", file, other, "--html", html, "--json", "-"].ok();
+    assert_eq!(run.json(), json!({ "page": html.join("index.html"), "svg": null }));
     let page = fs::read_to_string(html.join("index.html")).unwrap();
     assert!(page.contains("runs is 5, not 3"), "{page}");
 }

@@ -7,6 +7,7 @@ use super::{
     },
     figure, name, words,
 };
+use polytrie_node::words::counted;
 
 /// Returns titles and figures, in the order of the page.
 pub(super) fn all(report: &Report) -> Vec<(&'static str, String)> {
@@ -52,8 +53,8 @@ pub(super) fn throughput_bars(report: &Report) -> Bars {
 fn throughput(report: &Report) -> String {
     let bars = throughput_bars(report);
     let caption = format!(
-        "Longer is better. A bar is the median of {} runs, each in a process of its own; the marks on it are the single runs. The further apart they are, the less a small difference between two layers means.",
-        report.runs
+        "Longer is better. A bar is the median of {}, each in a process of its own; the marks on it are the single runs. The further apart they are, the less a small difference between two layers means.",
+        counted(report.runs, "run")
     );
     figure(|width| bars.svg(width), &caption)
 }
