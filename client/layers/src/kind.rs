@@ -58,8 +58,6 @@ pub(super) struct Hooks {
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
     /// Function of [`LayerKind::join`].
     pub(super) join: Option<JoinProofs>,
-    /// Settings of other layers that this one reads, too.
-    pub(super) borrowed: &'static [&'static str],
 }
 
 type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters>;
@@ -77,7 +75,6 @@ impl Hooks {
         flushes_each_block: |_| false,
         provision: None,
         join: None,
-        borrowed: &[],
     };
 }
 

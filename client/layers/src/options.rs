@@ -16,7 +16,7 @@ use super::qmdb::QmdbSettings;
 use super::rain::RainSettings;
 #[cfg(feature = "replica")]
 use super::replica::ReplicaSettings;
-use crate::{LAYERS, LayerKind, UnknownKind, values::parse_bytes};
+use crate::values::parse_bytes;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,8 +24,7 @@ use std::path::PathBuf;
 /// Default number of bytes of trie nodes kept in memory, for a machine of 8 GiB.
 const TRIE_CACHE: usize = 1 << 30;
 
-/// Settings of the layers; each reads its own, which its file here describes. The field of a layer has the layer's name,
-/// with `_` for `-`: [`Self::expect_used`] finds it by that.
+/// Settings of the layers; each reads its own, which its file here describes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "State layers")]
 pub struct LayerOptions {
@@ -122,40 +121,6 @@ impl From<LayerNeeds> for LayerOptions {
 }
 
 impl LayerOptions {
-    /// Checks that one of the layers that run, with these names, has each setting that differs from its default: other layers
-    /// would ignore it. `--trie.cache` is for all layers. Whether `--replica.path` has an effect is checked where the
-    /// directory is opened.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`UnknownKind`], which names the first setting that has no effect.
-    pub fn expect_used(&self, layers: &[&str]) -> Result<(), UnknownKind> {
-        let mut given = self.clone();
-        given.replica_path = None;
-        // The environment may give these to every command.
-        #[cfg(feature = "lvmt")]
-        {
-            given.lvmt.needs = LvmtNeeds::default();
-        }
-        let as_json = |options: &Self| serde_json::to_value(options).unwrap_or_default();
-        let (given, default) = (as_json(&given), as_json(&Self::default()));
-        let is_running = |kind: &&LayerKind| layers.contains(&kind.name);
-        for kind in LAYERS.iter().filter(|kind| !is_running(kind)) {
-            let field = kind.name.replace('-', "_");
-            let Some(settings) = given[&field].as_object() else { continue };
-            let changed = settings.iter().filter(|(name, value)| default[&field][name] != **value);
-            for (name, _) in changed {
-                let setting = format!("{}.{}", kind.name, name.replace('_', "-"));
-                let mut running = LAYERS.iter().filter(is_running);
-                if !running.any(|layer| layer.hooks.borrowed.contains(&&*setting)) {
-                    let layers = layers.join("` and `");
-                    return Err(UnknownKind::OtherLayer { setting, of: kind.name, layers });
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the settings that a layer cannot do without.
     pub fn needs(&self) -> LayerNeeds {
         LayerNeeds {
@@ -249,63 +214,12 @@ mod tests {
     use super::*;
     use clap::{Command, FromArgMatches};
 
-    fn parsed(args: &[&str]) -> LayerOptions {
-        let command = LayerOptions::augment_args(Command::new("test"));
-        let command = command.mut_args(|arg| arg.env(clap::builder::Resettable::Reset));
-        let matches = command.try_get_matches_from([&["test"][..], args].concat()).unwrap();
-        LayerOptions::from_arg_matches(&matches).unwrap()
-    }
-
     /// The defaults in the help are those that a caller gets without options.
     #[test]
     fn defaults_are_those_of_the_command_line() {
-        assert_eq!(parsed(&[]), LayerOptions::default());
-    }
-
-    /// Every option but those for all layers is for the layer whose name it begins with.
-    #[test]
-    fn settings_of_layers_that_do_not_run_are_refused() {
-        for (option, value) in [
-            #[cfg(feature = "binary")]
-            ("binary.group-depth", "4"),
-            #[cfg(feature = "lmpt")]
-            ("lmpt.memory", "7"),
-            #[cfg(feature = "lvmt")]
-            ("lvmt.proofs", "full"),
-            #[cfg(feature = "mpt-hash")]
-            ("mpt-hash.pruning", "none"),
-            #[cfg(feature = "nomt")]
-            ("nomt.threads", "3"),
-            #[cfg(feature = "qmdb")]
-            ("qmdb.cache", "7"),
-            #[cfg(feature = "rain")]
-            ("rain.retain", "1"),
-            #[cfg(feature = "replica")]
-            ("replica.depth", "0"),
-        ] {
-            let options = parsed(&[&format!("--{option}"), value, "--trie.cache", "7"]);
-            let of = option.split('.').next().unwrap();
-            options.expect_used(&[of]).unwrap();
-            options.expect_used(&["none", of]).unwrap();
-            let error = options.expect_used(&["none"]).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("--{option} goes with --state {of}, ")), "{error}");
-        }
-        parsed(&["--trie.cache", "7"]).expect_used(&["none"]).unwrap();
-    }
-
-    /// The paper's mode of `replica` has the cache of `mpt-hash`, and no other setting of that layer.
-    #[cfg(all(feature = "mpt-hash", feature = "replica"))]
-    #[test]
-    fn a_layer_may_read_a_setting_of_another() {
-        parsed(&["--mpt-hash.cache", "7"]).expect_used(&["replica"]).unwrap();
-        parsed(&["--mpt-hash.cache", "7"]).expect_used(&["none"]).unwrap_err();
-        parsed(&["--mpt-hash.pruning", "none"]).expect_used(&["replica"]).unwrap_err();
-    }
-
-    /// A setup that the environment names for every command is refused by none.
-    #[cfg(feature = "lvmt")]
-    #[test]
-    fn what_the_environment_gives_is_ignored() {
-        parsed(&["--lvmt.setup", "dir"]).expect_used(&["none"]).unwrap();
+        let command = LayerOptions::augment_args(Command::new("test"));
+        let command = command.mut_args(|arg| arg.env(clap::builder::Resettable::Reset));
+        let matches = command.try_get_matches_from(["test"]).unwrap();
+        assert_eq!(LayerOptions::from_arg_matches(&matches).unwrap(), LayerOptions::default());
     }
 }

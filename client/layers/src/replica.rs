@@ -66,8 +66,6 @@ pub(super) const KIND: LayerKind = LayerKind {
         // The client of the paper writes each block by itself, and so does `mpt-hash`, with which this mode is
         // compared.
         flushes_each_block: |options| options.replica.mode == Some(Mode::Paper),
-        // The cache of the paper's mode.
-        borrowed: &["mpt-hash.cache"],
         ..Hooks::NONE
     },
 };

@@ -43,16 +43,4 @@ pub enum UnknownKind {
         /// Name of the engine that is opened.
         engine: String,
     },
-    /// A setting of another layer.
-    #[error(
-        "--{setting} goes with --state {of}, and the layer here is `{layers}`; leave it out, or choose that layer for a new directory"
-    )]
-    OtherLayer {
-        /// Name of the setting.
-        setting: String,
-        /// Name of the layer that has it.
-        of: &'static str,
-        /// Names of the layers that run.
-        layers: String,
-    },
 }

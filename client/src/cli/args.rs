@@ -6,15 +6,12 @@ use crate::{
     datadir::OpenOptions,
     executor::Prefetch,
     layers::values::parse_bytes,
-    layers::{
-        DEFAULT_LAYER, ENGINES, EngineOptions, LAYERS, LayerNeeds, LayerOptions, UnknownKind,
-    },
+    layers::{ENGINES, EngineOptions, LAYERS, LayerNeeds, LayerOptions},
 };
 use clap::{
     Arg, Args, Command,
     builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser},
 };
-use polytrie_state::Stamp;
 use std::{ffi::OsStr, path::PathBuf, thread, time::Duration};
 
 /// Which data directory, and how to open it.
@@ -57,20 +54,6 @@ impl DataArgs {
             chain_options: ChainOptions::default(),
             first_block: None,
         }
-    }
-
-    /// Refuses settings of layers that do not run, which are all but the one of the directory and the one `beside` it.
-    pub(super) fn expect_used(&self, beside: Option<&str>) -> Result<(), UnknownKind> {
-        let stamp = match self.datadir.as_deref().map(Stamp::read) {
-            // The opening of the directory reports the error.
-            Some(Err(_)) => return Ok(()),
-            Some(Ok(stamp)) => stamp,
-            None => None,
-        };
-        let stamped = stamp.as_ref().map(|stamp| &*stamp.state);
-        let state = self.state.as_deref().or(stamped).unwrap_or(DEFAULT_LAYER);
-        let layers: Vec<&str> = [Some(state), beside].into_iter().flatten().collect();
-        self.layer.expect_used(&layers)
     }
 }
 

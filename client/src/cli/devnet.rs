@@ -185,7 +185,6 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
-    args.data.expect_used(None)?;
     let needs = args.data.options().layer.needs();
     let server_options = args.http.options(Audience::Owner, origins(&args), needs)?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;

@@ -53,7 +53,6 @@ pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure>
     let interrupt = on_interrupt();
     let accounts =
         DevAccounts::new(DEFAULT_MNEMONIC, 0).map_err(|error| Failure::Usage(error.to_string()))?;
-    args.data.expect_used(None)?;
     let needs = args.data.options().layer.needs();
     let cors = args.http.cors.clone().unwrap_or_default();
     let public = args.http.options(Audience::Everybody, cors, needs)?;

@@ -175,7 +175,6 @@ enum OnInvalid {
 
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.expect_apart()?;
-    args.data.expect_used(args.shadow.as_deref())?;
     let mut options = args.open_options();
     output::expect_outside(
         &[

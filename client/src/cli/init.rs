@@ -95,7 +95,6 @@ struct Report {
 }
 
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
-    args.data.expect_used(None)?;
     let mut options = args.data.options();
     options.chain = args.chain.chain;
     let inputs = [args.state_dump.as_deref(), args.header.as_deref()].into_iter().flatten();

@@ -155,44 +155,6 @@ fn caches_are_for_engines_that_have_them() {
     assert_fails(&bench, 2, &["--kv.direct-io goes with --kv rocksdb", "`mdbx`"]);
 }
 
-/// Settings of a layer are refused where another one runs, which would ignore them.
-#[cfg(all(feature = "mpt", feature = "rain", feature = "replica"))]
-#[test]
-fn settings_of_a_layer_are_for_that_layer() {
-    let data = Data::new();
-    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
-    let (dir, words) = (data.path(), ["--replica.depth goes with --state replica", "`mpt`"]);
-    let new = polytrie!["init", "--datadir", dir, "--chain", genesis, "--replica.depth", "0"];
-    assert_fails(&new, 2, &words);
-    let begin = |dir: &std::path::Path, state: &str, more: [&str; 4]| {
-        crate::support::import![
-            dir, blocks, genesis, state, "--to", "1", more[0], more[1], more[2], more[3]
-        ]
-    };
-    assert_fails(&begin(&dir, "mpt", ["--threads", "1", "--replica.depth", "0"]), 2, &words);
-    assert!(!dir.exists());
-    assert_fails(&polytrie!["devnet", "--replica.depth", "0"], 2, &words);
-    assert_fails(&polytrie!["engine", "--datadir", dir, "--replica.depth", "0"], 2, &words);
-    // The layer may be the one that the directory remembers, or a shadow.
-    begin(&dir, "replica", ["--threads", "1", "--replica.depth", "0"]).ok();
-    let again =
-        |option: &str| polytrie!["import", blocks, "--datadir", dir, "--to", "2", option, "0"];
-    again("--replica.depth").ok();
-    assert_fails(&again("--rain.retain"), 2, &["--rain.retain goes with", "`replica`"]);
-    let shadowed = data.file("shadowed");
-    begin(&shadowed, "mpt", ["--shadow", "replica", "--replica.workers", "0"]).ok();
-    let other = begin(&shadowed, "mpt", ["--shadow", "replica", "--rain.retain", "0"]);
-    assert_fails(&other, 2, &["--rain.retain goes with", "`mpt` and `replica`"]);
-    // Those of `db convert` are for the new directory.
-    let convert = |option: &str, out: &std::path::Path| {
-        polytrie!["db", "convert", "--datadir", dir, "--to", "rain", "--out", out, option, "0"]
-    };
-    let refused = convert("--replica.depth", &data.file("out"));
-    assert_fails(&refused, 2, &["--replica.depth goes with", "`rain`"]);
-    assert!(!data.file("out").exists());
-    convert("--rain.retain", &data.file("out")).ok();
-}
-
 /// A result file that cannot be written is reported before the work starts.
 #[test]
 fn where_a_result_goes_is_looked_at_first() {

@@ -63,7 +63,6 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         let text = "a directory in memory cannot be written; use --kv mdbx or --kv rocksdb";
         return Err(Failure::Usage(text.to_owned()));
     }
-    args.layer.expect_used(&[&args.to])?;
     let stored = OpenOptions {
         datadir: Some(args.datadir.clone()),
         state: args.state,
