@@ -251,7 +251,7 @@ fn a_full_disk_keeps_no_part_of_a_setup() {
     let out = disk.0.join("setup");
     let make: [&dyn AsRef<OsStr>; 7] =
         [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"8", &"--out", &out];
-    user.fails(3, "cannot write", &make);
+    user.fails(3, "the disk is full", &make);
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }
 
