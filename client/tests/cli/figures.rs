@@ -222,8 +222,7 @@ fn every_result_is_there_for_a_machine() {
     };
     let stdout = Path::new("-");
     let exported = export(&file, stdout).ok().json();
-    let expected =
-        json!({ "format": "rlp", "from": 3, "to": 9, "blocks": 7, "files": [file] });
+    let expected = json!({ "format": "rlp", "from": 3, "to": 9, "blocks": 7, "files": [file] });
     assert_eq!(exported, expected);
     assert_fails(&export(stdout, stdout), 2, &["--json", "standard output"]);
     assert_fails(&export(&file, &file), 2, &["is the same file", "--json"]);

@@ -22,9 +22,7 @@ pub use csv::CsvLog;
 pub use error::ImportError;
 pub use pipeline::{Begun, Content, Permit, Pipeline, Prepared, expect_files};
 pub use progress::{Display, Progress};
-pub use report::{
-    HeadReport, ImportReport, InvalidReport, ShadowReport, TimeSplit, WitnessReport,
-};
+pub use report::{HeadReport, ImportReport, InvalidReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 pub use trace::TraceLog;
 

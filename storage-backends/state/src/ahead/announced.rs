@@ -2,22 +2,25 @@
 
 use super::{ReadAhead, Readers, Reading};
 use crate::{Access, Wants};
+use alloy_primitives::map::HashSet;
 use polytrie_kv::KvError;
 use std::sync::Arc;
 
-/// The accounts and slots that a block announces. They are read ahead if the store is slow, until the block reads by
-/// itself.
+/// The accounts and slots that a block announces. If the store is slow they are read at once, by many threads, before the
+/// block reads by itself.
 pub struct Announced<R: ReadAhead<Wanted = Access>> {
     readers: Arc<Readers>,
     /// The reading for this block; `None` if the store was fast when the block began.
     reading: Option<Reading<R>>,
+    /// The requests so far.
+    wanted: HashSet<Access>,
 }
 
 impl<R: ReadAhead<Wanted = Access>> Announced<R> {
     /// Begins a block, whose announcements `reader` reads.
     pub fn begin(readers: &Arc<Readers>, reader: impl FnOnce() -> R) -> Self {
         let reading = readers.is_slow().then(|| Reading::new(readers, reader()));
-        Self { readers: Arc::clone(readers), reading }
+        Self { readers: Arc::clone(readers), reading, wanted: HashSet::default() }
     }
 
     /// Returns what the session wants: hints, if the store is slow.
@@ -26,16 +29,22 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
     }
 
     /// Requests an account or slot.
-    pub fn want(&self, access: Access) {
-        if let Some(reading) = &self.reading {
+    pub fn want(&mut self, access: Access) {
+        if let Some(reading) = &self.reading
+            && self.wanted.insert(access)
+        {
             reading.want(access);
         }
     }
 
-    /// Reads for the block itself, which takes no further announcement from then on.
+    /// Reads for the block itself. The first time it waits until all that was requested is read, and requests nothing
+    /// from then on: a row that another thread is about to read would be read twice.
     pub fn read<T>(&mut self, read: impl FnOnce() -> T) -> T {
-        if let Some(reading) = &mut self.reading {
-            reading.close();
+        if let Some(reading) = &mut self.reading
+            && reading.close()
+        {
+            // `end` returns the same error.
+            let _ = reading.wait();
         }
         self.readers.timed(read)
     }

@@ -3,7 +3,7 @@
 use super::Readers;
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{KvError, caught};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 /// Largest number of waiting items; further ones are not read ahead.
 const MOST_WAITING: usize = 4_096;
@@ -80,9 +80,9 @@ impl<R: ReadAhead> Reading<R> {
         true
     }
 
-    /// Closes the queue, because the block now reads by itself.
-    pub const fn close(&mut self) {
-        self.is_closed = true;
+    /// Closes the queue, because the block now reads by itself. Returns whether it was open.
+    pub const fn close(&mut self) -> bool {
+        !mem::replace(&mut self.is_closed, true)
     }
 
     /// Waits until all requested items are read.
