@@ -40,13 +40,13 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
     /// Reads for the block itself. The first time it waits until all that was requested is read, and requests nothing
     /// from then on: a row that another thread is about to read would be read twice.
     pub fn read<T>(&mut self, read: impl FnOnce() -> T) -> T {
-        if let Some(reading) = &mut self.reading
-            && reading.close()
-        {
+        let Some(reading) = &mut self.reading else { return self.readers.timed(read) };
+        if reading.close() {
             // `end` returns the same error.
             let _ = reading.wait();
         }
-        self.readers.timed(read)
+        // What was read ahead is fast to read, which says nothing about the store: the threads time their reads.
+        read()
     }
 
     /// Ends the reading: no thread reads any more.
