@@ -43,9 +43,14 @@ impl LayerFactory for Binary {
         // The budgets keep nothing in memory, a little, and everything.
         let budgets = [0, 20_000, usize::MAX].into_iter();
         let options = budgets.flat_map(|cache_bytes| {
-            [(Reads::Flat, false), (Reads::Flat, true), (Reads::Tree, false)].map(
-                |(reads, read_ahead)| BinaryOptions { cache_bytes, reads, read_ahead, ..self.0 },
-            )
+            // What is read ahead are flat rows, which no budget is for.
+            let read_ahead = cache_bytes == 0;
+            [Reads::Flat, Reads::Tree].map(|reads| BinaryOptions {
+                cache_bytes,
+                reads,
+                read_ahead,
+                ..self.0
+            })
         });
         options.map(|options| Box::new(Self(options)) as _).collect()
     }

@@ -54,10 +54,10 @@ impl LayerFactory for Lvmt {
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         // Kept witnesses are additional rows.
-        let others: &[Proofs] = if self.0.proofs.are_kept() { &[] } else { &[Proofs::None] };
-        let ahead = LvmtOptions { read_ahead: true, ..self.0 };
-        let others = others.iter().map(|proofs| LvmtOptions { proofs: *proofs, ..self.0 });
-        others.chain([ahead]).map(|options| Box::new(Self(options)) as _).collect()
+        if self.0.proofs.are_kept() {
+            return Vec::new();
+        }
+        vec![Box::new(Self(LvmtOptions { proofs: Proofs::None, read_ahead: true }))]
     }
 }
 
