@@ -39,7 +39,7 @@ pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<(
         remove_file(path)?;
     }
     let mut file = File::open(path, Access::Create)?;
-    // The keys of this hasher are random, and nobody sees them.
+    // This hasher has random keys, which no user of the node can learn.
     let salt = RandomState::new().build_hasher().finish().to_be_bytes();
     file.write_all(&head(number, &salt, tables))?;
     file.sync("journal: head")?;

@@ -71,7 +71,7 @@ fn only_what_was_not_confirmed_may_be_cut_off() {
     }
 }
 
-/// Whoever has a say in the values may put whole records into them. A crash that cuts off the record of such a value is
+/// The sender of a transaction can put whole records into a value. A crash that cuts off the record of such a value is
 /// no damage.
 #[test]
 fn bytes_of_a_value_are_no_record() {
