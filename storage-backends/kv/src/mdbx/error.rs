@@ -11,6 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The action of opening an environment, as an error message names it.
+pub(super) const OPENING: &str = "opening";
+
 /// The environment that an error message names.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -65,12 +68,16 @@ impl Context {
             | MdbxError::PageNotFound
             | MdbxError::Invalid
             | MdbxError::VersionMismatch
-            | MdbxError::WannaRecovery => {
-                KvError::Corrupt(format!("{} in {}: {error}", NAME, self.path.display()))
-            }
+            | MdbxError::WannaRecovery => self.corrupt(error),
+            // All tables have the same flags, which lie in the file: others are damage.
+            MdbxError::Incompatible if action != OPENING => self.corrupt(error),
             MdbxError::Busy => in_use(),
             other => engine(other.to_string()),
         }
+    }
+
+    fn corrupt(&self, error: MdbxError) -> KvError {
+        KvError::Corrupt(format!("{NAME} in {}: {error}", self.path.display()))
     }
 
     /// Tries to write a file; returns the error if the disk takes no more bytes.

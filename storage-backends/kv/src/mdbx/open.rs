@@ -14,7 +14,7 @@ use crate::{
     journal::JOURNAL_TABLE,
     table::TableSet,
 };
-use error::Context;
+use error::{Context, OPENING};
 use parking_lot::Mutex;
 use signet_libmdbx::{
     DatabaseFlags, Environment, EnvironmentBuilder, EnvironmentFlags, Geometry, MdbxError, Mode,
@@ -205,7 +205,7 @@ fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, 
             Err(e) if is_map_too_large(e) && max_bytes / 2 >= LEAST_BYTES.max(length) => {
                 max_bytes /= 2;
             }
-            Err(e) => return Err(Context::new(&options.path, max_bytes).error("opening", e)),
+            Err(e) => return Err(Context::new(&options.path, max_bytes).error(OPENING, e)),
         }
     }
 }

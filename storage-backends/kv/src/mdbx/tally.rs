@@ -123,7 +123,9 @@ pub(super) fn expect_counts<K: TransactionKind>(tx: &Tx<K>, tables: &Databases) 
         let expected = Tally::read(tx, tables, table)?.rows;
         let found = match tables.rows(table)? {
             Some(Rows { database, .. }) => {
-                let stat = tx.db_stat(database).map_err(|e| tables.context.error("opening", e))?;
+                let stat = tx
+                    .db_stat(database)
+                    .map_err(|e| tables.context.error("reading the size of a table", e))?;
                 stat.entries() as u64
             }
             None => 0,
