@@ -167,6 +167,38 @@ fn where_few_blocks_are_ahead_nearer_ones_are_announced() {
     assert!(is_announced);
 }
 
+/// Executes blocks while no node comes, until the prefetchers count as idle. Returns the number of blocks.
+fn blocks_until_idle(prefetchers: &mut Prefetchers, brought: u64) -> usize {
+    let mut blocks = 0;
+    while prefetchers.read_ahead() {
+        prefetchers.count(brought);
+        blocks += 1;
+    }
+    blocks
+}
+
+/// They may hang, or have no store that they could read.
+#[test]
+fn prefetchers_that_bring_nothing_are_not_relied_on() {
+    let mut prefetchers = start(layer("rain")).unwrap();
+    (0..100).for_each(|_| prefetchers.count(0));
+    assert!(!prefetchers.read_ahead());
+    let (stream, _) = connect(&prefetchers, hello());
+    // The node says hello before it counts on the prefetcher.
+    while !prefetchers.read_ahead() {
+        std::thread::yield_now();
+    }
+    assert_eq!(blocks_until_idle(&mut prefetchers, 0), 5);
+    // Nodes come again.
+    prefetchers.count(1);
+    assert_eq!(blocks_until_idle(&mut prefetchers, 1), 5);
+    // Bags that take twenty blocks leave so many without any.
+    prefetchers.took(20);
+    prefetchers.count(2);
+    assert_eq!(blocks_until_idle(&mut prefetchers, 2), 25);
+    drop(stream);
+}
+
 #[test]
 fn prefetchers_hear_that_the_node_is_done() {
     let prefetchers = start(layer("rain")).unwrap();
