@@ -32,7 +32,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const NODE_OVERHEAD: usize = 16;
 /// Bytes of a frame for its other fields than nodes.
 const FRAME_OVERHEAD: usize = 64;
-/// Number of blocks for which a node is not sent again, because the receiver has it.
+/// Number of blocks for which a node is not sent again, because the receiver has it; and of the first blocks, whose bags have
+/// the levels that it keeps, too.
 const REMEMBERED: u64 = 64;
 /// Time within which the node must say hello. It may still be opening its store, which takes a while on a large chain.
 const GREETING: Duration = Duration::from_secs(300);
@@ -115,9 +116,11 @@ fn read_blocks(
                         }
                     }
                 }
+                // A node that has just started has none of the levels that it keeps.
+                let levels = if done.blocks < REMEMBERED { 0 } else { node.levels };
                 let read = state
                     .as_ref()
-                    .map(|state| read_ahead(state, foresight, block, node.levels, &mut sent));
+                    .map(|state| read_ahead(state, foresight, block, levels, &mut sent));
                 let nodes = match read {
                     Some(Ok(nodes)) => nodes,
                     Some(Err(Failed::Block(reason))) => return Err(node.broken(&reason)),
@@ -298,7 +301,7 @@ struct Node {
     address: String,
     input: BufReader<TcpStream>,
     output: TcpStream,
-    /// Number of levels of the account trie that the node has in memory.
+    /// Number of levels of the account trie that the node keeps in memory.
     levels: u8,
 }
 
