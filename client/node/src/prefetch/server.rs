@@ -209,7 +209,8 @@ impl Prefetchers {
         self.shared.executed.fetch_add(1, Relaxed);
         if let Some(bags) = self.shared.layer.bags() {
             bags.over(chain.head().number());
-            self.count(bags.counts().nodes);
+            let brought = bags.counts().nodes;
+            self.count(brought);
         }
         let durable = chain.db().store().progress().durable;
         if durable > self.durable {
