@@ -96,7 +96,7 @@ pub(super) struct ImportArgs {
     threads: Option<usize>,
     /// While a block is executed, run those after it on the state before it, on many threads, so that what they read is
     /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory, and no
-    /// process of --prefetchers is connected, which does the same; `on` (or nothing after --prefetch), always; `off`, never.
+    /// process that --prefetchers has connected does the same in time; `on` (or nothing after --prefetch), always; `off`, never.
     #[arg(long, value_name = "WHEN", default_value = "auto", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,

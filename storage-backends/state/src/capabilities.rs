@@ -63,7 +63,8 @@ pub trait Stateless {
 /// verified by its hash where it is used. So the other process need be neither trusted nor at the same block: only
 /// time depends on it.
 pub trait Bags {
-    /// Returns the levels of the account trie that this layer keeps in memory. Nodes of these levels need not be sent.
+    /// Returns the levels of the account trie that this layer keeps in memory. Once it has read their nodes, these need
+    /// not be sent.
     fn levels_kept(&self) -> u8;
 
     /// Reads the stored nodes on the paths to accounts and slots, each once, for a layer that has so many levels of

@@ -207,7 +207,7 @@ impl<'c> Run<'c> {
         let (number, hash) = (candidate.header.number, candidate.header.hash());
         self.tell_before_branch(&candidate)?;
         if let Some(prefetchers) = &self.options.prefetchers {
-            ahead.leave_to_others(prefetchers.are_connected());
+            ahead.leave_to_others(prefetchers.read_ahead());
         }
         ahead.begin(&mut candidate, self.chain)?;
         if let Some(prefetchers) = &mut self.options.prefetchers {

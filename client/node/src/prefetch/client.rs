@@ -26,11 +26,14 @@ use std::{
 const READ_AT_LEAST: Duration = Duration::from_secs(2);
 /// A state is also read for so many times as long as it took to open.
 const TIMES_OPENED: u32 = 20;
+/// The shortest and the longest pause after a state could not be opened or read.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Bytes that a node takes in a frame beside its parts.
 const NODE_OVERHEAD: usize = 16;
 /// Bytes of a frame for its other fields than nodes.
 const FRAME_OVERHEAD: usize = 64;
-/// Number of blocks for which a node is not sent again, because the receiver has it.
+/// Number of blocks for which a node is not sent again, because the receiver has it; and of the first blocks, whose bags have
+/// the levels that it keeps, too.
 const REMEMBERED: u64 = 64;
 /// Time within which the node must say hello. It may still be opening its store, which takes a while on a large chain.
 const GREETING: Duration = Duration::from_secs(300);
@@ -75,9 +78,20 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
     let own = Hello { version: VERSION, genesis, layer, levels: 0 };
     let mut node = Node::connect(&options.connect, &own, GREETING)?;
     tracing::info!("connected to the node at {}", options.connect);
+    read_blocks(options, &mut node, &foresight, state)
+}
+
+/// Sends a bag for each block, until the node is done. A store that cannot be read for a while costs bags, which are empty
+/// then: the node waits for none.
+fn read_blocks(
+    options: &PrefetchOptions,
+    node: &mut Node,
+    foresight: &Foresight,
+    state: State,
+) -> Result<Prefetched, PrefetchError> {
     let mut state = Some(state);
     let mut done = Prefetched { states: 1, ..Prefetched::default() };
-    let mut sent = Sent::default();
+    let (mut sent, mut pause) = (Sent::default(), Pause::default());
     let (mut is_old, mut lost) = (false, None::<PrefetchError>);
     loop {
         let received = node.receive(BLOCK_BYTES);
@@ -85,29 +99,44 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
             // The node takes no more bags: it may have said before that it is done.
             Message::Block(_) if lost.is_some() => {}
             Message::Block(block) => {
+                let (hash, began) = (block.hash, Instant::now());
                 // A process can open a store only once at a time.
-                let current = match state.take().filter(|state| !is_old || !state.is_due()) {
-                    Some(state) => state,
-                    None => {
-                        is_old = false;
-                        done.states += 1;
-                        State::open(options)?
+                state = state.take().filter(|state| !is_old || !state.is_due());
+                if state.is_none() && pause.is_over(began) {
+                    match State::open(options) {
+                        Ok(opened) => {
+                            (state, is_old, pause) = (Some(opened), false, Pause::default());
+                            done.states += 1;
+                        }
+                        Err(error) => {
+                            let seconds = pause.begin(began.elapsed()).as_secs();
+                            tracing::warn!(
+                                "no state is read and bags are empty, it is tried again after {seconds} s: {error}"
+                            );
+                        }
                     }
-                };
-                let hash = block.hash;
-                let nodes = match read_ahead(&current, &foresight, block, node.levels, &mut sent) {
-                    Ok(nodes) => {
-                        state = Some(current);
-                        nodes
-                    }
-                    Err(Failed::Block(reason)) => return Err(node.broken(&reason)),
-                    Err(Failed::State(error)) => {
+                }
+                // A node that has just started has none of the levels that it keeps.
+                let levels = if done.blocks < REMEMBERED { 0 } else { node.levels };
+                let read = state
+                    .as_ref()
+                    .map(|state| read_ahead(state, foresight, block, levels, &mut sent));
+                let nodes = match read {
+                    Some(Ok(nodes)) => nodes,
+                    Some(Err(Failed::Block(reason))) => return Err(node.broken(&reason)),
+                    Some(Err(Failed::State(error))) => {
                         // A cluster may have removed rows that only older states have.
                         tracing::warn!("a newer state is read, as this one fails: {error}");
+                        state = None;
+                        // The next block may have come long ago, and the node waits for its bag for two minutes only.
+                        if began.elapsed() >= PAUSES.1 {
+                            pause.begin(began.elapsed());
+                        }
                         // What was read before the failure is not sent.
                         sent = Sent::default();
                         Vec::new()
                     }
+                    None => Vec::new(),
                 };
                 done.blocks += 1;
                 done.nodes += nodes.len() as u64;
@@ -124,6 +153,27 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
                 return Err(node.broken("it says what no node says now"));
             }
         }
+    }
+}
+
+/// The time in which no state is opened, after that failed.
+#[derive(Debug, Default)]
+struct Pause {
+    length: Duration,
+    until: Option<Instant>,
+}
+
+impl Pause {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now >= until)
+    }
+
+    /// Begins a pause after an attempt that took so long, and returns its length. It is as long as that, so that blocks
+    /// which came meanwhile have their bags before the next attempt, or twice as long as the one before.
+    fn begin(&mut self, took: Duration) -> Duration {
+        self.length = took.max(self.length.saturating_mul(2)).clamp(PAUSES.0, PAUSES.1);
+        self.until = Some(Instant::now() + self.length);
+        self.length
     }
 }
 
@@ -251,7 +301,7 @@ struct Node {
     address: String,
     input: BufReader<TcpStream>,
     output: TcpStream,
-    /// Number of levels of the account trie that the node has in memory.
+    /// Number of levels of the account trie that the node keeps in memory.
     levels: u8,
 }
 
@@ -331,7 +381,9 @@ impl Node {
 mod tests {
     use super::*;
     use alloy_primitives::{B256, Bytes};
-    use std::net::TcpListener;
+    use polytrie_state::STAMP_FILE;
+    use std::{fs, net::TcpListener, thread};
+    use tempfile::TempDir;
 
     /// It may wait for more, as a server of HTTP does.
     #[test]
@@ -343,6 +395,56 @@ mod tests {
         let found = Node::connect(&address, &own, Duration::from_millis(1));
         let error = found.err().unwrap().to_string();
         assert!(error.contains("has not said hello") && error.contains("--connect"), "{error}");
+    }
+
+    /// A cluster may be away for longer than its store is patient.
+    #[test]
+    fn a_store_that_cannot_be_opened_again_costs_bags_only() {
+        let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data");
+        let (chain, layer) = (Some("dev".to_owned()), Some("rain".to_owned()));
+        let datadir = Some(data.clone());
+        let mut open = OpenOptions { datadir, chain, state: layer, ..OpenOptions::default() };
+        drop(DataDir::open(&open, true).unwrap().into_chain().unwrap());
+        open.engine.read_only = true;
+        let options = PrefetchOptions { connect: String::new(), open, threads: 1 };
+        let mut state = State::open(&options).unwrap();
+        let foresight = Foresight::new(state.dir.spec().unwrap(), options.threads);
+        let long_ago = Instant::now().checked_sub(READ_AT_LEAST).unwrap();
+        (state.opened, state.took) = (long_ago, Duration::ZERO);
+        fs::remove_file(data.join(STAMP_FILE)).unwrap();
+
+        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        let layer = "rain".to_owned();
+        let own = Hello { version: VERSION, genesis: B256::ZERO, layer, levels: 0 };
+        let (hello, block) = (own.clone(), B256::repeat_byte(1));
+        let served = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            Message::read(&mut stream, HELLO_BYTES).unwrap();
+            let block = AnnouncedBlock { hash: block, rlp: Bytes::new(), senders: Vec::new() };
+            for message in [Message::Hello(hello), Message::Flushed, Message::Block(block)] {
+                stream.write_all(&message.encode()).unwrap();
+            }
+            let bag = Message::read(&mut stream, BAG_BYTES).unwrap();
+            stream.write_all(&Message::End.encode()).unwrap();
+            bag
+        });
+        let mut node = Node::connect(&address, &own, GREETING).unwrap();
+        let done = read_blocks(&options, &mut node, &foresight, state).unwrap();
+        let bag = SentBag { block, nodes: Vec::new() };
+        assert_eq!(served.join().unwrap(), Some(Message::Bag(bag)));
+        assert_eq!((done.blocks, done.nodes, done.states), (1, 0, 1));
+    }
+
+    #[test]
+    fn pauses_are_as_long_as_what_failed_and_grow() {
+        let (mut pause, seconds) = (Pause::default(), Duration::from_secs);
+        assert!(pause.is_over(Instant::now()));
+        let lengths = [0, 0, 0, 12, 1, 60].map(|took| pause.begin(seconds(took)).as_secs());
+        assert_eq!(lengths, [1, 2, 4, 12, 24, 30]);
+        assert!(!pause.is_over(Instant::now()));
+        assert!(pause.is_over(Instant::now() + seconds(30)));
     }
 
     /// A node that finds no room is not sent, so it must go into the bag of the next block that needs it.

@@ -62,6 +62,10 @@ pub struct Prefetchers {
     announced: u64,
     /// The durable progress of the store that prefetchers were last informed of.
     durable: u64,
+    /// Number of nodes that had come in time when the last block was executed.
+    brought: u64,
+    /// Number of blocks that were executed since that number grew, while there were prefetchers.
+    idle: usize,
 }
 
 /// The work that prefetchers have done.
@@ -149,7 +153,8 @@ impl Prefetchers {
             let shared = Arc::clone(&shared);
             Worker::start("prefetchers", move || accept(&shared, &listener))?
         };
-        Ok(Self { address, shared, acceptor: Some(acceptor), announced: 0, durable })
+        let acceptor = Some(acceptor);
+        Ok(Self { address, shared, acceptor, announced: 0, durable, brought: 0, idle: 0 })
     }
 
     /// Returns the address on which it listens.
@@ -157,8 +162,13 @@ impl Prefetchers {
         self.address
     }
 
-    /// Whether there are prefetchers.
-    pub fn are_connected(&self) -> bool {
+    /// Whether there are prefetchers, and bring nodes in time. They are idle if none has come for more blocks than lie
+    /// between the announcement of a block and its turn: they may hang, wait for a store, or be far too slow.
+    pub fn read_ahead(&self) -> bool {
+        self.are_connected() && self.idle <= self.shared.nearest.load(Relaxed)
+    }
+
+    fn are_connected(&self) -> bool {
         !self.shared.open.lock().is_empty()
     }
 
@@ -199,6 +209,8 @@ impl Prefetchers {
         self.shared.executed.fetch_add(1, Relaxed);
         if let Some(bags) = self.shared.layer.bags() {
             bags.over(chain.head().number());
+            let brought = bags.counts().nodes;
+            self.count(brought);
         }
         let durable = chain.db().store().progress().durable;
         if durable > self.durable {
@@ -209,6 +221,13 @@ impl Prefetchers {
                 let _ = connection.outbox.try_send(Arc::clone(&frame));
             }
         }
+    }
+
+    /// Counts a block that was executed, by the number of nodes that have come in time so far.
+    pub(super) fn count(&mut self, brought: u64) {
+        let is_idle = brought == self.brought && self.are_connected();
+        let idle = if is_idle { self.idle + 1 } else { 0 };
+        (self.brought, self.idle) = (brought, idle);
     }
 
     /// Tells prefetchers that the node is done, and waits until their connections are closed.

@@ -1,10 +1,13 @@
 //! Connections that break the protocol, and how they end.
 
 use super::{
-    Prefetchers,
-    wire::{BAG_BYTES, BLOCK_BYTES, Hello, Message, SentBag, VERSION},
+    PrefetchOptions, Prefetchers, prefetch,
+    wire::{AnnouncedBlock, BAG_BYTES, BLOCK_BYTES, Hello, Message, SentBag, VERSION},
 };
-use crate::import::Upcoming;
+use crate::{
+    datadir::{DataDir, OpenOptions},
+    import::Upcoming,
+};
 use alloy_primitives::{B256, Bytes};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
@@ -14,11 +17,12 @@ use polytrie_layers::{self as layers, LayerOptions};
 use polytrie_state::{BagNode, StateError, StateLayer};
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::Path,
     sync::Arc,
     time::Duration,
 };
+use tempfile::TempDir;
 
 const GENESIS: B256 = B256::repeat_byte(1);
 
@@ -100,14 +104,17 @@ fn bags_are_for_blocks_that_were_announced() {
     assert_eq!(prefetchers.finish().sent.bags, 0);
 }
 
+/// The directory of the sample chain.
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/sample");
+
 /// The first blocks of the sample chain.
 struct Sample(Vec<Candidate>);
 
 impl Sample {
     fn read() -> Self {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/sample");
-        let spec = ChainSpec::load(dir.join("genesis.json").to_str().unwrap()).unwrap();
-        let blocks = BlockReader::open(dir.join("chain.rlp.gz")).unwrap().take(20);
+        let spec = ChainSpec::load(&format!("{SAMPLE}/genesis.json")).unwrap();
+        let file = Path::new(SAMPLE).join("chain.rlp.gz");
+        let blocks = BlockReader::open(file).unwrap().take(20);
         Self(blocks.map(|block| Candidate::prepare(&spec, block.unwrap().rlp).unwrap()).collect())
     }
 }
@@ -165,6 +172,69 @@ fn where_few_blocks_are_ahead_nearer_ones_are_announced() {
         stream.peek(&mut [0]).is_ok()
     });
     assert!(is_announced);
+}
+
+/// A node that has just started has none of the levels that it keeps, and would read them one by one.
+#[test]
+fn the_first_bags_have_the_upper_levels_too() {
+    let dir = TempDir::new().unwrap();
+    let (chain, state) = (Some(format!("{SAMPLE}/genesis.json")), Some("rain".to_owned()));
+    let datadir = Some(dir.path().join("data"));
+    let mut open = OpenOptions { datadir, chain, state, ..OpenOptions::default() };
+    drop(DataDir::open(&open, true).unwrap().into_chain().unwrap());
+    open.engine.read_only = true;
+    let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let connect = server.local_addr().unwrap().to_string();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let message = Message::read(&mut stream, BAG_BYTES).unwrap();
+        let Some(Message::Hello(hello)) = message else { panic!("{message:?}") };
+        let block = Sample::read().0.swap_remove(0);
+        let (hash, rlp, senders) = (block.header.hash(), block.rlp, block.senders.unwrap());
+        let block = Message::Block(AnnouncedBlock { hash, rlp, senders });
+        for message in [Message::Hello(Hello { levels: 4, ..hello }), block] {
+            stream.write_all(&message.encode()).unwrap();
+        }
+        let bag = Message::read(&mut stream, BAG_BYTES).unwrap();
+        stream.write_all(&Message::End.encode()).unwrap();
+        bag
+    });
+    prefetch(&PrefetchOptions { connect, open, threads: 1 }).unwrap();
+    let bag = served.join().unwrap();
+    let Some(Message::Bag(SentBag { nodes, .. })) = bag else { panic!("{bag:?}") };
+    assert!(nodes.iter().any(|node| node.owner.is_empty() && node.path.len() < 4), "{nodes:?}");
+}
+
+/// Executes blocks while no node comes, until the prefetchers count as idle. Returns the number of blocks.
+fn blocks_until_idle(prefetchers: &mut Prefetchers, brought: u64) -> usize {
+    let mut blocks = 0;
+    while prefetchers.read_ahead() {
+        prefetchers.count(brought);
+        blocks += 1;
+    }
+    blocks
+}
+
+/// They may hang, or have no store that they could read.
+#[test]
+fn prefetchers_that_bring_nothing_are_not_relied_on() {
+    let mut prefetchers = start(layer("rain")).unwrap();
+    (0..100).for_each(|_| prefetchers.count(0));
+    assert!(!prefetchers.read_ahead());
+    let (stream, _) = connect(&prefetchers, hello());
+    // The node says hello before it counts on the prefetcher.
+    while !prefetchers.read_ahead() {
+        std::thread::yield_now();
+    }
+    assert_eq!(blocks_until_idle(&mut prefetchers, 0), 5);
+    // Nodes come again.
+    prefetchers.count(1);
+    assert_eq!(blocks_until_idle(&mut prefetchers, 1), 5);
+    // Bags that take twenty blocks leave so many without any.
+    prefetchers.took(20);
+    prefetchers.count(2);
+    assert_eq!(blocks_until_idle(&mut prefetchers, 2), 25);
+    drop(stream);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! length of what follows (4, big-endian) ‖ kind (1) ‖ body
 //!
-//! 1  hello     both ways, first of all            rlp([version, genesis hash, layer, levels that need not be sent])
+//! 1  hello     both ways, first of all            rlp([version, genesis hash, layer, levels that it keeps])
 //! 2  refused   to the prefetcher, in place of it  why, in UTF-8
 //! 3  block     to the prefetcher                  rlp([hash, block, senders])
 //! 4  bag       to the node, one for each block    rlp([hash of the block, [[owner, path, row]…]])
