@@ -286,9 +286,7 @@ impl Chain {
                 .map_err(|e| candidate.invalid(e))?;
         }
         self.follow_signers(&rules, &mut candidate)?;
-        if let Err(error) = &candidate.senders {
-            return Err(candidate.invalid(error.clone()));
-        }
+        candidate.senders().map_err(|error| candidate.invalid(error.clone()))?;
         let hash = candidate.header.hash();
         let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
         let mut batch = Batch::new();

@@ -207,7 +207,7 @@ impl Chain {
     }
 
     fn replay(&mut self, rlp: Bytes) -> Result<BlockStats, InsertError> {
-        let candidate = Candidate::prepare(&self.spec, rlp)
+        let candidate = Candidate::prepare_without_senders(&self.spec, rlp)
             .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
         let mut stats = self.extend(candidate)?;
         self.settle_all(&mut stats)?;
