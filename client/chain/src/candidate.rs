@@ -174,6 +174,18 @@ impl Candidate {
         }
     }
 
+    /// Returns the block without what came beside it, as it is read back from the store.
+    pub(super) fn alone(self) -> Self {
+        Self {
+            accesses: Vec::new(),
+            access_list: None,
+            listed: None,
+            receipts: None,
+            total_difficulty: None,
+            ..self
+        }
+    }
+
     /// Returns the accounts whose code the transactions may set. If they are not recovered yet, they are now.
     pub(super) fn authorities(&self) -> &[Address] {
         self.authorities.get_or_init(|| recover_authorities(&self.block.body.transactions))

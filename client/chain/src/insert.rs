@@ -10,7 +10,6 @@ use super::{
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
-    reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
     witness::witness_maker,
@@ -299,9 +298,10 @@ impl Chain {
             Switch::new(&self.head, hash).put(&mut batch);
         }
         self.db.store().write(batch)?;
-        let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
-        branch.push((hash, candidate.rlp));
-        self.reorganise(hash, Way { fork, branch })
+        let Some(mut way) = way else { return Ok(Inserted::Side) };
+        way.branch.push((hash, candidate.rlp.clone()));
+        way.last = Some(candidate.alone());
+        self.reorganise(hash, way)
     }
 }
 
