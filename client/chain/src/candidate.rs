@@ -239,7 +239,8 @@ pub struct BlockStats {
     pub gas: u64,
     /// Time of the rules about header, body and result, and of everything that no other field counts.
     pub check: Duration,
-    /// Time of the EVM, without waiting for the state.
+    /// Time of the EVM, without waiting for the state. It includes waiting for senders that were not recovered before,
+    /// and recovering some of them.
     pub execute: Duration,
     /// Time of reading the state for the EVM.
     pub state_read: Duration,
