@@ -1,7 +1,9 @@
 //! A block before its insertion, and the result of the insertion.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
-use crate::executor::{SenderError, recover_authorities, recover_in_parallel, recover_senders};
+use crate::executor::{
+    SenderError, Senders, recover_authorities, recover_beside, recover_in_parallel, recover_senders,
+};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -13,7 +15,7 @@ use polytrie_consensus::{
 };
 use polytrie_state::{Access, BlockRef, SessionCounters};
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -30,10 +32,10 @@ pub struct Candidate {
     pub coinbase: Result<Address, CliqueError>,
     /// Signers of Clique after the block, encoded, if the chain stores them with this block (see `signers.rs`).
     pub(super) signers: Option<Vec<u8>>,
-    /// Senders of the transactions.
-    pub senders: Result<Vec<Address>, SenderError>,
-    /// Accounts whose code the transactions may set (EIP-7702), as a hint.
-    pub authorities: Vec<Address>,
+    /// Senders of the transactions; not set as long as they are not recovered.
+    pub(super) senders: OnceLock<Result<Vec<Address>, SenderError>>,
+    /// Accounts whose code the transactions may set (EIP-7702), as a hint; not set as long as they are not recovered.
+    pub(super) authorities: OnceLock<Vec<Address>>,
     /// Accounts and slots that an execution ahead of the block has touched, as a hint.
     pub accesses: Vec<Access>,
     /// RLP of the access list, if it came beside the block (EIP-7928).
@@ -59,26 +61,23 @@ impl Candidate {
         Ok(Self::of(spec, block, rlp).0)
     }
 
-    /// Does as [`Self::prepare`], but recovers the senders on all cores: for a block that a caller waits for.
+    /// Does as [`Self::prepare`], but does not recover the senders: for a block that a caller waits for. They are
+    /// recovered on all cores while the block is executed, see [`Self::execute`].
     ///
     /// # Errors
     ///
     /// Fails if the block does not decode.
-    pub fn prepare_in_parallel(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+    pub fn prepare_without_senders(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
         let block = decode_block(&rlp)?;
-        // The result is `None` if a signature is bad. Then `with_senders` recovers the senders in order, so that the
-        // error names the first bad one.
-        let senders = recover_in_parallel(&block.body.transactions);
-        Ok(Self::with_senders(spec, block, rlp, senders).0)
+        Ok(Self::with_body_checked(spec, block, rlp).with_coinbase(spec))
     }
 
     /// Returns the candidate for a block that was made from a payload: its hash is known, and the roots in its header
-    /// were computed from its body. The senders are recovered on all cores.
+    /// were computed from its body. The senders are recovered as in [`Self::prepare_without_senders`].
     pub fn of_payload(spec: &ChainSpec, hash: B256, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
         let body = check_body_rules(&rules_of(spec, &block.header), &block);
         let header = Sealed::new_unchecked(block.header.clone(), hash);
-        let senders = recover_in_parallel(&block.body.transactions);
-        Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, senders).0
+        Self { body, ..Self::built(header, block, rlp) }.with_coinbase(spec)
     }
 
     /// Checks the body of a decoded block and recovers its senders. Returns the candidate and the time of the recovery.
@@ -93,21 +92,29 @@ impl Candidate {
         rlp: Bytes,
         known: Option<Vec<Address>>,
     ) -> (Self, Duration) {
-        let body = check_body(&rules_of(spec, &block.header), &block);
-        let header = Sealed::new(block.header.clone());
-        Self::checked(spec, Self { body, ..Self::built(header, block, rlp) }, known)
-    }
-
-    /// Recovers signer, senders and authorities of a block whose body was checked. Returns the candidate and the time
-    /// that it took.
-    fn checked(spec: &ChainSpec, block: Self, known: Option<Vec<Address>>) -> (Self, Duration) {
+        let checked = Self::with_body_checked(spec, block, rlp);
         let start = Instant::now();
-        let transactions = &block.block.body.transactions;
-        let coinbase = clique::coinbase(&rules_of(spec, &block.header), &block.header);
+        let transactions = &checked.block.body.transactions;
         let senders = known.map_or_else(|| recover_senders(transactions), Ok);
         let authorities = recover_authorities(transactions);
-        let recover = start.elapsed();
-        (Self { coinbase, senders, authorities, ..block }, recover)
+        let candidate = Self {
+            senders: OnceLock::from(senders),
+            authorities: OnceLock::from(authorities),
+            ..checked.with_coinbase(spec)
+        };
+        (candidate, start.elapsed())
+    }
+
+    fn with_body_checked(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
+        let body = check_body(&rules_of(spec, &block.header), &block);
+        let header = Sealed::new(block.header.clone());
+        Self { body, ..Self::built(header, block, rlp) }
+    }
+
+    /// Returns the candidate with the account that receives the fees: under Clique the signer is recovered.
+    fn with_coinbase(self, spec: &ChainSpec) -> Self {
+        let coinbase = clique::coinbase(&rules_of(spec, &self.header), &self.header);
+        Self { coinbase, ..self }
     }
 
     /// Returns the candidate for a block that was executed while it was built, so that nothing is left to check.
@@ -118,8 +125,8 @@ impl Candidate {
             rlp,
             coinbase: Ok(Address::ZERO),
             signers: None,
-            senders: Ok(Vec::new()),
-            authorities: Vec::new(),
+            senders: OnceLock::new(),
+            authorities: OnceLock::new(),
             accesses: Vec::new(),
             access_list: None,
             listed: None,
@@ -127,6 +134,61 @@ impl Candidate {
             receipts: None,
             total_difficulty: None,
         }
+    }
+
+    /// Returns the senders of the transactions. If they are not recovered yet, they are now, on all cores.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first transaction whose signature belongs to no public key.
+    pub fn senders(&self) -> Result<&[Address], &SenderError> {
+        let known = match self.senders.get() {
+            Some(known) => known,
+            None => {
+                let senders = recover_in_parallel(&self.block.body.transactions);
+                self.senders.get_or_init(|| senders)
+            }
+        };
+        known.as_deref()
+    }
+
+    /// Replaces the senders by those that the caller knows.
+    pub fn set_senders(&mut self, senders: Vec<Address>) {
+        self.senders = OnceLock::from(Ok(senders));
+    }
+
+    /// Passes the senders to `work`; if they are not recovered yet, while they are being recovered. A transaction
+    /// without a sender makes the block invalid whatever `work` returns, as if all had been recovered before.
+    pub(super) fn beside_senders<R>(
+        &self,
+        work: impl FnOnce(Senders<'_>) -> Result<R, InsertError>,
+    ) -> Result<R, InsertError> {
+        if let Some(known) = self.senders.get() {
+            let known = known.as_ref().map_err(|error| self.invalid(error.clone()))?;
+            return work(Senders::known(known));
+        }
+        let (senders, done) = recover_beside(&self.block.body.transactions, work);
+        match self.senders.get_or_init(|| senders) {
+            Ok(_) => done,
+            Err(error) => Err(self.invalid(error.clone())),
+        }
+    }
+
+    /// Returns the block without what came beside it, as it is read back from the store.
+    pub(super) fn alone(self) -> Self {
+        Self {
+            accesses: Vec::new(),
+            access_list: None,
+            listed: None,
+            receipts: None,
+            total_difficulty: None,
+            ..self
+        }
+    }
+
+    /// Returns the accounts whose code the transactions may set. If they are not recovered yet, they are now.
+    pub(super) fn authorities(&self) -> &[Address] {
+        self.authorities.get_or_init(|| recover_authorities(&self.block.body.transactions))
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -177,7 +239,8 @@ pub struct BlockStats {
     pub gas: u64,
     /// Time of the rules about header, body and result, and of everything that no other field counts.
     pub check: Duration,
-    /// Time of the EVM, without waiting for the state.
+    /// Time of the EVM, without waiting for the state. It includes waiting for senders that were not recovered before,
+    /// and recovering some of them.
     pub execute: Duration,
     /// Time of reading the state for the EVM.
     pub state_read: Duration,

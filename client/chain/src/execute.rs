@@ -31,7 +31,8 @@ pub struct Execution<'a> {
 
 impl Candidate {
     /// Executes the block on `session`, which is at its parent, and checks the result except for the state root. The
-    /// times are added to `stats`.
+    /// times are added to `stats`. Senders that are not recovered yet are recovered meanwhile on all cores, the first
+    /// ones first: each transaction is executed as soon as its sender is there.
     ///
     /// # Errors
     ///
@@ -46,22 +47,25 @@ impl Candidate {
         stats: &mut BlockStats,
     ) -> Result<Executed, InsertError> {
         let start = Instant::now();
-        let senders = self.senders.as_ref().map_err(|e| self.invalid(e.clone()))?;
-        let coinbase = self.coinbase.as_ref().map_err(|e| self.invalid(e.clone()))?;
         let transactions = self.block.body.transactions.len();
-        // A list by which the block runs was checked before.
-        let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
-        let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
-        let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
+        let (executed, came) = self.beside_senders(|senders| {
+            let coinbase = self.coinbase.as_ref().map_err(|e| self.invalid(e.clone()))?;
+            // A list by which the block runs was checked before.
+            let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
+            let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
+            let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
+            let authorities = if session.wants_hints() { self.authorities() } else { &[] };
+            let block = BlockToExecute::new(&self.block, senders)
+                .with_coinbase(*coinbase)
+                .with_authorities(authorities)
+                .with_accesses(&self.accesses)
+                .with_listed(how.listed);
+            let executed = executor
+                .execute_block(session, *rules, ancestor_hash, block)
+                .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| self.invalid(r)))?;
+            Ok((executed, came))
+        })?;
         let listed = how.listed.map(|listed| listed.block.list()).or(came.as_deref());
-        let block = BlockToExecute::new(&self.block, senders)
-            .with_coinbase(*coinbase)
-            .with_authorities(&self.authorities)
-            .with_accesses(&self.accesses)
-            .with_listed(how.listed);
-        let executed = executor
-            .execute_block(session, *rules, ancestor_hash, block)
-            .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| self.invalid(r)))?;
         stats.state_read = session.read_time();
         stats.execute = start.elapsed().saturating_sub(stats.state_read);
 

@@ -166,7 +166,7 @@ impl Chain {
         self.head = parent;
         self.reload_recent()?;
         for Grouped { rlp, receipts, total_difficulty, .. } in blocks {
-            let candidate = Candidate::prepare(&self.spec, rlp)
+            let candidate = Candidate::prepare_without_senders(&self.spec, rlp)
                 .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
             self.extend(Candidate { receipts, total_difficulty, ..candidate })?;
             self.settle()?;

@@ -10,7 +10,6 @@ use super::{
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
-    reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
     witness::witness_maker,
@@ -286,9 +285,7 @@ impl Chain {
                 .map_err(|e| candidate.invalid(e))?;
         }
         self.follow_signers(&rules, &mut candidate)?;
-        if let Err(error) = &candidate.senders {
-            return Err(candidate.invalid(error.clone()));
-        }
+        candidate.senders().map_err(|error| candidate.invalid(error.clone()))?;
         let hash = candidate.header.hash();
         let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
         let mut batch = Batch::new();
@@ -301,9 +298,10 @@ impl Chain {
             Switch::new(&self.head, hash).put(&mut batch);
         }
         self.db.store().write(batch)?;
-        let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
-        branch.push((hash, candidate.rlp));
-        self.reorganise(hash, Way { fork, branch })
+        let Some(mut way) = way else { return Ok(Inserted::Side) };
+        way.branch.push((hash, candidate.rlp.clone()));
+        way.last = Some(candidate.alone());
+        self.reorganise(hash, way)
     }
 }
 

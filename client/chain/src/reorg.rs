@@ -21,6 +21,8 @@ pub(super) struct Way {
     pub(super) fork: u64,
     /// Blocks of the other branch, with their hashes, oldest first.
     pub(super) branch: Vec<(B256, Bytes)>,
+    /// Last block of the other branch, if it was decoded already.
+    pub(super) last: Option<Candidate>,
 }
 
 impl Chain {
@@ -133,19 +135,24 @@ impl Chain {
     pub(super) fn reorganise(&mut self, tip: B256, way: Way) -> Result<Inserted, InsertError> {
         let undone = self.head.number() - way.fork;
         self.switch = Some(Switch::new(&self.head, tip));
-        let executed = self.go_over(&way);
+        let executed = self.go_over(way);
         self.switch = None;
         let executed = executed?;
         tracing::info!(undone, executed = executed.len(), head = self.head.number(), "reorganised");
         Ok(Inserted::Reorganised { undone, executed })
     }
 
-    fn go_over(&mut self, Way { fork, branch }: &Way) -> Result<Vec<BlockStats>, InsertError> {
+    fn go_over(&mut self, way: Way) -> Result<Vec<BlockStats>, InsertError> {
+        let Way { fork, branch, mut last } = way;
         let old = self.head.hash();
-        self.unwind_keeping(*fork)?;
+        self.unwind_keeping(fork)?;
         let mut executed = Vec::with_capacity(branch.len());
-        for (done, (_, rlp)) in branch.iter().enumerate() {
-            match self.replay(rlp.clone()) {
+        for (done, (hash, rlp)) in branch.iter().enumerate() {
+            let replayed = match last.take_if(|last| last.header.hash() == *hash) {
+                Some(candidate) => self.extend_and_settle(candidate),
+                None => self.replay(rlp.clone()),
+            };
+            match replayed {
                 Ok(stats) => executed.push(stats),
                 Err(InsertError::Invalid(invalid)) => {
                     self.restore(old)?;
@@ -170,7 +177,7 @@ impl Chain {
 
     /// Makes the block `old`, a former head, the head again.
     pub(super) fn restore(&mut self, old: B256) -> Result<()> {
-        let Way { fork, branch } = self.side_branch(old)?;
+        let Way { fork, branch, .. } = self.side_branch(old)?;
         self.unwind_keeping(fork)?;
         for (_, rlp) in branch {
             self.replay(rlp).map_err(|error| match error {
@@ -207,8 +214,12 @@ impl Chain {
     }
 
     fn replay(&mut self, rlp: Bytes) -> Result<BlockStats, InsertError> {
-        let candidate = Candidate::prepare(&self.spec, rlp)
+        let candidate = Candidate::prepare_without_senders(&self.spec, rlp)
             .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
+        self.extend_and_settle(candidate)
+    }
+
+    fn extend_and_settle(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
         let mut stats = self.extend(candidate)?;
         self.settle_all(&mut stats)?;
         Ok(stats)
@@ -232,6 +243,6 @@ impl Chain {
             hash = header.parent_hash;
         };
         branch.reverse();
-        Ok(Way { fork, branch })
+        Ok(Way { fork, branch, last: None })
     }
 }

@@ -68,7 +68,7 @@ pub struct PayloadBlock {
 }
 
 impl PayloadBlock {
-    /// Returns the block as a candidate, with its senders recovered on all cores.
+    /// Returns the block as a candidate, whose senders are recovered while it is executed.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
         let Self { hash, block, rlp, access_list } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);

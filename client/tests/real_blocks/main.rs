@@ -16,7 +16,7 @@ use alloy_primitives::B256;
 use alloy_rlp::Decodable;
 use polytrie::{
     consensus::{self, ExecutedResult, ReceiptsRoot},
-    executor::{BlockHashes, BlockToExecute, Executed, Executor, recover_senders},
+    executor::{BlockHashes, BlockToExecute, Executed, Executor, Senders, recover_senders},
 };
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_state::{BlockRef, Session, StateLayer};
@@ -58,7 +58,7 @@ fn execute(
     let number = block.header.number;
     let senders = recover_senders(&block.body.transactions).expect("a mined block has senders");
     let executed = executor
-        .execute_block(session, rules, hashes, BlockToExecute::new(block, &senders))
+        .execute_block(session, rules, hashes, BlockToExecute::new(block, Senders::known(&senders)))
         .unwrap_or_else(|error| panic!("block {number}: {error}"));
     let result = ExecutedResult {
         gas_used: executed.gas_used,

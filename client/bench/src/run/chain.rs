@@ -106,7 +106,7 @@ pub(crate) fn candidates(chain: &PreparedChain, spec: &ChainSpec) -> Result<VecD
             let text = "it has fewer senders than transactions; remove it";
             return Err(CacheError::at("use", chain.dir())(io::Error::other(text)).into());
         }
-        candidate.senders = Ok(of_block);
+        candidate.set_senders(of_block);
     }
     Ok(blocks.into())
 }

@@ -229,6 +229,40 @@ fn wrong_lists_are_refused_and_change_nothing() {
     }
 }
 
+/// The senders are recovered while the transactions run. They have no ether, so that no transaction can be executed.
+#[test]
+fn a_block_whose_senders_are_not_known_is_refused_in_the_same_words_with_its_list() {
+    let uses = [ListUse::Check, ListUse::Commit, ListUse::Run { threads: 3 }];
+    for kind in LAYERS {
+        let [plain, commit, run] = uses.map(|list_use| {
+            let mut chain = open(kind, list_use);
+            let before = (chain.head().hash(), chain.layer().commitment().digest());
+            let built = build(&mut chain);
+            let list = alloy_rlp::encode(built.executed.access_list.as_ref().unwrap());
+            let said = [None, Some(5)].map(|unsigned| {
+                let mut block = built.block.clone();
+                if let Some(at) = unsigned {
+                    // No key makes this `r`.
+                    let bad = Signature::new(U256::from(5), U256::ONE, false);
+                    let tx = block.body.transactions[at].as_legacy().unwrap().tx().clone();
+                    block.body.transactions[at] = Signed::new_unhashed(tx, bad).into();
+                }
+                let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
+                let mut candidate = Candidate::of_payload(chain.spec(), hash, block, rlp);
+                candidate.access_list = Some(list.clone().into());
+                chain.insert(candidate).unwrap_err().to_string()
+            });
+            let after = (chain.head().hash(), chain.layer().commitment().digest());
+            assert_eq!(after, before, "{}", kind.name);
+            said
+        });
+        assert!(plain[0].contains("transaction 0 "), "{}: {}", kind.name, plain[0]);
+        assert!(plain[1].contains("transaction 5 "), "{}: {}", kind.name, plain[1]);
+        assert!(plain[1].contains("its sender cannot be recovered"), "{}", plain[1]);
+        assert_eq!((&plain, &plain), (&commit, &run), "{}", kind.name);
+    }
+}
+
 /// A header of Amsterdam has the gas of the dimension that its block used more of; its receipts have the gas that was
 /// paid (EIP-8037).
 #[test]

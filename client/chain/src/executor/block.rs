@@ -5,9 +5,9 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::Address;
 use polytrie_state::Access;
 
-use super::Listed;
+use super::{Listed, Senders};
 
-/// The parts of a block that its execution needs, with the senders that were recovered before.
+/// The parts of a block that its execution needs.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockToExecute<'a> {
     /// Header of the block. Its gas used, roots and bloom are not read.
@@ -18,7 +18,7 @@ pub struct BlockToExecute<'a> {
     /// Transactions of the block.
     pub transactions: &'a [TxEnvelope],
     /// Sender of each transaction, in the same order.
-    pub senders: &'a [Address],
+    pub senders: Senders<'a>,
     /// Known accounts whose code transactions may set (EIP-7702): a hint.
     pub authorities: &'a [Address],
     /// Other accounts and slots that are expected to be touched: a hint.
@@ -34,7 +34,7 @@ pub struct BlockToExecute<'a> {
 
 impl<'a> BlockToExecute<'a> {
     /// Returns the parts of a complete block.
-    pub fn new(block: &'a Block<TxEnvelope>, senders: &'a [Address]) -> Self {
+    pub fn new(block: &'a Block<TxEnvelope>, senders: Senders<'a>) -> Self {
         Self {
             header: &block.header,
             coinbase: None,
@@ -55,7 +55,7 @@ impl<'a> BlockToExecute<'a> {
             header,
             coinbase: Some(header.beneficiary),
             transactions: &[],
-            senders: &[],
+            senders: Senders::known(&[]),
             authorities: &[],
             accesses: &[],
             listed: None,

@@ -7,6 +7,8 @@ use polytrie_state::StateError;
 use revm::context_interface::DBErrorMarker;
 use thiserror::Error;
 
+use super::SenderError;
+
 /// Error of a block's execution.
 #[derive(Debug, Clone, Error)]
 pub enum ExecuteError {
@@ -22,6 +24,9 @@ pub enum ExecuteError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BlockInvalid {
+    /// A transaction whose sender cannot be recovered.
+    #[error(transparent)]
+    Sender(#[from] SenderError),
     /// A transaction that cannot be included at its place.
     #[error("transaction {index} ({hash}) cannot be executed: {reason}")]
     Transaction {

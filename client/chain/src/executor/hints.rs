@@ -13,8 +13,11 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
     }
-    for (tx, sender) in block.transactions.iter().zip(block.senders) {
-        session.hint(Access::Account(*sender));
+    for (number, tx) in block.transactions.iter().enumerate() {
+        // The execution reports a transaction without a sender.
+        if let Ok(sender) = block.senders.get(number) {
+            session.hint(Access::Account(sender));
+        }
         announce_transaction(session, tx);
     }
     for access in block.accesses {

@@ -1,9 +1,9 @@
 //! Senders of a block's transactions.
 
+use super::in_order::InOrder;
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use polytrie_consensus::{TransactionError, recover_sender};
-use rayon::prelude::*;
 use thiserror::Error;
 
 /// Error of a transaction whose sender cannot be recovered; the block is invalid.
@@ -18,6 +18,73 @@ pub struct SenderError {
     pub reason: TransactionError,
 }
 
+/// Senders of a block's transactions: known, or recovered while the block is executed.
+#[derive(Debug, Clone, Copy)]
+pub struct Senders<'a>(Source<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    Known(&'a [Address]),
+    Recovery(&'a Recovery<'a>),
+}
+
+impl<'a> Senders<'a> {
+    /// Returns senders that are known, in the order of the transactions.
+    pub const fn known(senders: &'a [Address]) -> Self {
+        Self(Source::Known(senders))
+    }
+
+    /// Returns the number of senders.
+    pub(super) const fn count(&self) -> usize {
+        match self.0 {
+            Source::Known(senders) => senders.len(),
+            Source::Recovery(recovery) => recovery.senders.count(),
+        }
+    }
+
+    /// Returns the sender of the transaction with this number, and waits for it if it is being recovered. The first
+    /// transactions should be asked for first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the signature belongs to no public key.
+    pub(super) fn get(&self, number: usize) -> Result<Address, SenderError> {
+        match self.0 {
+            Source::Known(senders) => Ok(senders[number]),
+            Source::Recovery(recovery) => recovery.get(number),
+        }
+    }
+}
+
+/// Senders that several threads recover.
+#[derive(Debug)]
+struct Recovery<'a> {
+    transactions: &'a [TxEnvelope],
+    senders: InOrder<Address>,
+}
+
+impl Recovery<'_> {
+    /// Recovers senders until all are taken.
+    fn run(&self) {
+        while self.senders.do_next(|number| self.recover(number).ok()) {}
+    }
+
+    fn get(&self, number: usize) -> Result<Address, SenderError> {
+        let recover = |number| self.recover(number).ok();
+        let sender = self.senders.when_done(number, recover, |sender| *sender);
+        // Without a sender this returns the error. If a thread has panicked instead, the panic goes on when all end.
+        sender.map_or_else(|| self.recover(number), Ok)
+    }
+
+    fn recover(&self, number: usize) -> Result<Address, SenderError> {
+        sender_at(number, &self.transactions[number])
+    }
+}
+
+fn sender_at(index: usize, tx: &TxEnvelope) -> Result<Address, SenderError> {
+    recover_sender(tx).map_err(|reason| SenderError { index, hash: *tx.tx_hash(), reason })
+}
+
 /// Recovers the senders of `transactions`, in their order.
 ///
 /// The result depends on no fork, so a caller may compute it ahead of the chain on another core. The upper half of
@@ -28,24 +95,42 @@ pub struct SenderError {
 ///
 /// Fails with the first transaction whose signature belongs to no public key.
 pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, SenderError> {
-    transactions
-        .iter()
-        .enumerate()
-        .map(|(index, tx)| {
-            recover_sender(tx).map_err(|reason| SenderError { index, hash: *tx.tx_hash(), reason })
-        })
-        .collect()
+    transactions.iter().enumerate().map(|(index, tx)| sender_at(index, tx)).collect()
 }
 
-/// Recovers the senders as [`recover_senders`] does, on all cores: for a block that a caller waits for. `None` if a
-/// transaction has no sender.
-pub fn recover_in_parallel(transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
-    transactions.par_iter().map(|tx| recover_sender(tx).ok()).collect()
+/// Recovers the senders as [`recover_senders`] does, on all cores: for a block that a caller waits for.
+///
+/// # Errors
+///
+/// Fails as [`recover_senders`] does.
+pub(crate) fn recover_in_parallel(
+    transactions: &[TxEnvelope],
+) -> Result<Vec<Address>, SenderError> {
+    recover_beside(transactions, |_| ()).0
+}
+
+/// Does as [`recover_in_parallel`], and passes the senders to `work` before they are all there. Returns the result of
+/// `work` too, which may have met a transaction without a sender.
+pub(crate) fn recover_beside<R>(
+    transactions: &[TxEnvelope],
+    work: impl FnOnce(Senders<'_>) -> R,
+) -> (Result<Vec<Address>, SenderError>, R) {
+    let recovery = Recovery { transactions, senders: InOrder::new(transactions.len()) };
+    let result = rayon::in_place_scope(|scope| {
+        // The calling thread recovers senders too: those that it would have to wait for.
+        for _ in 1..rayon::current_num_threads().min(transactions.len()) {
+            scope.spawn(|_| recovery.run());
+        }
+        let result = work(Senders(Source::Recovery(&recovery)));
+        recovery.run();
+        result
+    });
+    ((0..transactions.len()).map(|number| recovery.get(number)).collect(), result)
 }
 
 /// Recovers the accounts whose signatures let `transactions` set their code (EIP-7702). A signature that does not
 /// recover is left out, because the result is only a hint.
-pub fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
+pub(crate) fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
     transactions
         .iter()
         .filter_map(Transaction::authorization_list)
@@ -60,19 +145,61 @@ mod tests {
     use super::*;
     use alloy_consensus::{SignableTransaction, TxLegacy};
     use alloy_primitives::{Signature, U256};
+    use polytrie_kv::caught;
 
     fn transaction(nonce: u64, signature: Signature) -> TxEnvelope {
         TxEnvelope::Legacy(TxLegacy { nonce, ..TxLegacy::default() }.into_signed(signature))
     }
 
+    fn signed(count: u64) -> Vec<TxEnvelope> {
+        (0..count).map(|nonce| transaction(nonce, Signature::test_signature())).collect()
+    }
+
+    /// Calls `test` on a thread of pools with one, two and four threads.
+    fn on_pools(test: impl Fn() + Sync) {
+        for threads in [1, 2, 4] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(&test);
+        }
+    }
+
     #[test]
     fn on_all_cores_the_same_senders_come_out() {
-        let signed = |nonce| transaction(nonce, Signature::test_signature());
-        let mut transactions: Vec<_> = (0..100).map(signed).collect();
+        let mut transactions = signed(100);
         let senders = recover_senders(&transactions).unwrap();
-        assert_eq!(recover_in_parallel(&transactions), Some(senders));
-        transactions[40] = transaction(40, Signature::new(U256::ZERO, U256::ZERO, false));
-        assert_eq!(recover_senders(&transactions).unwrap_err().index, 40);
-        assert_eq!(recover_in_parallel(&transactions), None);
+        on_pools(|| assert_eq!(recover_in_parallel(&transactions), Ok(senders.clone())));
+        assert_eq!(recover_in_parallel(&[]), Ok(Vec::new()));
+        for bad in [80, 40] {
+            transactions[bad] =
+                transaction(bad as u64, Signature::new(U256::ZERO, U256::ZERO, false));
+        }
+        let first = recover_senders(&transactions).unwrap_err();
+        assert_eq!(first.index, 40);
+        on_pools(|| assert_eq!(recover_in_parallel(&transactions), Err(first.clone())));
+    }
+
+    #[test]
+    fn work_gets_each_sender_and_may_end_early() {
+        let mut transactions = signed(50);
+        transactions[30] = transaction(30, Signature::new(U256::ZERO, U256::ZERO, false));
+        let all: Vec<_> = (0..50).map(|number| sender_at(number, &transactions[number])).collect();
+        on_pools(|| {
+            for used in [0, 1, 50] {
+                let (senders, found) = recover_beside(&transactions, |senders| {
+                    assert_eq!(senders.count(), 50);
+                    (0..used).map(|number| senders.get(number)).collect::<Vec<_>>()
+                });
+                assert_eq!(found, all[..used]);
+                assert_eq!(senders.unwrap_err().index, 30);
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_of_the_work_reaches_the_caller() {
+        let transactions = signed(20);
+        let work = |senders: Senders<'_>| assert!(senders.count() == 0, "on purpose");
+        let said = caught(|| recover_beside(&transactions, work).0).unwrap_err();
+        assert_eq!(said.to_string(), "on purpose");
     }
 }

@@ -400,7 +400,7 @@ fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
 
 /// Prepares a block from an RLP that was decoded successfully before.
 fn prepared(spec: &ChainSpec, rlp: Bytes) -> Result<Candidate, ChainError> {
-    Candidate::prepare_in_parallel(spec, rlp).map_err(|error| {
+    Candidate::prepare_without_senders(spec, rlp).map_err(|error| {
         ChainError::Corrupt(format!(
             "a payload that decoded when it came does not decode now: {error}"
         ))

@@ -5,18 +5,25 @@
 use super::*;
 use crate::{
     Marks, NodeOptions, Payload, PoolTransaction, impersonate,
-    tests::{chain_in, options, transfer, with_blob},
+    tests::{self, chain_in, options, transfer, with_blob},
 };
-use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, TxKind, U256};
+use alloy_consensus::{
+    Block, TxEip1559, TxEnvelope, TypedTransaction, proofs::calculate_transaction_root,
+};
+use alloy_primitives::{Address, Signature, TxKind, U256};
 use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::{BuiltBlock, NextBlock};
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
+use polytrie_layers::LAYERS;
+use polytrie_node::datadir::DataDir;
 use polytrie_state::Account;
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
-    let (chain, dir) = chain_in(engine, layer);
+    driving(chain_in(engine, layer))
+}
+
+fn driving((chain, dir): (Chain, DataDir)) -> Engine {
     let options = NodeOptions { is_driven: true, ..options() };
     Engine::new(Node::new(chain, dir, options).unwrap(), PAYLOAD_BYTES)
 }
@@ -164,6 +171,78 @@ fn a_payload_keeps_the_blobs_of_its_transactions() {
     take(&engine, &made);
     assert!(node.pool().is_empty());
     assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
+}
+
+/// What is wrong with a sender is known only while the transactions before it are executed, but comes first.
+#[test]
+fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing() {
+    for layer in LAYERS {
+        let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
+        let engine = driving(dir.into_chain().unwrap());
+        let node = engine.node();
+        let transfers: Vec<_> =
+            (0..40).map(|nonce| transfer(node, 0, nonce, 1)).map(|tx| (tx.tx, tx.sender)).collect();
+        let plan = node.plan();
+        let later = NextBlock { timestamp: plan.timestamp + 1, ..plan.clone() };
+        let [whole, sibling] =
+            [plan, later].map(|next| payload(node.preview(next, Some(transfers.clone())).unwrap()));
+        // Returns the payload with other transactions; some of them without a sender, as no key makes this `r`.
+        let altered = |order: &[usize], unsigned: &[usize]| {
+            let mut block = whole.block.clone();
+            let mut transactions: Vec<_> =
+                order.iter().map(|at| block.body.transactions[*at].clone()).collect();
+            for at in unsigned {
+                let tx = TypedTransaction::from(transactions[*at].clone());
+                transactions[*at] =
+                    tx.into_envelope(Signature::new(U256::from(5), U256::ONE, false));
+            }
+            block.header.transactions_root = calculate_transaction_root(&transactions);
+            block.body.transactions = transactions;
+            block
+        };
+        let refused = |block: Block<TxEnvelope>| {
+            let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
+            let payload = PayloadBlock { hash, block, rlp, access_list: None };
+            match engine.new_payload(payload).unwrap().status {
+                PayloadStatusEnum::Invalid { validation_error } => validation_error,
+                other => panic!("{}: {other}", layer.name),
+            }
+        };
+        let names = |block: &Block<TxEnvelope>, at: usize| {
+            format!("transaction {at} ({}) ", block.body.transactions[at].tx_hash())
+        };
+        let (in_order, mut twice): (Vec<usize>, Vec<usize>) =
+            ((0..40).collect(), (0..40).collect());
+        twice[10] = 9;
+        for (order, unsigned, first) in [
+            (&in_order, &[30][..], 30),
+            (&in_order, &[39, 5][..], 5),
+            (&in_order, &[0][..], 0),
+            (&twice, &[30][..], 30),
+        ] {
+            let block = altered(order, unsigned);
+            let expected = names(&block, first)
+                + "is invalid: its sender cannot be recovered: the signature belongs to no public key";
+            assert_eq!(refused(block), expected, "{}", layer.name);
+        }
+        let block = altered(&twice, &[]);
+        let expected = names(&block, 10) + "cannot be executed";
+        assert!(refused(block).starts_with(&expected), "{}", layer.name);
+        let mut block = altered(&in_order, &[20]);
+        block.header.extra_data = vec![0; 33].into();
+        let said = refused(block);
+        assert!(said.contains("extra data"), "{}: {said}", layer.name);
+        // Nothing of them is left.
+        let hash = whole.hash;
+        assert_eq!(engine.new_payload(whole.clone()).unwrap(), valid(hash), "{}", layer.name);
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash), "{}", layer.name);
+        // These are on another branch.
+        let said = refused(altered(&in_order, &[31]));
+        assert!(said.contains("its sender cannot be recovered"), "{}: {said}", layer.name);
+        let hash = sibling.hash;
+        assert_eq!(engine.new_payload(sibling).unwrap(), valid(hash), "{}", layer.name);
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash), "{}", layer.name);
+    }
 }
 
 /// On a devnet a block may be mined between the choice of a head and the start of a payload on it.

@@ -91,7 +91,7 @@ impl<B: Upcoming> Ahead<B> {
                 && let Some(list) = list_of(&mut self.lists, next)
             {
                 prefetcher.begin_known(hash, accesses(&list), transactions, reader)?;
-            } else if let Ok(senders) = &next.senders {
+            } else if let Ok(senders) = next.senders() {
                 prefetcher.begin(hash, &next.block, senders, reader)?;
             }
             place += 1;

@@ -263,7 +263,7 @@ impl Shadow {
             let missing = || main.db().missing(number);
             let rlp = main.db().block_rlp(number).and_then(|rlp| rlp.ok_or_else(missing));
             let rlp = rlp.map_err(|e| self.broken(e))?;
-            let candidate = Candidate::prepare(main.spec(), rlp)
+            let candidate = Candidate::prepare_without_senders(main.spec(), rlp)
                 .map_err(|e| self.broken(ChainError::Corrupt(format!("block {number}: {e}"))))?;
             self.insert(candidate)?;
             // These writes are compared with nothing; kept until the end they would take memory for each block.

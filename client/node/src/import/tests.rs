@@ -209,7 +209,7 @@ fn a_slot_that_is_read_wrongly_is_found() {
 fn a_wrong_balance_is_found() {
     let mut main = chain(None);
     let first = candidates(&main, 1).remove(0);
-    let sender = first.senders.clone().unwrap()[0];
+    let sender = first.senders().unwrap()[0];
     main.insert(first).unwrap();
     let difference = differs(found_out(Lie::AccountRead(sender)));
     assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));

@@ -278,14 +278,14 @@ impl Shared {
     /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time. A block that is too large for
     /// a frame is left out.
     fn announce(&self, block: &Candidate) -> bool {
-        let Ok(senders) = &block.senders else { return true };
+        let Ok(senders) = block.senders() else { return true };
         let open = self.open.lock();
         let load = |connection: &&Connection| connection.due.lock().len();
         // A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
         let has_time = |of: &&Connection| load(of) < AT_A_TIME && !of.outbox.is_full();
         let Some(connection) = open.iter().filter(has_time).min_by_key(load) else { return false };
         let (number, hash) = (block.header.number, block.header.hash());
-        let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.clone() };
+        let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.to_vec() };
         let frame = Message::Block(announced).encode();
         if frame.len() > BLOCK_BYTES {
             return true;

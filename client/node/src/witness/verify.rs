@@ -92,7 +92,7 @@ pub fn verify(
     stateless: &Stateless,
     holder: Option<&dyn StateLayer>,
 ) -> Result<Verified, WitnessError> {
-    let candidate = Candidate::prepare(spec, file.block.clone())
+    let candidate = Candidate::prepare_without_senders(spec, file.block.clone())
         .map_err(|error| WitnessError::Malformed(format!("the block: {error}")))?;
     let header = &candidate.header;
     let (number, hash) = (header.number, header.hash());

@@ -145,8 +145,7 @@ fn executed(
 }
 
 fn senders(candidate: &Candidate) -> Result<&[Address]> {
-    let senders = candidate.senders.as_deref();
-    senders.map_err(|error| wrong(candidate.header.number)(error))
+    candidate.senders().map_err(|error| wrong(candidate.header.number)(error))
 }
 
 /// Hashes of the blocks so far, for BLOCKHASH.

@@ -97,7 +97,7 @@ impl Executor {
         hashes: &dyn BlockHashes,
         block: BlockToExecute<'_>,
     ) -> Result<Executed, ExecuteError> {
-        let (found, expected) = (block.senders.len(), block.transactions.len());
+        let (found, expected) = (block.senders.count(), block.transactions.len());
         if found != expected {
             return Err(InternalError::SenderCount { found, expected }.into());
         }

@@ -99,8 +99,9 @@ impl BlockRun<'_> {
     /// Executes the transactions of a block.
     fn transact_all(&mut self, block: &BlockToExecute<'_>) -> Result<(), ExecuteError> {
         self.inner.reserve(block.transactions.len());
-        for (tx, sender) in block.transactions.iter().zip(block.senders) {
-            self.transact(tx, *sender)?;
+        for (number, tx) in block.transactions.iter().enumerate() {
+            let sender = block.senders.get(number).map_err(BlockInvalid::from)?;
+            self.transact(tx, sender)?;
         }
         Ok(())
     }

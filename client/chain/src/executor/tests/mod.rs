@@ -111,7 +111,7 @@ impl World {
             header: &self.header,
             coinbase: None,
             transactions,
-            senders: &senders,
+            senders: Senders::known(&senders),
             authorities: &[],
             accesses: &[],
             listed: None,
@@ -429,7 +429,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
             header: &world.header,
             coinbase: None,
             transactions: &transactions,
-            senders: &[SENDER],
+            senders: Senders::known(&[SENDER]),
             authorities: &[],
             accesses: &[],
             listed: None,
@@ -459,7 +459,7 @@ fn senders_must_match_transactions() {
         header: &world.header,
         coinbase: None,
         transactions: &[],
-        senders: &[SENDER],
+        senders: Senders::known(&[SENDER]),
         authorities: &[],
         accesses: &[],
         listed: None,
@@ -523,7 +523,7 @@ fn a_delegation_that_is_kept_is_plain_code_in_a_block_before_prague() {
         let transactions = [send(0, NOBODY, 0)];
         let block = BlockToExecute {
             transactions: &transactions,
-            senders: &[SENDER],
+            senders: Senders::known(&[SENDER]),
             ..BlockToExecute::to_fill(&world.header, None)
         };
         executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();
