@@ -5,14 +5,14 @@
 #       import /blocks/chain.rlp --chain /blocks/genesis.json --datadir /data
 #   docker run --rm -p 127.0.0.1:8545:8545 polytrie devnet --http.addr 0.0.0.0
 #
-# What others wrote is compiled in a layer of its own, which stays as long as Cargo.lock and the manifests do.
+# Dependencies are compiled in an image layer of their own, which is used again until Cargo.lock or a manifest changes.
 FROM rust:1.95-slim-bookworm AS rust
 RUN apt-get update \
  && apt-get install -y --no-install-recommends build-essential \
  && rm -rf /var/lib/apt/lists/*
 RUN cargo install cargo-chef --version 0.1.78 --locked
 WORKDIR /src
-# Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev), nomt or qmdb.
+# Cargo features add layers and engines: --build-arg FEATURES=cassandra, nomt or qmdb; rocksdb, if libclang-dev is added above.
 ARG FEATURES=""
 
 FROM rust AS recipe

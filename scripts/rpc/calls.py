@@ -1,4 +1,4 @@
-"""Random calls of JSON-RPC about a chain: what is there, what is not, and what is malformed."""
+"""Random calls of JSON-RPC about a chain: about things that exist, about others that do not, and with malformed parameters."""
 
 import random
 
@@ -26,7 +26,7 @@ def word(number):
 
 
 class Chain:
-    """What is known of a chain, as a node tells it."""
+    """Data of a chain, read from a node."""
 
     def __init__(self, call):
         self.head = int(call("eth_blockNumber"), 16)

@@ -1,4 +1,4 @@
-"""polytrie and geth as a consensus layer drives them, and what came of their payloads."""
+"""polytrie and geth, driven as by a consensus layer, and the results of their payloads."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ ZERO = "0x" + "00" * 32
 
 
 class Refused(Exception):
-    """A node does not take a genesis."""
+    """A node refuses a genesis."""
 
 
 class Client:
@@ -38,25 +38,25 @@ class Client:
         return self.answered(method, timed)
 
     def answered(self, method, ask):
-        """What comes of a request; a node that is gone or says what is no JSON does not answer as it should."""
+        """Result of a request; `Differs` if the node is gone or its answer is no JSON."""
         try:
             return ask()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Differs(f"{method} is not answered: {error!r}") from error
 
     def call(self, method, *params):
-        """What everybody is told."""
+        """Result of a call, which must succeed."""
         answer = self.answered(method, lambda: self.node.answer(method, params))
         if "result" not in answer:
             raise Differs(f"{method}: {answer.get('error')}")
         return answer["result"]
 
     def floor(self, calls):
-        """How long calls take of which the node makes nothing."""
+        """Durations of calls that cause no work in the node."""
         return [self.ask("engine_exchangeCapabilities", [[]])[1] for _ in range(calls)]
 
     def choose(self, head, version=1):
-        """Makes a block the head: how long it took."""
+        """Makes a block the head; returns how long it took."""
         choice = {"headBlockHash": head, "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
         answer, took = self.ask(f"engine_forkchoiceUpdatedV{version}", [choice, None])
         found = answer.get("result", {}).get("payloadStatus", {}).get("status", answer.get("error"))
@@ -88,7 +88,7 @@ def drive_geth(binary, _, genesis, dir, options=()):
 
 
 class Tally:
-    """What came of the payloads of a client. Threads may add to it at the same time."""
+    """The results of the payloads of a client. Threads may add to it at the same time."""
 
     def __init__(self, name):
         self.name, self.passed, self.failed, self.skipped = name, [], [], []
@@ -104,7 +104,7 @@ class Tally:
         return f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed{skipped}"
 
     def times(self):
-        """Half and 95 of 100 calls that are not slower."""
+        """Times within which half of the calls, and 95 of 100, were done."""
         if not self.executing:
             return f"{self.name}: no payload was executed"
         both = [sum(pair) for pair in zip(self.executing, self.choosing)]

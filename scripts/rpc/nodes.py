@@ -60,7 +60,7 @@ class Node:
         self.process.wait()
 
     def address(self, pattern):
-        """Where it listens, as it says itself."""
+        """The address at which it listens, from its output."""
         until = time.time() + 60
         while time.time() < until and self.process.poll() is None:
             self.log.seek(0)
@@ -95,7 +95,7 @@ def token(secret):
 
 
 def serve_geth(geth, dir, options):
-    """geth with these options: the node, where its Engine API is, and the secret of that."""
+    """Starts geth with these options: the node, the address of its Engine API, and the secret for it."""
     secret = secrets.token_hex(32)
     (dir / "secret").write_text(secret)
     node = Node([geth, "--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable", "--syncmode", "full", "--http",

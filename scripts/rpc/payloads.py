@@ -15,7 +15,7 @@ BLOCK_FORKS = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constant
 
 
 def fork_times(network):
-    """The forks after the merge by the times at which a network of the tests has them; None for one from before the merge."""
+    """The forks of a network of the tests after the merge, with their times; None for a network from before the merge."""
     found = re.fullmatch(r"(\w+?)(?:To(\w+?)AtTime(\d+)k)?", network)
     first, later, time = found.groups() if found else (None, None, None)
     if first not in FORKS or (later or first) not in FORKS:
@@ -108,7 +108,7 @@ def access_list(accounts):
     number = lambda text: data(text).lstrip(b"\0")
 
     def changes(list, value):
-        """Each has a number in the block, and what it leaves."""
+        """Changes: the number of each in the block, and the value after it."""
         return [[number(change["blockAccessIndex"]), value(next(text for name, text in change.items() if name != "blockAccessIndex"))]
                 for change in list]
 
@@ -123,7 +123,7 @@ def access_list(accounts):
 
 
 class HasRequests(Exception):
-    """A block has requests (EIP-7685): it holds their hash only, and a payload needs themselves."""
+    """A block has requests (EIP-7685): it holds only their hash, but a payload needs the requests themselves."""
 
 
 def payload_of(block, accesses=()):
@@ -210,8 +210,8 @@ def blocks_in(dir):
 
 
 def calls_of(test, keccak):
-    """The payloads of a test: versions, parameters, and what they may be answered with. Those that are made of blocks may be
-    refused for their shape where the block is invalid; a block that does not decode makes none."""
+    """The payloads of a test: versions, parameters, and the answers that are allowed. Payloads made of invalid blocks may also be
+    refused for their shape; a block that cannot be decoded makes none."""
     for call in test.get("engineNewPayloads", []):
         expected = call.get("errorCode") or ("INVALID" if call.get("validationError") else "VALID")
         yield call["newPayloadVersion"], call["params"], {str(expected)}

@@ -20,10 +20,10 @@ struct Row {
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct AccountRow {
     address: Address,
-    /// At most one entry; RLP has no optional value.
+    /// The account afterwards, unless it was removed: at most one entry, since RLP has no optional value.
     account: Vec<AccountFields>,
     wiped: bool,
-    /// At most one entry.
+    /// Code that may be new to the store: at most one entry.
     code: Vec<Bytes>,
     slots: Vec<SlotRow>,
 }

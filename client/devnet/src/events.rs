@@ -40,8 +40,8 @@ pub struct Reverted {
     pub head: Sealed<Header>,
     /// The chain before the revert. It can be read until it is dropped for the chains of later reverts.
     pub former: Weak<FormerChain>,
-    /// Number of the views before the first one that shows it. Who began with that view or a later one has not seen the
-    /// reverted blocks.
+    /// Order of the first view without the reverted blocks. A receiver that began with that view or a later one has not
+    /// seen them.
     pub view: u64,
 }
 

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 #[command(next_help_heading = "State layers")]
 pub struct BinarySettings {
     /// Levels of the tree of `binary` in one row, 1 to 8: a larger row is read less often, and more of it is hashed and
-    /// written for a change. Belongs to the data: a new directory gets 5, one that holds something keeps its own.
+    /// written for a change. Belongs to the data: a new directory gets 5, another one keeps its own.
     #[arg(id = "binary.group-depth", long = "binary.group-depth", value_name = "LEVELS", value_parser = levels())]
     pub group_depth: Option<u8>,
-    /// What reads of `binary` go through: `flat`, rows beside the tree, or `tree`, the tree itself. It holds both anyway.
+    /// What reads of `binary` go through: `flat`, rows beside the tree, or `tree`, the tree itself. A directory has both.
     #[arg(id = "binary.reads", long = "binary.reads", value_name = "WHAT", value_enum, default_value_t = ReadsOf::Flat)]
     pub reads: ReadsOf,
 }
@@ -48,7 +48,7 @@ impl From<ReadsOf> for Reads {
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: BinaryLayer::NAME,
-    about: "the unified binary tree that is to follow the trie (EIP-7864), in rows of several levels",
+    about: "the binary tree that is proposed to replace the trie (EIP-7864), in rows of several levels",
     canonical: false,
     tables: BinaryLayer::TABLES,
     open: |place, options| {

@@ -35,16 +35,16 @@ pub fn stateless_on(layer: &dyn StateLayer) -> Result<&dyn Stateless> {
     layer.stateless().ok_or_else(|| lacking(layer, reason, other()))
 }
 
-/// What a layer can do with nodes that prefetchers read.
+/// Returns the interface of a layer for nodes that prefetchers read.
 ///
 /// # Errors
 ///
-/// If it can do nothing.
+/// Fails if the layer does not use such nodes.
 pub fn bags(layer: &dyn StateLayer) -> Result<&dyn Bags> {
     layer.bags().ok_or_else(|| takes_no_bags(layer.name()))
 }
 
-/// Fails with a sentence if a layer cannot do anything with nodes that prefetchers read.
+/// Checks that a layer uses nodes that prefetchers read.
 ///
 /// # Errors
 ///

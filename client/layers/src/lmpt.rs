@@ -22,10 +22,10 @@ const DEFAULT_SWEEP: u64 = 4_096;
 #[command(next_help_heading = "State layers")]
 pub struct LmptSettings {
     /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
-    /// 1000, one that holds something keeps its own.
+    /// 1000, another one keeps its own.
     #[arg(id = "lmpt.interval", long = "lmpt.interval", value_name = "BLOCKS", value_parser = value_parser!(u64).range(1..))]
     pub interval: Option<u64>,
-    /// Slots of destroyed contracts that `lmpt` removes a block at most. Belongs to the data, as the interval: a new
+    /// Most slots of destroyed contracts that `lmpt` removes in a block. Belongs to the data, as the interval: a new
     /// directory gets 4096.
     #[arg(id = "lmpt.sweep", long = "lmpt.sweep", value_name = "SLOTS", value_parser = value_parser!(u64).range(1..))]
     pub sweep: Option<u64>,
@@ -33,8 +33,8 @@ pub struct LmptSettings {
     /// the next one. Belongs to the data, as the interval: a new directory gets slices.
     #[arg(id = "lmpt.boundary", long = "lmpt.boundary", value_name = "HOW")]
     pub boundary: Option<Boundary>,
-    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
-    /// scratch store in the data directory.
+    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); more go to a scratch store in the
+    /// data directory.
     #[arg(id = "lmpt.memory", long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     pub memory: usize,
 }

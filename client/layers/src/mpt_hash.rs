@@ -17,8 +17,8 @@ pub struct MptHashSettings {
     /// Bytes of nodes that `mpt-hash` keeps in memory (k, M, G may follow): what OpenEthereum's --cache-size-db was.
     #[arg(id = "mpt-hash.cache", long = "mpt-hash.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
     pub cache: usize,
-    /// Which nodes these are: `used`, read or written last; `written`, those of the last blocks alone, as OpenEthereum's
-    /// overlay has them, while the engine is asked again for what was only read.
+    /// Nodes that `mpt-hash` keeps in memory: `used`, read or written last; `written`, those of the last blocks only, as in
+    /// OpenEthereum's overlay, while nodes that were only read are read from the engine again.
     #[arg(
         id = "mpt-hash.cached",
         long = "mpt-hash.cached",
@@ -26,8 +26,8 @@ pub struct MptHashSettings {
         default_value = "used"
     )]
     pub cached: WhichStay,
-    /// Which nodes of `mpt-hash` go: `replaced`, those that a block replaced, with that block; `none`, all states stay, as
-    /// in an archive. Belongs to the data: a new directory gets `replaced`, one that holds something keeps its own.
+    /// Nodes that `mpt-hash` deletes: `replaced`, those that a block replaced, with that block; `none`, all states stay, as
+    /// in an archive. Belongs to the data: a new directory gets `replaced`, another one keeps its own.
     #[arg(id = "mpt-hash.pruning", long = "mpt-hash.pruning", value_name = "WHICH")]
     pub pruning: Option<WhichGo>,
 }

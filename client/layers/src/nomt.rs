@@ -14,8 +14,7 @@ pub struct NomtSettings {
     /// committed to its files take as much again.
     #[arg(id = "nomt.cache", long = "nomt.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "512M")]
     pub cache: usize,
-    /// Pages of 4 KiB for which the files of `nomt` have room when they are made; room is made as the
-    /// state grows.
+    /// Pages of 4 KiB for which new files of `nomt` have room; they grow with the state.
     #[arg(id = "nomt.buckets", long = "nomt.buckets", value_name = "N", value_parser = value_parser!(u32).range(64..), default_value_t = NomtOptions::BUCKETS)]
     pub buckets: u32,
     /// Threads with which `nomt` fetches pages and computes its trie.

@@ -19,14 +19,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "State layer replica")]
 pub struct ReplicaSettings {
-    /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one, four at
-    /// most]
+    /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one for each core but one, four
+    /// at most]
     #[arg(id = "replica.workers", long = "replica.workers", value_name = "N", value_parser = at_most(MOST_THREADS))]
     pub workers: Option<usize>,
     /// Threads that read rows ahead of the workers where the store is slow [default: 8]
     #[arg(id = "replica.readers", long = "replica.readers", value_name = "N", value_parser = at_most(MOST_THREADS))]
     pub readers: Option<usize>,
-    /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]
+    /// Hints that may wait for each worker; while the queue is full, hints are dropped [default: 4096]
     #[arg(id = "replica.queue", long = "replica.queue", value_name = "N", value_parser = at_most(1 << 20))]
     pub queue: Option<usize>,
     /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 #[command(group(ArgGroup::new("access_lists").args(["bal", "bal_build"]).multiple(true)))]
 pub(super) struct AccessListArgs {
     /// How to use the access lists of blocks (EIP-7928) that --bal-build made. Each mode does what those before it do: `off`
-    /// does nothing; `hints` tells the state layer what a block lists before the block runs, and where --prefetch would
-    /// run the block ahead, many threads read the list instead; `trie` computes the commitment from the list while the
-    /// transactions run; `parallel` runs the transactions at the same time, each on the values that the list gives before it.
+    /// does nothing; `hints` announces the listed accounts and slots to the state layer before the block runs, and where
+    /// --prefetch would run the block ahead, many threads read them instead; `trie` computes the commitment from the list while
+    /// the transactions run; `parallel` runs the transactions at the same time, each on the values that the list gives before it.
     /// A block without a list runs as without --bal. Under `trie` and `parallel` a block before Cancun, under --verify
     /// every=N or with --witness runs as with `hints`. No result depends on a list: one that is wrong costs time only.
     #[arg(long, value_name = "HOW", default_value = "off", value_parser = access_list_mode())]
@@ -29,9 +29,9 @@ pub(super) struct AccessListArgs {
     /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
     #[arg(long, value_name = "N", requires = "bal", value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
-    /// Write down what each executed block reads and changes, in blocks of any fork, so that another import of them can
-    /// use it with --bal. The lists go to a file beside the chain, and no export holds them. (In blocks from Amsterdam on
-    /// the list is made and compared with the header's hash in any case.)
+    /// Make the access list of each executed block, of any fork, so that another import of the blocks can use it with --bal.
+    /// The lists go to a file beside the chain, and no export contains them. (In blocks from Amsterdam on the list is made and
+    /// compared with the header's hash in any case.)
     #[arg(long)]
     bal_build: bool,
     /// The file of the access lists [default: `access-lists` in --datadir]

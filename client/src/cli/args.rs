@@ -29,7 +29,7 @@ pub(super) struct DataArgs {
     /// for a directory that holds a chain.
     #[arg(long, value_name = "ENGINE", value_parser = ENGINE_NAME)]
     kv: Option<String>,
-    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,
+    /// Separate directory for the flat state of the layer `replica`, for example on another disk. It must be empty at first,
     /// and belongs to one data directory, which remembers it.
     #[arg(long = "replica.path", value_name = "DIR")]
     replica_path: Option<PathBuf>,
@@ -60,9 +60,8 @@ impl DataArgs {
 /// Blocks that take long.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct SlowBlockArg {
-    /// Log a line of JSON for each block that takes at least so many milliseconds, 0 for every block: its time and gas, what
-    /// it read and wrote of accounts, slots and code, and what was known already, under the names of geth's
-    /// --debug.logslowblock.
+    /// Log a line of JSON for each block that takes at least so many milliseconds, 0 for every block: its time and gas, its
+    /// reads and writes of accounts, slots and code, and repeated reads, under the names of geth's --debug.logslowblock.
     #[arg(long, value_name = "MS", help_heading = "Logging")]
     log_slow_block: Option<u64>,
 }
@@ -94,12 +93,12 @@ pub(super) fn access_list_mode() -> impl TypedValueParser<Value = AccessListMode
     let value = |name, help| PossibleValue::new(name).help(help);
     let values = [
         value("off", "They are not read"),
-        value("hints", "What they name is announced to the state layer, and may be read ahead"),
         value(
-            "trie",
-            "The commitment is computed from what they say is left, too, while blocks run",
+            "hints",
+            "Their accounts and slots are announced to the state layer, and may be read ahead",
         ),
-        value("parallel", "Transactions run at the same time, too"),
+        value("trie", "The commitment is also computed from the values in them, while blocks run"),
+        value("parallel", "Transactions also run at the same time"),
     ];
     PossibleValuesParser::new(values).map(|name| match name.as_str() {
         "hints" => AccessListMode::Hints,
@@ -122,20 +121,20 @@ pub(super) fn access_list_threads(asked: Option<u16>) -> usize {
 /// Settings of the engines.
 #[derive(Debug, Args)]
 pub(super) struct EngineArgs {
-    /// RocksDB reads and writes past the page cache.
+    /// Let RocksDB read and write past the page cache.
     #[arg(long = "kv.direct-io")]
     direct_io: bool,
-    /// Bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered (k, M, G may follow).
+    /// Bytes of RocksDB's caches [default: 256M], or of the cache of rows from Cassandra [default: 64M] (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
-    /// Bytes of blocks that gather in memory before they are made durable together (k, M, G may follow); while that
-    /// happens, as many may gather again. The more there are, the fewer pages the engine rewrites [default: 128M]
+    /// Bytes of blocks that gather in memory before they are made durable together (k, M, G may follow); meanwhile as many
+    /// may gather again. The engine rewrites fewer pages if more gather [default: 128M]
     #[arg(long = "kv.buffer", value_name = "BYTES", value_parser = parse_bytes)]
     kv_buffer: Option<usize>,
-    /// Some nodes of the cluster of Cassandra, from which the others are learned. A directory remembers them.
+    /// Some nodes of the cluster of Cassandra, which name the others. A directory remembers them.
     #[arg(long = "kv.nodes", value_name = "HOST:PORT,…", value_delimiter = ',')]
     kv_nodes: Vec<String>,
-    /// The keyspace of Cassandra in which stores are. A directory remembers it [default: polytrie]
+    /// The keyspace of Cassandra for the stores. A directory remembers it [default: polytrie]
     #[arg(long = "kv.keyspace", value_name = "NAME")]
     kv_keyspace: Option<String>,
     /// Seconds for which a request to Cassandra is repeated while nodes are slow, or too few of them answer, before the command
@@ -145,11 +144,11 @@ pub(super) struct EngineArgs {
     /// The role that logs in to Cassandra, if its nodes ask for one. A directory remembers it.
     #[arg(long = "kv.user", value_name = "NAME", requires = "kv_password_file")]
     kv_user: Option<String>,
-    /// File with the password of that role, alone on one line. A directory remembers where the file is, and never the password.
+    /// File that holds the password of that role on one line. A directory remembers the path of the file, and never the password.
     #[arg(long = "kv.password-file", value_name = "FILE", requires = "kv_user")]
     kv_password_file: Option<PathBuf>,
-    /// Connect to Cassandra with TLS: file (PEM) with the certificate of the authority that signed those of the nodes, which name
-    /// their IP addresses. A directory remembers where the file is.
+    /// Connect to Cassandra with TLS: PEM file with the certificate of the authority that signed those of the nodes, which name
+    /// their IP addresses. A directory remembers the path of the file.
     #[arg(long = "kv.tls-ca", value_name = "FILE")]
     kv_tls_ca: Option<PathBuf>,
 }

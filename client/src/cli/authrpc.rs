@@ -32,7 +32,7 @@ pub(super) struct AuthArgs {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long = "authrpc.port", value_name = "PORT", default_value_t = 8551)]
     auth_port: u16,
-    /// File of the secret that both sides have, 32 bytes in hexadecimal; made if it is not there [default: jwt.hex in
+    /// File of the secret of both sides, 32 bytes in hexadecimal; made if it is not there [default: jwt.hex in
     /// the data directory]
     #[arg(long = "authrpc.jwtsecret", value_name = "FILE")]
     secret: Option<PathBuf>,

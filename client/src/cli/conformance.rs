@@ -31,9 +31,9 @@ const LINE_EVERY: Duration = Duration::from_secs(8);
 /// Run the official tests of execution.
 ///
 /// Takes the BlockchainTests of ethereum/tests and its legacy tests, and the blockchain_tests, blockchain_tests_engine
-/// and state_tests of execution-spec-tests, mixed as they come: what a file holds, its content tells. Blocks and payloads
-/// run as an import would, on a store in memory; the transaction of a state test runs by itself, and each counts as a
-/// test. What is none of these is skipped. Exits with 1 if a test fails.
+/// and state_tests of execution-spec-tests, also mixed: files are recognised by their content. Blocks and payloads run as in
+/// an import, on a store in memory; the transaction of a state test runs by itself, and each counts as a test. Other files
+/// are skipped. Exits with 1 if a test fails.
 #[derive(Debug, Args)]
 pub(super) struct ConformanceArgs {
     /// Directories of tests (every .json file at any depth), or single files.

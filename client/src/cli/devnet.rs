@@ -45,7 +45,7 @@ const DEFAULT_BALANCE: &str = "10000";
 /// Blocks are made as soon as a transaction comes, by the same executor and state layers as an import. Without
 /// --datadir everything is in memory and gone at the end. The chain is `dev` (every fork to Osaka, accounts of a
 /// mnemonic with plenty of ether) unless --chain names another or the directory holds one. Ctrl-C (or SIGTERM) ends it:
-/// what is under way is finished and made durable, and the exit code is 0.
+/// the current block is finished and made durable, and the exit code is 0.
 #[derive(Debug, Args)]
 #[command(mut_args(with_authrpc))]
 pub(super) struct DevnetArgs {
@@ -67,7 +67,7 @@ pub(super) struct DevnetArgs {
     /// Ether of each of them, in a new `dev` chain [default: 10000]
     #[arg(long, value_name = "ETHER")]
     balance: Option<String>,
-    /// The words the accounts follow from.
+    /// The words of the mnemonic from which the accounts follow.
     #[arg(long, value_name = "WORDS", default_value = DEFAULT_MNEMONIC)]
     mnemonic: String,
     /// Chain id of a new `dev` chain; any other has the id it has [default: 1337]
@@ -76,7 +76,7 @@ pub(super) struct DevnetArgs {
     /// Gas limit that blocks move towards.
     #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(MIN_GAS_LIMIT..=MAX_GAS_LIMIT))]
     gas_limit: Option<u64>,
-    /// Who receives the tips.
+    /// Address that receives the tips.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -89,8 +89,8 @@ pub(super) struct DevnetArgs {
     history: u64,
     #[command(flatten)]
     files: StateFileArgs,
-    /// Serve the Engine API too, on a port of its own: a consensus layer says which blocks are added. The node makes none by
-    /// itself then.
+    /// Serve the Engine API too, on a port of its own: a consensus layer chooses the blocks, and the node makes none by
+    /// itself.
     #[arg(long, help_heading = "Engine API over HTTP and WebSocket", conflicts_with_all = ["read_only", "block_time"])]
     authrpc: bool,
     #[command(flatten)]
@@ -317,7 +317,7 @@ fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
     })?;
     (missing.take)(&mut options.layer, &dir);
     tracing::warn!(
-        "`{}` has no setup: as the chain is in memory only, an INSECURE one was made up, with which anybody can prove anything; `polytrie setup` makes a real one",
+        "`{}` has no setup: as the chain is in memory only, an INSECURE one was made up, with which anything can be proven; `polytrie setup` makes a real one",
         kind.name
     );
     Ok(())
@@ -379,7 +379,7 @@ fn who_may_call(args: &DevnetArgs) -> String {
 fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
     if !args.read_only {
-        output::line("Accounts (everybody knows these keys: never use them elsewhere)")?;
+        output::line("Accounts (these keys are public: never use them elsewhere)")?;
         for (index, address) in node.accounts().addresses().iter().take(20).enumerate() {
             let key = node.accounts().private_key(address).unwrap_or_default();
             let ether = format_ether(node.balance(address).map_err(machine)?);
@@ -404,7 +404,7 @@ fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
 fn warn_if_open(args: &DevnetArgs, server: &RunningServer) {
     if !server.address().ip().is_loopback() && !args.read_only && args.accounts > 0 {
         tracing::warn!(
-            "{} can be reached from outside, and whoever reaches it can use the accounts above",
+            "{} can be reached from other machines, and all of them can use the accounts above",
             server.address()
         );
     }

@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 /// Run a node that a consensus layer drives over the Engine API, on any state layer.
 ///
-/// A payload is executed when it comes, and stored when it is chosen: then it is durable, and until then a crash forgets it.
-/// There is no network: what is not sent as a payload is not known. The chain must be past the merge; `polytrie import`
-/// brings one there. Layers without Ethereum's state root take the root in a payload as it is. The eth_ methods answer on both
+/// A payload is executed when it comes, and stored when it is chosen: then it is durable, and until then a crash loses it.
+/// There is no network: the node knows only payloads that it is sent. The chain must be past the merge; `polytrie import`
+/// brings one there. Layers without Ethereum's state root do not check the root in a payload. The eth_ methods answer on both
 /// ports, the Engine API on the one with the secret. Ctrl-C (or SIGTERM) ends the node with exit code 0.
 #[derive(Debug, Args)]
 pub(super) struct EngineApiArgs {

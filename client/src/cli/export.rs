@@ -38,7 +38,7 @@ pub(super) struct ExportArgs {
     to: Option<u64>,
     /// A stream of RLP as `geth import` reads it, or files of 8192 blocks with their receipts as `geth import-history` reads
     /// them, and checksums.txt beside them: era1 up to the merge, ere before and after it. Before Byzantium receipts hold
-    /// state roots: there both take a layer that has them, and an import that verified every root. [default: rlp]
+    /// state roots: there both need a layer with state roots, and an import that verified every root. [default: rlp]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]

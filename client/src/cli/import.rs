@@ -46,9 +46,9 @@ pub(super) struct ImportArgs {
     #[arg(required_unless_present = "prestate", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Execute real blocks without the whole state, from a directory with a JSON file for each of some consecutive blocks. A
-    /// file holds a block and what it touches, as scripts/fetch-prestate asks a node for it, or is a witness, as --witness
-    /// writes it. Everything is checked but state roots, as a part of a state has another root. Nothing is kept: the state
-    /// is in --datadir (without it, in memory) until the command ends, which removes it.
+    /// file holds a block and the state that it touches, as scripts/fetch-prestate asks a node for it, or is a witness, as
+    /// --witness writes it. Everything is checked but state roots, as a part of a state has another root. Nothing is kept: the
+    /// state is in --datadir (without it, in memory) until the end of the command, which removes it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal",
         "bal_build", "bal_threads", "bal_file", "prefetchers"])]
     prestate: Option<PathBuf>,
@@ -72,23 +72,22 @@ pub(super) struct ImportArgs {
     ///
     /// With `every=N` the layer takes N blocks as one, so the changes of a trie's upper part are hashed and written
     /// once for all of them. Everything else is checked block by block, each block can still be taken back by itself,
-    /// and what is stored is the same as with `full`. Nothing of such a group is stored before its root is verified: if
-    /// it is wrong, its blocks are executed again one by one, and the import names the one that is to blame. A group
-    /// ends early at the end of the import, at Ctrl-C, where branches meet, when no block comes for a second, and when it
-    /// takes 128 MiB. Blocks from before Byzantium that have transactions are taken one by one, since their receipts hold
-    /// state roots, and so is every block with --shadow or --witness. What is not noticed is a wrong root in a header that
-    /// does not end a group, in a chain whose state is right. A layer without state roots (`raw`, `lmpt`,
+    /// and the same is stored as with `full`. Nothing of such a group is stored before its root is verified: if it is wrong,
+    /// its blocks are executed again one by one, and the import names the wrong one. A group ends early at the end of the
+    /// import, at Ctrl-C, where branches meet, when no block comes for a second, and when it takes 128 MiB. Blocks from before
+    /// Byzantium that have transactions are taken one by one, since their receipts hold state roots, and so is every block
+    /// with --shadow or --witness. A wrong root in a header within a group is not noticed if the state is right. A layer without state roots (`raw`, `lmpt`,
     /// `lvmt`, `binary`, `nomt`, `qmdb`) has nothing to compare: there `every=N` is the same as `full`.
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
     verify: Verify,
-    /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
-    /// either way. A file that breaks off, or that holds no blocks, is no invalid block: it exits with 1 in any case.
+    /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. Earlier blocks are kept in both
+    /// cases. A file that breaks off, or that holds no blocks, exits with 1 in any case.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from
     /// a pipe for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M
-    /// blocks are made durable at once. `mpt-hash`, and `replica` with `--replica.mode paper`, have each block written by itself
-    /// [default: 4096]
+    /// blocks are made durable at once. Under `mpt-hash`, and `replica` with `--replica.mode paper`, each block is written
+    /// by itself [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
@@ -96,21 +95,21 @@ pub(super) struct ImportArgs {
     threads: Option<usize>,
     /// While a block is executed, run those after it on the state before it, on many threads, so that what they read is
     /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory, and no
-    /// process that --prefetchers has connected does the same in time; `on` (or nothing after --prefetch), always; `off`, never.
+    /// process of --prefetchers does the same in time; `on` (or --prefetch alone), always; `off`, never.
     #[arg(long, value_name = "WHEN", default_value = "auto", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
-    /// Listen on this address (port 0: any that is free) for processes that read what the next blocks will need, on other machines
-    /// perhaps (`polytrie prefetch`). What they send is verified by hash where it is used, and nothing waits for them. Only the layer
-    /// `rain` has a use for them. Nobody is asked who he is: whoever reaches the port sees the blocks that are announced, and
-    /// can waste time and memory of this process, up to a bound, but change nothing. So it belongs into a private network.
+    /// Listen on this address (port 0: any that is free) for processes that read what the next blocks will need, also on other
+    /// machines (`polytrie prefetch`). Their nodes are verified by hash before use, and nothing waits for them. Only the layer
+    /// `rain` uses them. The port checks no identity: a stranger who reaches it sees the announced blocks, and can waste time
+    /// and memory of this process, up to a bound, but change nothing. So keep it in a private network.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prefetchers: Option<SocketAddr>,
-    /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
-    /// and, where both have one, every state root; the first difference ends the import with exit code 1.
+    /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every written value
+    /// and, if both have one, every state root; the first difference ends the import with exit code 1.
     #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     shadow: Option<String>,
-    /// Write a witness of each block into this directory: what it takes to execute it without any state, for `polytrie
+    /// Write a witness of each block into this directory, with all that its execution needs of the state, for `polytrie
     /// witness verify`. Only the layer `rain` makes them.
     #[arg(long, value_name = "DIR")]
     witness: Option<PathBuf>,
@@ -136,8 +135,8 @@ pub(super) struct ImportArgs {
     /// lines of the blocks before it; after a crash none of them is missing.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write what each transaction leaves in the state to this file, a line a value, for `polytrie bench store --trace`; `-`
-    /// for standard output. Goes on as --csv does; blocks of a branch that is left are taken out again.
+    /// Write the values that each transaction changes in the state to this file, a line a value, for `polytrie bench store
+    /// --trace`; `-` for standard output. Goes on as --csv does; blocks of a branch that is left are removed again.
     #[arg(long, value_name = "FILE", conflicts_with = "shadow")]
     trace: Option<PathBuf>,
     #[command(flatten)]

@@ -47,13 +47,13 @@ pub(super) struct InitArgs {
     /// (--cache.preimages); such a dump is refused.
     #[arg(long, value_name = "FILE", requires = "header")]
     state_dump: Option<PathBuf>,
-    /// The header of the block whose state that is: RLP (of the header or of the block, also as hex), or JSON as a node
+    /// The header of the block with that state: RLP (of the header or of the block, also as hex), or JSON as a node
     /// answers to eth_getBlockByNumber. The file may hold more headers or blocks, in their order: the last one counts, the
     /// 256 before it are for BLOCKHASH, and before the merge the last 7 blocks for ommers. From Prague on the state itself
-    /// holds their hashes.
+    /// has the hashes.
     #[arg(long, value_name = "FILE", requires = "state_dump")]
     header: Option<PathBuf>,
-    /// The total difficulty with that block, if it is from before the merge and the file of --header does not say it.
+    /// The total difficulty with that block, if it is from before the merge and the file of --header does not have it.
     #[arg(long, value_name = "N", requires = "state_dump")]
     total_difficulty: Option<U256>,
     /// Keep addresses and slots beside their hashes: `polytrie db dump` needs them for other clients' formats, and

@@ -12,15 +12,15 @@ use crate::{
 };
 use clap::Args;
 
-/// Read for `polytrie import --prefetchers` what its next blocks will need, in a process of its own: under `rain`.
+/// Read for `polytrie import --prefetchers` what its next blocks will need, in another process, under `rain`.
 ///
-/// The node announces blocks that it has not come to. Their transactions are run on the durable state that is seen here, which may
-/// be some blocks old, and the stored nodes on the way to what they touch are sent. The node uses those that are still part of
-/// its state and drops the others; it waits for nobody, and nothing but time depends on what is sent.
+/// The node announces blocks before their turn. This command runs their transactions on the durable state, which may be some blocks
+/// old, and sends the stored nodes on the paths to what they touch. The node uses those that are still part of its state and drops
+/// the others. It waits for none of them, and only its speed depends on them.
 ///
 /// The data directory is that of the node, or for a store in a cluster a directory on another machine with the small files of
 /// the node's (polytrie.json, chain.json or genesis.json, db/cluster.json). It is only read. Up to 16 prefetchers may share
-/// the work of one node. The command ends with 0 when the node says that it is done, and with 3 when it is gone without that.
+/// the work of one node. The command ends with 0 when the node says that it is done, and with 3 if the connection breaks before.
 #[derive(Debug, Args)]
 pub(super) struct PrefetchArgs {
     /// Where the node listens.

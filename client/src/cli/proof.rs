@@ -42,21 +42,20 @@ pub(super) struct GetArgs {
 /// Check a proof against a commitment that you trust; exits with 0 if it holds, with 1 if not.
 ///
 /// The proof is what `polytrie proof get` prints, or what `polytrie_getProof` or the `eth_getProof` of any client answers
-/// (the result alone, or the whole answer). Nothing is compared but the digest: see to it that --root is that of the block
-/// that you mean. Where an account and its slots are proven by nodes of different shards (`--lvmt.proofs I/N`), give all
-/// that they answered.
+/// (the result alone, or the whole answer). Only the digest is compared: make sure that --root is that of your block. If an
+/// account and its slots are proven by nodes of different shards (`--lvmt.proofs I/N`), give all of their answers.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// The proof; `-` for standard input. Several where they are parts of one.
+    /// The proof; `-` for standard input. Several if they are parts of one.
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// The digest to check against: the state root for a canonical layer.
     #[arg(long, value_name = "HASH")]
     root: B256,
-    /// The account that was asked for: a proof of any other is refused. Without it, see in the result what is proven.
+    /// The requested account: a proof of any other is refused. Without it, see in the result what is proven.
     #[arg(long, value_name = "ADDRESS")]
     address: Option<Address>,
-    /// A slot that was asked for: a proof that says nothing of it is refused; may be repeated.
+    /// A requested slot: a proof without it is refused; may be repeated.
     #[arg(long = "slot", value_name = "SLOT")]
     slots: Vec<U256>,
     #[command(flatten)]

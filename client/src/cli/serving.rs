@@ -57,14 +57,14 @@ pub(super) struct HttpArgs {
     /// Most gas of a call.
     #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
     gas_cap: u64,
-    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), or of the transactions
-    /// that are run again for a trace; 0 for no limit.
+    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), of a search, or of the
+    /// transactions that are run again for a trace; 0 for no limit.
     #[arg(long = "rpc.evmtimeout", value_name = "SECONDS", default_value_t = 5.0)]
     evm_timeout: f64,
     /// Most blocks that a search for logs may span.
     #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
     log_blocks: u64,
-    /// Most logs that a search may find; what a filter has more, it tells when it is asked again.
+    /// Most logs that a search may find; a filter returns further ones with its next answer.
     #[arg(long = "rpc.max-logs", value_name = "N", default_value_t = 20_000)]
     logs: usize,
 }
@@ -76,10 +76,10 @@ pub(super) struct PoolArgs {
     /// Most transactions that wait for a block.
     #[arg(long = "txpool.max", value_name = "N", default_value_t = 200_000)]
     total: usize,
-    /// Most of them from one sender.
+    /// Most transactions of one sender that wait.
     #[arg(long = "txpool.max-per-sender", value_name = "N", default_value_t = 20_000)]
     per_sender: usize,
-    /// Most bytes they may take (k, M, G may follow).
+    /// Most bytes of waiting transactions (k, M, G may follow).
     #[arg(long = "txpool.max-bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
     bytes: usize,
 }

@@ -24,8 +24,8 @@ pub(super) enum SetupCommand {
 /// Derive the tables of `lvmt` from powers of tau, and keep them.
 ///
 /// The powers come from a ceremony: files of points as EigenDA publishes them (--g1 and --g2), or a .ptau file of
-/// snarkjs. They are checked against each other by pairings before anything is made of them. With --insecure-dev
-/// they are made up: good for devnets and benchmarks, and marked as such in every data directory and proof.
+/// snarkjs. They are checked against each other by pairings first. With --insecure-dev they follow from a seed: good for
+/// devnets and benchmarks, and marked as such in every data directory and proof.
 #[derive(Debug, Args)]
 pub(super) struct LvmtSetupArgs {
     /// Powers of tau in G1, 32 bytes each, gnark-compressed.
@@ -37,7 +37,7 @@ pub(super) struct LvmtSetupArgs {
     /// Powers of tau as snarkjs keeps them.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_dev")]
     ptau: Option<PathBuf>,
-    /// Make up a tau that can be computed from the seed: for development only.
+    /// Use a tau that follows from the seed: for development only.
     #[arg(long)]
     insecure_dev: bool,
     /// The seed of --insecure-dev.

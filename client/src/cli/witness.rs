@@ -15,7 +15,7 @@ use polytrie_chainspec::ChainSpec;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Verify blocks from witnesses, which hold what a block needs of the state (`import --witness` writes them).
+/// Verify blocks from witnesses, which hold the part of the state that a block needs (`import --witness` writes them).
 #[derive(Debug, Subcommand)]
 pub(super) enum WitnessCommand {
     Verify(VerifyArgs),

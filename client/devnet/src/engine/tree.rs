@@ -77,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// Start of the reason where an ancestor is invalid.
+/// Start of the reason for which a block is invalid if an ancestor is.
 const INHERITED: &str = "it stands on the invalid block ";
 
 impl Tree {

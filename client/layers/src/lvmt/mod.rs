@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 #[command(next_help_heading = "LVMT")]
 pub struct LvmtSettings {
     /// What the layer can prove: `none`; `on-request`, every key, for which nothing is kept; `full`, every key, from
-    /// witnesses that are kept current with each block; or I/N, the keys of shard I of N (a power of two) from theirs.
-    /// Witnesses belong to the data: a directory that keeps some goes on with these [default: none].
+    /// witnesses that are kept current with each block; or I/N, the keys of shard I of N (a power of two) from its witnesses.
+    /// Witnesses belong to the data: a directory keeps its choice [default: none].
     #[arg(id = "lvmt.proofs", long = "lvmt.proofs", value_name = "WHAT")]
     pub proofs: Option<Proofs>,
     /// Whether the command makes proofs: then the default of `proofs` is `on-request`.

@@ -167,7 +167,7 @@ pub(super) fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<
 pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
     if is_insecure {
         tracing::warn!(
-            "the setup in {} is for development: whoever knows its seed can prove anything",
+            "the setup in {} is for development: with its seed anything can be proven",
             dir.display()
         );
     }

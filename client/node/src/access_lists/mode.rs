@@ -13,7 +13,7 @@ pub enum AccessListMode {
     /// Lists are not read.
     #[default]
     Off,
-    /// The layer hears of the accounts and slots in a list, and they may be read ahead.
+    /// The accounts and slots of a list are announced to the layer, and may be read ahead.
     Hints,
     /// The commitment is computed from them while blocks run.
     Trie,

@@ -1,11 +1,11 @@
-//! The mark of a data directory that is being made. It tells the next attempt which files it may remove.
+//! The mark of a data directory that is being made. It shows the next attempt which files it may remove.
 //!
 //! ```text
 //! D/polytrie.unfinished   the stamp that D will have; written before the store, removed when the stamp is durable
 //! ```
 //!
-//! A store without a stamp is left by an attempt that was cut off, or by a data directory whose stamp was lost, and its
-//! rows do not tell which. If the mark is beside it, an attempt has left it.
+//! A store without a stamp is left by an interrupted attempt, or by a data directory whose stamp was lost, and its rows do
+//! not show which. If the mark is beside it, an attempt has left it.
 
 use super::{OpenError, flat};
 use polytrie_kv::{

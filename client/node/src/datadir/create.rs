@@ -206,7 +206,7 @@ impl DataDir {
 
     /// Opens the engine of a directory without a stamp. An engine is marked as confirmed once its own files are
     /// durable. Files that an attempt left before that, which a power failure may have torn, are removed, and the
-    /// engine is made again. Of a store in a cluster there is only the file with its name, without which nobody finds it.
+    /// engine is made again. A store in a cluster has only the file with its name here, without which it cannot be found.
     fn new_engine(
         options: &OpenOptions,
         kv: &str,

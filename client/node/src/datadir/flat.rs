@@ -66,7 +66,7 @@ pub enum FlatError {
         datadir: PathBuf,
     },
     /// The file that names the owner is damaged.
-    #[error("{} is damaged ({reason}), so nobody knows which data directory the flat state belongs to; restore the file from the `{OWNER_FILE}` of the data directory or of --replica.path, which are the same", path.display())]
+    #[error("{} is damaged ({reason}), so it is unknown which data directory the flat state belongs to; restore the file from the `{OWNER_FILE}` of the data directory or of --replica.path, which are the same", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

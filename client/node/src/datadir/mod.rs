@@ -3,7 +3,7 @@
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
 //!                   before any block, or when all of it is, where the state does not come from a genesis
-//! D/polytrie.unfinished  the same before that, so that an attempt that is cut off can be told from a stamp that is lost
+//! D/polytrie.unfinished  the same before that: it distinguishes an interrupted attempt from a lost stamp
 //! D/chain.json      the genesis without its accounts, if it came from a file; the stamp has its hash
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       the directory of --replica.path that belongs to this one
@@ -11,7 +11,7 @@
 //! D/db/             the engine's files; in it scratch-…: data beyond the memory, removed with the process; and LAYER/:
 //!                   files of the layer itself, if it has any
 //! D/access-lists    the access lists of blocks, written by `import --bal-build`
-//! D/jwt.hex         the secret of `polytrie engine`
+//! D/jwt.hex         the secret of `polytrie engine` and `devnet --authrpc`
 //! D/shadow-LAYER/   the data directory of the shadow of `import --shadow LAYER`
 //! ```
 

@@ -7,8 +7,8 @@ use polytrie_chain::{Candidate, Chain, ChainError, ListUse};
 use polytrie_chainspec::ChainSpec;
 use std::sync::Arc;
 
-/// Number of blocks from which on no later one is looked at. Blocks without transactions are not run ahead and leave all
-/// the room there is, so without the limit a chain of them would be looked at to its end before each block.
+/// Greatest distance of a block that is looked at. Blocks without transactions take no room, so without this limit a
+/// chain of them would be searched to its end before each block.
 const FARTHEST: usize = 256;
 
 /// Blocks in the order of their execution.

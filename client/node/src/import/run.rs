@@ -312,8 +312,8 @@ impl<'c> Run<'c> {
         csv.is_some() || trace.is_some() || witnesses.is_some() || access_lists.is_some()
     }
 
-    /// Completes these files for all blocks so far, if the next block is not on top of the last one: a layer that goes
-    /// back may have to make its writes durable (`qmdb`).
+    /// Completes the files with lines, witnesses or lists for all blocks so far, if the next block is not on top of the
+    /// last one: a layer that takes blocks back may have to make its writes durable (`qmdb`).
     fn tell_before_branch(&mut self, candidate: &Candidate) -> Result<(), ImportError> {
         let last = self.waiting.blocks.back().map(|block| block.hash);
         let last = last.unwrap_or_else(|| self.chain.head().hash());

@@ -280,7 +280,7 @@ impl Sent {
 
     /// Records that the node with this hash is sent for a block.
     fn record(&mut self, hash: u64, block: u64) {
-        // Once a block: where all are near, each node of the block would look at all of them.
+        // At most once a block: if no node is old, each node of the block would cause a search through all of them.
         if self.nodes.len() >= MOST_REMEMBERED && self.cleared != block {
             self.cleared = block;
             self.nodes.retain(|_, of| is_near(*of, block));

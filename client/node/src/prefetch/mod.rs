@@ -1,4 +1,4 @@
-//! Prefetchers: separate processes, perhaps on other machines, which read for a node the trie nodes that its next blocks
+//! Prefetchers: separate processes, also on other machines, which read for a node the trie nodes that its next blocks
 //! will need.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!
 //! No block waits for a prefetcher, and no result depends on one: each node is verified by its hash where it is used
 //! ([`Bags`](polytrie_state::Bags)). Any process that can reach the port sees the announced blocks and can waste time,
-//! so the port belongs into a private network.
+//! so the port must be in a private network.
 
 mod client;
 mod error;

@@ -28,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Least number of blocks before its turn by which a block is announced: later, its bag would be late. While bags take
-/// some blocks to come, it is so many more.
+/// Least distance between the announcement of a block and its turn, in blocks, if bags come at once. It grows by the
+/// number of blocks that are executed until a bag comes.
 const NEAREST: usize = 4;
 /// Blocks are announced at most so many blocks before their execution.
 const FARTHEST: usize = 64;
@@ -85,7 +85,7 @@ struct Shared {
     hello: Hello,
     layer: Arc<dyn StateLayer>,
     open: Mutex<Vec<Connection>>,
-    /// Held while a bag is decoded and hashed, so that many of them take the time and memory of one.
+    /// Lock that is held while a bag is decoded and hashed, so that only one bag at a time takes time and memory.
     turn: Mutex<()>,
     /// The time at which the node was done.
     ended: OnceLock<Instant>,
@@ -93,7 +93,7 @@ struct Shared {
     announced: AtomicU64,
     /// Number of blocks that were executed.
     executed: AtomicUsize,
-    /// Number of blocks before its turn by which a block is announced, at the latest.
+    /// Current least distance between the announcement of a block and its turn, in blocks.
     nearest: AtomicUsize,
 }
 
@@ -302,8 +302,8 @@ impl Shared {
         is_sent
     }
 
-    /// Notes that the bag of a block came while so many blocks were executed. A bag that takes longer than the others puts
-    /// off all later blocks, one that takes less brings them nearer by one.
+    /// Records that so many blocks were executed between the announcement of a block and its bag. A slower bag raises the
+    /// least distance at once, a faster one lowers it by one block.
     fn took(&self, blocks: usize) {
         let nearer = self.nearest.load(Relaxed).saturating_sub(1);
         let nearest = (blocks + NEAREST).max(nearer).min(FARTHEST - 1);

@@ -190,7 +190,8 @@ fn the_first_bags_have_the_upper_levels_too() {
         let message = Message::read(&mut stream, BAG_BYTES).unwrap();
         let Some(Message::Hello(hello)) = message else { panic!("{message:?}") };
         let block = Sample::read().0.swap_remove(0);
-        let (hash, rlp, senders) = (block.header.hash(), block.rlp, block.senders.unwrap());
+        let senders = block.senders().unwrap().to_vec();
+        let (hash, rlp) = (block.header.hash(), block.rlp);
         let block = Message::Block(AnnouncedBlock { hash, rlp, senders });
         for message in [Message::Hello(Hello { levels: 4, ..hello }), block] {
             stream.write_all(&message.encode()).unwrap();

@@ -113,7 +113,7 @@ impl Prestate {
         self.blocks.concat()
     }
 
-    /// The state that they begin with.
+    /// Returns the part of the state that the blocks touch, as of before the first one.
     pub const fn state(&self) -> &PartialState {
         &self.state
     }

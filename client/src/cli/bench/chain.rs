@@ -23,8 +23,8 @@ use std::{
 /// Measure state layers under a workload, or on blocks of your own, as an import runs them, senders known.
 ///
 /// Every layer takes in the same blocks from the same genesis: all rules are checked, and blocks, receipts and undo records
-/// are stored. Canonical layers must come to the state root in every
-/// header. Prints transactions a second (blocks, if all are empty), and where the time went.
+/// are stored. Canonical layers must compute the state root of every header. Prints transactions a second (blocks, if all are
+/// empty), and where the time went.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("given").args(["files", "prestate"])))]
 pub(super) struct ChainArgs {
@@ -46,7 +46,7 @@ pub(super) struct ChainArgs {
     /// Blocks at the start that are not measured [default: a tenth; of 3,000 or more, 1,000]
     #[arg(long, value_name = "B")]
     warmup: Option<u64>,
-    /// Read the blocks from their file, decode them and recover their senders while it runs, on other threads, as an import
+    /// Read the blocks from their file, decode them and recover their senders during the run, on other threads, as an import
     /// does.
     #[arg(long)]
     recover: bool,
@@ -55,8 +55,8 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
-    /// What to make of the access lists of the blocks (EIP-7928), as the same option of `import` does. Of several, each layer
-    /// takes its turns with each. The lists are made before the clock starts.
+    /// How to use the access lists of the blocks (EIP-7928), as with the same option of `import`. With several values each
+    /// layer runs with each of them. The lists are made before the clock starts.
     #[arg(long, value_name = "HOW,…", default_value = "off", value_delimiter = ',', conflicts_with = "recover",
         value_parser = access_list_mode())]
     bal: Vec<AccessListMode>,
@@ -64,8 +64,8 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "N", requires = "bal", conflicts_with = "recover",
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
-    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). `mpt-hash`, and
-    /// `replica` with `--replica.mode paper`, have each block written by itself [default: 4096]
+    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). Under `mpt-hash`, and
+    /// `replica` with `--replica.mode paper`, each block is written by itself [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
     #[command(flatten)]

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 /// Compare two reports of the same benchmark, layer by layer, and tell change from chance.
 ///
-/// If the reports have two layers or more in common, each is compared with the others in the same turn, so that it does
-/// not matter whether the whole machine was slower: `change` is what its own throughput did, `beyond` is what it did
-/// beyond all layers together, and the verdict follows from that. What slows every layer alike is reported as the machine's
-/// and makes none of them slower. With one layer the verdict follows from its own throughput.
+/// If the reports have two layers or more in common, each is compared with the others in the same turn, so that a slower
+/// machine does not matter: `change` is the change of its own throughput, `beyond` is its change beyond all layers
+/// together, and the verdict follows from that. A change of all layers alike is reported as the machine's, and not as
+/// theirs. With one layer the verdict follows from its own throughput.
 ///
-/// A layer counts as slower or faster if chance alone would separate the runs of two reports of the same thing so far, for
-/// any layer, in less than one of twenty cases, and if it changed by at least --threshold. Fewer than four runs of a
-/// single layer, or than five of each of two to six, come out far apart by chance too often: then nothing can be told.
+/// A layer counts as slower or faster if chance alone would separate the runs of two equal reports as far, for any layer, in
+/// less than one of twenty cases, and if it changed by at least --threshold. Fewer than four runs of a single layer, or than
+/// five of each of two to six, differ by chance too often: then there is no verdict.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// The report that came first, as --json wrote it.

@@ -36,8 +36,8 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Write a state alone, DIR/genesis.json, in the proportions of this network: a fifth of its bytes are accounts, a tenth code,
-    /// seven tenths slots, and few contracts have most of them. It is written in bounded memory, whatever its size; `polytrie
-    /// init --shape` puts the same state into a data directory without the file.
+    /// seven tenths slots, and few contracts have most of them. Memory does not depend on its size; `polytrie init --shape`
+    /// puts the same state into a data directory without the file.
     #[arg(long, value_name = "NETWORK", requires = "size", conflicts_with_all = OF_BLOCKS)]
     shape: Option<Network>,
     /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code; the file has about twice as many.

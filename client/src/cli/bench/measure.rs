@@ -50,16 +50,15 @@ pub(super) struct MeasureArgs {
     #[arg(long)]
     pin: bool,
     /// Memory that a run may use (k, M, G may follow), pages of files included. The caches of layer and engine are sized for
-    /// it, and a control group enforces it where this user may make one. The report says whether.
+    /// it, and a control group enforces it if this user may make one, which the report says.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<usize>,
     /// Measure with nothing in memory: RocksDB past the page cache and with a cache of 64 MiB, MDBX with its pages
-    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused; of worst cases, one
-    /// with a cold test in whose first block less than a quarter of the rows' bytes came from the device.
+    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused. So is a run of worst
+    /// cases with a cold test that reads less than a quarter of its first block's rows from the device.
     #[arg(long)]
     cold: bool,
-    /// Make every block of a layer, and the flush at the end, take so many percent longer: to see that `bench compare`
-    /// finds it.
+    /// Make every block of a layer, and the flush at the end, take so many percent longer, as a test of `bench compare`.
     #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed)]
     slow_down: Option<(String, f64)>,
     #[command(flatten)]

@@ -23,27 +23,27 @@ const WIDTH: f64 = 760.0;
 
 /// Figures and tables of the papers, on this machine, with the papers' numbers beside ours.
 ///
-/// Each NAME is one of them, as lvmt-4, a paper (lmpt, lvmt, replica, rainblock), or all. --list says what there is and what it
-/// takes. Each ratio that a paper states stands beside what was measured over `mpt-hash`, the trie that the papers measured
-/// against, and over `mpt`.
+/// Each NAME is one of them, as lvmt-4, a paper (lmpt, lvmt, replica, rainblock), or all. --list lists them with their needs.
+/// Each ratio that a paper states is printed beside the measured ones over `mpt-hash`, the trie of the papers' baselines, and
+/// over `mpt`.
 #[derive(Debug, Args)]
 pub(super) struct PaperArgs {
     /// Which figures or tables, which papers, or `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
-    /// Say what there is, and what each takes in time, memory and disk.
+    /// List all of them, with the time, memory and disk that each takes.
     #[arg(long)]
     list: bool,
     /// Few and small points, once each: a shape in minutes.
     #[arg(long)]
     quick: bool,
-    /// Measure for about so many hours, with those that a --resume directory has: 0 shows what is there. First comes what the
-    /// papers are known for, short points before long ones, and those of --quick before these where the time is short; what
-    /// does not fit, or lacks something on this machine, is left out, and the result says so.
+    /// Measure for about so many hours, including those of kept points in the --resume directory: 0 shows the kept ones. What the
+    /// papers are known for comes first, short points before long ones, and those of --quick before these if the time is short.
+    /// Points that do not fit, or lack something on this machine, are left out, and the result says so.
     #[arg(long, value_name = "N", value_parser = hours)]
     hours: Option<Duration>,
-    /// Keep each point in this directory as soon as it is measured, and take what is there: the same command goes on after
-    /// an interrupt.
+    /// Keep each point in this directory as soon as it is measured, and use kept ones: the same command goes on after an
+    /// interrupt.
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
     /// Block files of a chain of yours, as `import` takes them, from block 1 of --chain on (or block 0): for figures that
@@ -63,7 +63,7 @@ pub(super) struct PaperArgs {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
     /// Write a page in Markdown to this file, with links to the plots of --svg: what each paper is known for, its claim and
-    /// setting, its figures with both ratios, and why.
+    /// setting, its figures with both ratios, and the reasons.
     #[arg(long, value_name = "FILE", requires = "svg", help_heading = "Output")]
     markdown: Option<PathBuf>,
     #[command(flatten)]

@@ -37,13 +37,13 @@ pub(super) struct StoreArgs {
     /// Operations in a block, each a read and a write of one key.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=MOST_OPS))]
     ops: u64,
-    /// Write new keys, instead of random ones of those that are there.
+    /// Write new keys, instead of random existing ones.
     #[arg(long)]
     fresh: bool,
     /// What an operation does.
     #[arg(long, value_name = "WHAT", default_value = "both")]
     mode: Mode,
-    /// Blocks before those that are measured.
+    /// Blocks at the start that are not measured.
     #[arg(long, value_name = "B", default_value_t = StoreBench::DEFAULT_WARMUP,
         value_parser = clap::value_parser!(u64).range(..=MOST_BLOCKS))]
     warmup: u64,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
 pub(super) struct WorkloadArgs {
-    /// What the blocks hold.
+    /// The kind of transactions.
     #[arg(long, value_name = "NAME", default_value = "mixed")]
     workload: WorkloadKind,
     /// Accounts at genesis [default: 100000]
@@ -24,7 +24,7 @@ pub(super) struct WorkloadArgs {
     /// Transactions in a block [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50_000))]
     block_txs: Option<u64>,
-    /// Which accounts take part: each as often as any other, or a tenth of them in nine tenths of the cases [default:
+    /// How often each account takes part: all equally often, or a tenth of them in nine tenths of the cases [default:
     /// uniform; 90/10 for mixed]
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popularity>,
@@ -79,8 +79,8 @@ pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
 /// Where prepared things are kept.
 #[derive(Debug, Args)]
 pub(super) struct CacheArg {
-    /// Directory that keeps what takes long to prepare (keys, genesis states, chains) for the next time; you may delete what is
-    /// in it at any time [default: polytrie/bench in $XDG_CACHE_HOME or ~/.cache; `bench generate` keeps nothing]
+    /// Directory that keeps prepared data (keys, genesis states, chains) for later runs; you may delete its contents at any
+    /// time [default: polytrie/bench in $XDG_CACHE_HOME or ~/.cache; `bench generate` keeps nothing]
     #[arg(long, value_name = "DIR", env = "POLYTRIE_BENCH_CACHE")]
     cache: Option<PathBuf>,
 }

@@ -11,12 +11,12 @@ use clap::Args;
 use regex::Regex;
 use std::path::PathBuf;
 
-/// Measure worst cases: blocks that do one thing only, which a state layer finds hardest.
+/// Measure worst cases: blocks that do one thing only, which is hard for a state layer.
 ///
 /// A test is one case with one amount of gas. It takes in some blocks on one genesis state as an import does, and takes them
 /// back afterwards: first cold (the layer is opened anew, and the system forgets its files), then warm. The state has
 /// mainnet's shape, and the contracts of the cases. Gas, receipts and, where a layer has one, state roots are checked. Prints
-/// million gas a second, p50 and p99 of a block, and how many times `mpt` each layer is, the worst ratio first.
+/// million gas a second, p50 and p99 of a block, and the ratio to `mpt`, the worst first.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
     /// Gas that a block uses.
@@ -49,7 +49,7 @@ pub(super) struct WorstArgs {
     /// Write everything as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
-    /// Write a heat map as SVG to this file: tests by layers, the colour how many times `mpt`.
+    /// Write a heat map as SVG to this file: tests by layers, coloured by the ratio to `mpt`.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
     #[command(flatten)]

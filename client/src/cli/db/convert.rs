@@ -20,9 +20,9 @@ use std::path::PathBuf;
 /// Turn the state of a data directory into that of another layer, in a new directory.
 ///
 /// The chain and its head stay the same, and an import goes on from there. The states are compared in the end; if
-/// either layer has state roots, that of the head must come out. The blocks up to the head cannot be taken back in the new
-/// directory: what that needs is the old layer's own. The commitment of a layer without state roots depends on the blocks
-/// it saw, so it is another one than after an import. Into `binary` only what was filled with --preimages can be turned.
+/// either layer has state roots, the new state must have that of the head. The blocks up to the head cannot be taken back in
+/// the new directory, since undo records belong to a layer. The commitment of a layer without state roots may depend on the
+/// blocks that it executed, and so differ from that of an import. `binary` needs a directory that was filled with --preimages.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ConvertArgs {
     /// Directory of chain and state.

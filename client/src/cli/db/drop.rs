@@ -19,8 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Remove a data directory, or what is left of one that was not finished: everything polytrie wrote into it and into its
-/// --replica.path, and nothing else.
+/// Remove a data directory, also an unfinished one: everything that polytrie wrote into it and into its --replica.path, and
+/// nothing else.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DropArgs {
     /// Directory of chain and state.

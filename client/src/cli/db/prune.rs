@@ -13,7 +13,7 @@ use clap::Args;
 use polytrie_state::Pruned;
 use serde::Serialize;
 
-/// Remove what newer versions of keys have replaced, and no proof of the state needs.
+/// Remove what newer versions of keys have replaced and no proof needs.
 ///
 /// Only the layer `lvmt` has something to prune. (`mpt-hash` with --mpt-hash.pruning none keeps all states for good.) Reads,
 /// commitment and proofs stay as they are, and so do the undo records of the last 1024 blocks. You may stop it at any time,

@@ -9,9 +9,9 @@ use polytrie_kv::KvError;
 use polytrie_state::BlockRef;
 use serde::Serialize;
 
-/// Go back to the last whole state, where blocks that were confirmed to be stored are missing or damaged.
+/// Go back to the last whole state, if blocks that were confirmed to be stored are missing or damaged.
 ///
-/// This removes for good what the journal has after that state, so copy the directory first if what is missing may still be
+/// This removes for good what the journal has after that state, so copy the directory first if the missing data may still be
 /// found. Import the blocks after it again. If nothing is missing, nothing changes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RepairArgs {

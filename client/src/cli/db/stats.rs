@@ -16,9 +16,9 @@ use polytrie_state::Stamp;
 use serde::Serialize;
 use std::{fmt::Write as _, path::PathBuf};
 
-/// What a data directory holds and how much room it takes.
+/// Show what a data directory holds and how much room it takes.
 ///
-/// Reads only, so it may run beside an import; what that has not made durable yet is not seen. RocksDB does not count its
+/// Reads only, so it may run beside an import; it sees durable blocks only. RocksDB does not count its
 /// rows: there entries and sizes of tables are estimates, and a table that is empty may have an entry.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
