@@ -80,6 +80,11 @@ impl<R: ReadAhead> Reading<R> {
         true
     }
 
+    /// Whether requests are still taken.
+    pub const fn is_open(&self) -> bool {
+        !self.is_closed
+    }
+
     /// Closes the queue, because the block now reads by itself. Returns whether it was open.
     pub const fn close(&mut self) -> bool {
         !mem::replace(&mut self.is_closed, true)

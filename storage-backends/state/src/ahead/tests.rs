@@ -1,12 +1,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::{ReadAhead, Readers, Reading};
+use super::{Announced, ReadAhead, Readers, Reading};
+use crate::Access;
+use alloy_primitives::Address;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::yield_now,
 };
@@ -89,6 +91,38 @@ fn no_more_than_so_much_waits() {
     notes.is_held.store(false, Ordering::Relaxed);
     reading.wait().unwrap();
     assert_eq!(notes.read.lock().len(), taken);
+}
+
+/// A way to read that counts.
+struct Counting(Arc<AtomicUsize>);
+
+impl ReadAhead for Counting {
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) {
+        self.0.fetch_add(wanted.len(), Ordering::Relaxed);
+    }
+}
+
+/// The blocks of a group share a session, which would see the hints of all of them.
+#[test]
+fn no_hints_are_wanted_once_a_block_has_read() {
+    let account = |n: u8| Access::Account(Address::repeat_byte(n));
+    for is_slow in [true, false] {
+        let (readers, read) = (Arc::new(Readers::new(2, is_slow)), Arc::<AtomicUsize>::default());
+        let mut ahead = Announced::begin(&readers, || Counting(Arc::clone(&read)));
+        assert_eq!(ahead.wants().hints, is_slow);
+        for n in [1, 2, 1] {
+            ahead.want(account(n));
+        }
+        for n in 3..9 {
+            ahead.read(|| ());
+            assert!(!ahead.wants().hints);
+            ahead.want(account(n));
+        }
+        ahead.end().unwrap();
+        assert_eq!(read.load(Ordering::Relaxed), if is_slow { 2 } else { 0 });
+    }
 }
 
 #[test]
