@@ -20,8 +20,9 @@ pub trait ReadAhead: Send + Sync + 'static {
     /// An item to read.
     type Wanted: Send + 'static;
 
-    /// Reads these items, so that the block finds them read. The block meets any error by itself.
-    fn read(&self, wanted: Vec<Self::Wanted>);
+    /// Reads these items, so that the block finds them read. Returns `false` if that failed; the block meets the error by
+    /// itself.
+    fn read(&self, wanted: Vec<Self::Wanted>) -> bool;
 }
 
 /// A reading ahead of the items that a block requests, on other threads, until this is dropped.
@@ -124,7 +125,8 @@ impl<R: ReadAhead> Reading<R> {
 }
 
 impl<R: ReadAhead> Queue<R> {
-    /// Reads until the queue is empty.
+    /// Reads until the queue is empty. After a failure all that waits is dropped: a store that is away may take a minute to
+    /// fail, each time.
     fn work(&self, readers: &Readers) {
         let mut state = self.state.lock();
         while let Some(reader) = state.reader.clone().filter(|_| !state.waiting.is_empty()) {
@@ -136,10 +138,14 @@ impl<R: ReadAhead> Queue<R> {
             // Whatever a panic leaves half done is not used again: the layer fails with it.
             let read = caught(|| reader.read(wanted));
             drop(reader);
-            if let Err(said) = read {
+            let is_read = read.unwrap_or_else(|said| {
                 readers.panicked(said);
-            }
+                false
+            });
             state = self.state.lock();
+            if !is_read {
+                state.waiting.clear();
+            }
             state.reading -= 1;
             self.changed.notify_all();
         }

@@ -18,6 +18,7 @@ use std::{
 struct Notes {
     read: Mutex<Vec<usize>>,
     is_held: AtomicBool,
+    fails: AtomicBool,
     panics: bool,
 }
 
@@ -26,12 +27,13 @@ struct Noting(Arc<Notes>);
 impl ReadAhead for Noting {
     type Wanted = usize;
 
-    fn read(&self, wanted: Vec<usize>) {
+    fn read(&self, wanted: Vec<usize>) -> bool {
         while self.0.is_held.load(Ordering::Relaxed) {
             yield_now();
         }
         assert!(!self.0.panics, "on purpose");
         self.0.read.lock().extend(wanted);
+        !self.0.fails.load(Ordering::Relaxed)
     }
 }
 
@@ -93,14 +95,31 @@ fn no_more_than_so_much_waits() {
     assert_eq!(notes.read.lock().len(), taken);
 }
 
+/// A cluster that is away takes a minute to fail, and a block waits for all that it requested.
+#[test]
+fn after_a_failure_nothing_else_that_waits_is_read() {
+    let notes = Arc::new(Notes { fails: AtomicBool::new(true), ..Notes::default() });
+    let reading = Reading::new(&Arc::new(Readers::new(2, false)), Noting(notes.clone()));
+    // These are too few for another thread.
+    (0..31).for_each(|n| assert!(reading.want(n)));
+    reading.wait().unwrap();
+    let tried = notes.read.lock().len();
+    assert!((1..=8).contains(&tried), "{tried}");
+    notes.fails.store(false, Ordering::Relaxed);
+    (31..40).for_each(|n| assert!(reading.want(n)));
+    reading.wait().unwrap();
+    assert_eq!(notes.read.lock().split_off(tried), (31..40).collect::<Vec<_>>());
+}
+
 /// A way to read that counts.
 struct Counting(Arc<AtomicUsize>);
 
 impl ReadAhead for Counting {
     type Wanted = Access;
 
-    fn read(&self, wanted: Vec<Access>) {
+    fn read(&self, wanted: Vec<Access>) -> bool {
         self.0.fetch_add(wanted.len(), Ordering::Relaxed);
+        true
     }
 }
 
