@@ -13,6 +13,7 @@ use alloy_primitives::{B256, Bytes, U256, hex};
 use alloy_rlp::Encodable;
 use polytrie_consensus::decode::{decode_block, decode_header, decode_lone_header};
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
+use polytrie_state::{StateError, each_row};
 use std::ops::ControlFlow;
 
 /// Rows of the chain in a store or in a snapshot of one.
@@ -216,18 +217,16 @@ impl<R: Read> ChainDb<R> {
         Ok(())
     }
 
-    /// Returns the undo records, in the order of their blocks.
+    /// Visits the undo records, in the order of their blocks.
     ///
     /// # Errors
     ///
-    /// Fails if the store fails.
-    pub fn undo_records(&self) -> Result<Vec<Vec<u8>>> {
-        let mut records = Vec::new();
-        self.store.scan(UNDO, KeyRange::ALL, &mut |_, record| {
-            records.push(record.to_vec());
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(records)
+    /// Fails if the store fails, and with any error of `visit`.
+    pub fn each_undo_record(
+        &self,
+        visit: &mut dyn FnMut(&[u8]) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
+        each_row(&self.store, UNDO, KeyRange::ALL, |_, record| visit(record))
     }
 
     /// Returns total difficulty and RLP of a block of another branch.

@@ -94,8 +94,10 @@ fn verified(
         (Some(chain), ..) => ChainSpec::load(chain)?,
         (None, Some(dir), _) => dir.spec()?,
         // The name stands in the file, not on the command line.
-        (None, None, Some(chain)) => ChainSpec::load(chain).map_err(|error| {
-            Failure::Invalid(format!("{name}: {error}; name the chain with --chain"))
+        (None, None, Some(chain)) => ChainSpec::built_in(chain).ok_or_else(|| {
+            Failure::Invalid(format!(
+                "{name}: unknown chain {chain:?}, expected mainnet, sepolia, holesky, hoodi or dev; name the chain with --chain"
+            ))
         })?,
         (None, None, None) => {
             return Err(Failure::Usage(format!(

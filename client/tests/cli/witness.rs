@@ -137,6 +137,11 @@ fn what_was_tampered_with_is_refused() {
     change(&file, |value| value["chain"] = "atlantis".into());
     let unknown = polytrie!["witness", "verify", file];
     assert_fails(&unknown, 1, &["30.json", "unknown chain \"atlantis\"", "--chain"]);
+    // A witness comes from others: the rules of its chain must not come from a file that it names.
+    let path = chain.chain.to_str().unwrap();
+    change(&file, |value| value["chain"] = path.into());
+    let elsewhere = polytrie!["witness", "verify", file];
+    assert_fails(&elsewhere, 1, &["30.json", "unknown chain", path, "--chain"]);
     fs::write(&file, &original).unwrap();
     let piped = ["witness", "verify", "-", "--chain"].map(OsStr::new);
     crate::run::run(&[&piped[..], &[chain.chain.as_os_str()]].concat(), &original).ok();

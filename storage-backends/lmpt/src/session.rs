@@ -103,9 +103,8 @@ struct Ahead {
 impl ReadAhead for Ahead {
     type Wanted = Access;
 
-    fn read(&self, wanted: Vec<Access>) {
-        // The block meets the same error.
-        let _ = self.try_read(&wanted);
+    fn read(&self, wanted: Vec<Access>) -> bool {
+        self.try_read(&wanted).is_ok()
     }
 }
 

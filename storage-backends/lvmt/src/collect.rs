@@ -14,7 +14,7 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
-use polytrie_state::{Pruned, Result, StateError, corrupt, each_row};
+use polytrie_state::{Pruned, Result, StateError, UndoWalk, corrupt, each_row};
 use std::{iter::Peekable, mem};
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
@@ -22,7 +22,7 @@ const HELD: usize = 1 << 20;
 /// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
 
-pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned> {
+pub(crate) fn collect(store: &Store, undo_records: &mut UndoWalk<'_>) -> Result<Pruned> {
     let mut positions = Sorter::new(store.scratch().clone(), HELD);
     find_live(store, undo_records, &mut positions)?;
     let live = positions.drain()?.peekable();
@@ -39,13 +39,17 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned>
 }
 
 /// Finds the tuples to which some row points, now or after the last blocks are undone.
-fn find_live(store: &Store, undo_records: &[Vec<u8>], found: &mut Sorter<Position>) -> Result<()> {
+fn find_live(
+    store: &Store,
+    undo_records: &mut UndoWalk<'_>,
+    found: &mut Sorter<Position>,
+) -> Result<()> {
     for table in [ACCOUNTS, SLOTS, TREES] {
         each_row(store, table, KeyRange::ALL, |_, row| {
             Ok(position(table, row)?.map_or(Ok(()), |at| found.add(at))?)
         })?;
     }
-    for record in undo_records {
+    undo_records(&mut |record| {
         for row in Undo::read(record)?.rows {
             if let Some(value) = row.value
                 && [ACCOUNTS, SLOTS, TREES].contains(&row.table)
@@ -53,8 +57,8 @@ fn find_live(store: &Store, undo_records: &[Vec<u8>], found: &mut Sorter<Positio
                 position(row.table, value)?.map_or(Ok(()), |at| found.add(at))?;
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Returns the position of the tuple to which a row points; `None` if it points to none.
@@ -186,7 +190,7 @@ mod tests {
         for epochs in [1, 3] {
             let store = store(epochs, &[]);
             let before = store.counters();
-            let report = collect(&store, &[]).unwrap();
+            let report = collect(&store, &mut |_| Ok(())).unwrap();
             assert_eq!((report.entries, report.needed), (epochs * u64::from(TUPLES), 0));
             assert_eq!((store.counters() - before).scans, 3, "{epochs} epochs");
         }
@@ -195,11 +199,11 @@ mod tests {
     #[test]
     fn rows_that_point_nowhere_are_damage() {
         for row in [record(0, TUPLES), record(1, 0)] {
-            let error = collect(&store(1, &[row]), &[]).unwrap_err();
+            let error = collect(&store(1, &[row]), &mut |_| Ok(())).unwrap_err();
             assert!(error.to_string().contains("which is not there"), "{error}");
         }
         // Tuples that were collected before cannot come back.
-        let error = collect(&store(1, &[record(0, 5)]), &[]).unwrap_err();
+        let error = collect(&store(1, &[record(0, 5)]), &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("was collected before"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, Proof, Prove, Prune, Pruned, Result, SlotVisit, StateLayer, StateReader,
-    UndoRecords, corrupt, scan,
+    UndoRecords, UndoWalk, corrupt, scan,
 };
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ impl Prove for LvmtLayer {
 }
 
 impl Prune for LvmtLayer {
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned> {
+    fn prune(&self, undo_records: &mut UndoWalk<'_>) -> Result<Pruned> {
         // This keeps a block from beginning meanwhile.
         let _held = self.shared.lifecycle.begin(())?;
         collect::collect(&self.shared.store, undo_records)

@@ -153,18 +153,14 @@ struct Ahead {
 impl ReadAhead for Ahead {
     type Wanted = Access;
 
-    fn read(&self, wanted: Vec<Access>) {
-        for access in wanted {
+    fn read(&self, wanted: Vec<Access>) -> bool {
+        wanted.into_iter().all(|access| {
             let (address, slot) = access.place();
             let (store, account) = (self.source.noted(), hash_address(&address));
-            let read = match slot {
-                None => self.version.account(&store, &account).map(drop),
-                Some(slot) => self.version.slot(&store, &account, &hash_slot(&slot)).map(drop),
-            };
-            if read.is_err() {
-                // The block meets the same error when it reads the key itself.
-                return;
+            match slot {
+                None => self.version.account(&store, &account).is_ok(),
+                Some(slot) => self.version.slot(&store, &account, &hash_slot(&slot)).is_ok(),
             }
-        }
+        })
     }
 }

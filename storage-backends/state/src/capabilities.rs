@@ -87,6 +87,9 @@ pub trait Bags {
     fn counts(&self) -> BagCounts;
 }
 
+/// A walk over undo records, which calls its argument with one after the other: together they may take gigabytes.
+pub type UndoWalk<'a> = dyn FnMut(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> + 'a;
+
 /// The removal of data that newer versions have replaced.
 pub trait Prune {
     /// Removes data that proofs of the state do not need, except for what undoing the blocks of `undo_records` (all
@@ -95,8 +98,8 @@ pub trait Prune {
     ///
     /// # Errors
     ///
-    /// If the store fails, or a block is in progress.
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned>;
+    /// If the store fails, or a block is in progress, and any error of the walk.
+    fn prune(&self, undo_records: &mut UndoWalk<'_>) -> Result<Pruned>;
 }
 
 /// The result of [`Prune::prune`].

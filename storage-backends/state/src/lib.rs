@@ -65,7 +65,7 @@ pub use account::Account;
 pub use bag::{BagCounts, BagNode, TakeNode};
 pub use beside::Beside;
 pub use byte_cache::ByteCache;
-pub use capabilities::{Bags, PastWitnesses, Prove, Prune, Pruned, Stateless};
+pub use capabilities::{Bags, PastWitnesses, Prove, Prune, Pruned, Stateless, UndoWalk};
 pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};

@@ -45,9 +45,10 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
     options.chain = args.chain.chain;
     let result = args.result.open()?;
     let dir = DataDir::open(&options, false)?;
+    let db = dir.chain_db();
     let nothing = dir.layer.pruning().is_none();
     let pruned = match dir.layer.pruning() {
-        Some(pruning) => pruning.prune(&dir.chain_db().undo_records()?)?,
+        Some(pruning) => pruning.prune(&mut |visit| db.each_undo_record(visit))?,
         None => Pruned::default(),
     };
     let keeps_all = dir

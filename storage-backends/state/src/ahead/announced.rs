@@ -23,14 +23,15 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
         Self { readers: Arc::clone(readers), reading, wanted: HashSet::default() }
     }
 
-    /// Returns what the session wants: hints, if the store is slow.
+    /// Returns what the session wants: hints, if the store is slow and the block has read nothing yet.
     pub fn wants(&self) -> Wants {
-        Wants { hints: self.reading.is_some(), ..Wants::default() }
+        Wants { hints: self.reading.as_ref().is_some_and(Reading::is_open), ..Wants::default() }
     }
 
     /// Requests an account or slot.
     pub fn want(&mut self, access: Access) {
-        if let Some(reading) = &self.reading
+        // A session may be that of many blocks in a row, so it does not keep the requests that come too late.
+        if let Some(reading) = self.reading.as_ref().filter(|reading| reading.is_open())
             && self.wanted.insert(access)
         {
             reading.want(access);

@@ -20,8 +20,9 @@ pub trait ReadAhead: Send + Sync + 'static {
     /// An item to read.
     type Wanted: Send + 'static;
 
-    /// Reads these items, so that the block finds them read. The block meets any error by itself.
-    fn read(&self, wanted: Vec<Self::Wanted>);
+    /// Reads these items, so that the block finds them read. Returns `false` if that failed; the block meets the error by
+    /// itself.
+    fn read(&self, wanted: Vec<Self::Wanted>) -> bool;
 }
 
 /// A reading ahead of the items that a block requests, on other threads, until this is dropped.
@@ -80,6 +81,11 @@ impl<R: ReadAhead> Reading<R> {
         true
     }
 
+    /// Whether requests are still taken.
+    pub const fn is_open(&self) -> bool {
+        !self.is_closed
+    }
+
     /// Closes the queue, because the block now reads by itself. Returns whether it was open.
     pub const fn close(&mut self) -> bool {
         !mem::replace(&mut self.is_closed, true)
@@ -119,7 +125,8 @@ impl<R: ReadAhead> Reading<R> {
 }
 
 impl<R: ReadAhead> Queue<R> {
-    /// Reads until the queue is empty.
+    /// Reads until the queue is empty. After a failure all that waits is dropped: a store that is away may take a minute to
+    /// fail, each time.
     fn work(&self, readers: &Readers) {
         let mut state = self.state.lock();
         while let Some(reader) = state.reader.clone().filter(|_| !state.waiting.is_empty()) {
@@ -131,10 +138,14 @@ impl<R: ReadAhead> Queue<R> {
             // Whatever a panic leaves half done is not used again: the layer fails with it.
             let read = caught(|| reader.read(wanted));
             drop(reader);
-            if let Err(said) = read {
+            let is_read = read.unwrap_or_else(|said| {
                 readers.panicked(said);
-            }
+                false
+            });
             state = self.state.lock();
+            if !is_read {
+                state.waiting.clear();
+            }
             state.reading -= 1;
             self.changed.notify_all();
         }

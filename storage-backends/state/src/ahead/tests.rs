@@ -1,12 +1,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::{ReadAhead, Readers, Reading};
+use super::{Announced, ReadAhead, Readers, Reading};
+use crate::Access;
+use alloy_primitives::Address;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::yield_now,
 };
@@ -16,6 +18,7 @@ use std::{
 struct Notes {
     read: Mutex<Vec<usize>>,
     is_held: AtomicBool,
+    fails: AtomicBool,
     panics: bool,
 }
 
@@ -24,12 +27,13 @@ struct Noting(Arc<Notes>);
 impl ReadAhead for Noting {
     type Wanted = usize;
 
-    fn read(&self, wanted: Vec<usize>) {
+    fn read(&self, wanted: Vec<usize>) -> bool {
         while self.0.is_held.load(Ordering::Relaxed) {
             yield_now();
         }
         assert!(!self.0.panics, "on purpose");
         self.0.read.lock().extend(wanted);
+        !self.0.fails.load(Ordering::Relaxed)
     }
 }
 
@@ -89,6 +93,55 @@ fn no_more_than_so_much_waits() {
     notes.is_held.store(false, Ordering::Relaxed);
     reading.wait().unwrap();
     assert_eq!(notes.read.lock().len(), taken);
+}
+
+/// A cluster that is away takes a minute to fail, and a block waits for all that it requested.
+#[test]
+fn after_a_failure_nothing_else_that_waits_is_read() {
+    let notes = Arc::new(Notes { fails: AtomicBool::new(true), ..Notes::default() });
+    let reading = Reading::new(&Arc::new(Readers::new(2, false)), Noting(notes.clone()));
+    // These are too few for another thread.
+    (0..31).for_each(|n| assert!(reading.want(n)));
+    reading.wait().unwrap();
+    let tried = notes.read.lock().len();
+    assert!((1..=8).contains(&tried), "{tried}");
+    notes.fails.store(false, Ordering::Relaxed);
+    (31..40).for_each(|n| assert!(reading.want(n)));
+    reading.wait().unwrap();
+    assert_eq!(notes.read.lock().split_off(tried), (31..40).collect::<Vec<_>>());
+}
+
+/// A way to read that counts.
+struct Counting(Arc<AtomicUsize>);
+
+impl ReadAhead for Counting {
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) -> bool {
+        self.0.fetch_add(wanted.len(), Ordering::Relaxed);
+        true
+    }
+}
+
+/// The blocks of a group share a session, which would see the hints of all of them.
+#[test]
+fn no_hints_are_wanted_once_a_block_has_read() {
+    let account = |n: u8| Access::Account(Address::repeat_byte(n));
+    for is_slow in [true, false] {
+        let (readers, read) = (Arc::new(Readers::new(2, is_slow)), Arc::<AtomicUsize>::default());
+        let mut ahead = Announced::begin(&readers, || Counting(Arc::clone(&read)));
+        assert_eq!(ahead.wants().hints, is_slow);
+        for n in [1, 2, 1] {
+            ahead.want(account(n));
+        }
+        for n in 3..9 {
+            ahead.read(|| ());
+            assert!(!ahead.wants().hints);
+            ahead.want(account(n));
+        }
+        ahead.end().unwrap();
+        assert_eq!(read.load(Ordering::Relaxed), if is_slow { 2 } else { 0 });
+    }
 }
 
 #[test]

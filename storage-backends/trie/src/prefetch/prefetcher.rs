@@ -134,16 +134,17 @@ impl Prefetcher {
 impl ReadAhead for Paths {
     type Wanted = Way;
 
-    fn read(&self, wanted: Vec<Way>) {
+    fn read(&self, wanted: Vec<Way>) -> bool {
         if self.found.lock().bytes >= MOST_BYTES {
-            return;
+            return true;
         }
         let start = Instant::now();
-        let Ok(rows) = paths::read(&self.tables, &self.store, &wanted) else { return };
+        let Ok(rows) = paths::read(&self.tables, &self.store, &wanted) else { return false };
         self.readers.took(start.elapsed(), rows.len());
         let mut held = self.found.lock();
         held.bytes += rows.values().map(|row| row.len() + OVERHEAD).sum::<usize>();
         held.rows.extend(rows);
+        true
     }
 }
 
