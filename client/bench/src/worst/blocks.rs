@@ -68,17 +68,17 @@ pub fn prepare(
         for gas in gas {
             let parameters = serde_json::json!({
                 "spec": spec, "case": case.name, "gas": gas, "merge": merge, "plan": format!("{:?}", case.plan),
+                "gas_limit": spec.genesis().gas_limit,
             });
             let chain = cache.entry(
                 &format!("worst-{}", case.name),
                 &parameters,
                 |dir| -> Result<(), GenerateError> {
-                    cache.go_on("the blocks of worst cases were made")?;
                     let maker = match &mut maker {
                         Some(maker) => maker,
                         none => none.insert(Maker::open(spec, base, cache)?),
                     };
-                    maker.make(case, gas * merge, dir)
+                    maker.make(case, gas * merge, dir, cache)
                 },
             )?;
             tests.push(WorstTest { case: case.name.clone(), gas: *gas, chain });
@@ -124,7 +124,13 @@ impl Maker {
     }
 
     /// Makes the blocks, and takes them back.
-    fn make(&mut self, case: &Case, gas: u64, dir: &Path) -> Result<(), GenerateError> {
+    fn make(
+        &mut self,
+        case: &Case,
+        gas: u64,
+        dir: &Path,
+        cache: &Cache,
+    ) -> Result<(), GenerateError> {
         tracing::info!("making the blocks of {} at {} million gas", case.name, gas / 1_000_000);
         write(&dir.join(OUTLINE), &self.outline)?;
         let mut files = ChainFiles::create::<GenerateError>(dir)?;
@@ -132,6 +138,7 @@ impl Maker {
         let mut wallet = self.wallet.clone();
         let mut sent = 0;
         for block in 1..=self.spec.blocks {
+            cache.go_on("the blocks of worst cases were made")?;
             let calls = self.calls(case, gas, block);
             let transactions = calls.into_iter().map(|call| {
                 let from = sent % wallet.len();

@@ -19,7 +19,8 @@ use std::path::PathBuf;
 /// million gas a second, p50 and p99 of a block, and how many times `mpt` each layer is, the worst ratio first.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
-    /// Gas that a block uses.
+    /// Gas that the transactions of a block may use. A few percent of it are left; million gas a second is of what was used,
+    /// without what is refunded.
     #[arg(long, value_name = "MILLIONS,…", value_delimiter = ',', default_value = "30M,60M,100M", value_parser = millions)]
     gas: Vec<u64>,
     /// Take so many consecutive blocks as one.
