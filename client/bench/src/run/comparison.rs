@@ -4,7 +4,7 @@ use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, Result, StoreBench, TraceBench,
     Work,
     child::{self, Bounds},
-    cold::{prove, prove_tests, proven_tests},
+    cold::{not_cold, prove, prove_tests, proven_tests},
     lists::lists,
     warm::warm_memory,
 };
@@ -259,7 +259,10 @@ impl Comparison {
         }
         let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
         notes.extend(self.notes.iter().cloned());
-        notes.extend(self.cold.then(|| proven_tests(proven, &results)));
+        notes.extend(match self.cold {
+            true => Some(proven_tests(proven, &results)),
+            false => not_cold(&results),
+        });
         notes.extend(disturbed(&others));
         // Each test begins on the genesis block and is taken back, so no run reaches a later block than that of one test.
         let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, spec.blocks);
