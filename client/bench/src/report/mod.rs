@@ -37,7 +37,7 @@ pub const EMPTY_BLOCKS: &str = "blk/s";
 const DISTURBED: f64 = 0.1;
 
 /// Figure of a layer with files of its own: the number of blocks that these files lack.
-const BEHIND: &str = "steps_behind";
+pub(crate) const BEHIND: &str = "steps_behind";
 
 /// Version of the form. It is raised when fields change their meaning or are removed.
 const FORMAT: u32 = 2;
@@ -232,7 +232,7 @@ impl Report {
 
 /// Returns a note about the last blocks of a run, which a layer with files of its own has not committed to them, if these
 /// are more than a quarter of the blocks that were measured.
-fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<String> {
+pub(crate) fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<String> {
     (behind > blocks / 4).then(|| {
         format!(
             "{layer} commits several blocks together to files of its own, and has not committed the last {behind} when {blocks} blocks were measured; with more blocks, what is left out is a smaller part of its figures"

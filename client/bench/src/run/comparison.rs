@@ -17,7 +17,7 @@ use crate::{
         store::prepared,
     },
     measure::{BlockFigures, Measured},
-    report::{EMPTY_BLOCKS, bounds, disturbed},
+    report::{EMPTY_BLOCKS, bounds, disturbed, not_committed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
@@ -241,12 +241,15 @@ impl Comparison {
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
         let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
-        let mut proven = 0;
+        let (mut proven, mut waiting) = (0, Vec::new());
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let ((tests, peak), of_others): ((_, u64), _) =
+                let ((tests, behind, peak), of_others): ((_, u64, u64), _) =
                     self.run_one(&base, subject, &work, run, most)?;
+                if run == 1 {
+                    waiting.extend(not_committed(&subject.to_string(), behind, spec.blocks));
+                }
                 others.push(of_others);
                 most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
@@ -267,6 +270,7 @@ impl Comparison {
         // Each test begins on the genesis block and is taken back, so no run reaches a later block than that of one test.
         let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, spec.blocks);
         notes.extend(self.kinds().filter_map(put_off));
+        notes.extend(waiting);
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
