@@ -35,7 +35,7 @@ impl TraceBench {
 
     /// Runs the trace on a store that holds the trace's accounts.
     pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured> {
-        let trace = Trace::read(&self.file)?;
+        let trace = Trace::read_again(&self.file, self.hash)?;
         let forwards: Vec<Vec<Vec<TraceWrite>>> =
             trace.blocks.chunks(self.merge.max(1)).map(|blocks| blocks.concat()).collect();
         let backwards = backwards(&forwards);
