@@ -21,6 +21,7 @@ use super::{
     measure::Machine,
     run::{Comparison, MemoryLimit, RunResult},
 };
+use polytrie_node::access_lists::AccessListMode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -179,7 +180,9 @@ impl Report {
             let behind = *result.measured.layer.get(BEHIND)?;
             not_committed(&result.subject.to_string(), behind, result.measured.blocks)
         };
-        report.notes.extend(results.iter().filter(|result| result.run == 1).filter_map(waiting));
+        let first_turn = || results.iter().filter(|result| result.run == 1);
+        report.notes.extend(first_turn().filter_map(waiting));
+        report.notes.extend(first_turn().filter_map(without_lists));
         report
     }
 
@@ -236,6 +239,18 @@ pub(crate) fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<Str
     (behind > blocks / 4).then(|| {
         format!(
             "{layer} commits several blocks together to files of its own, and has not committed the last {behind} when {blocks} blocks were measured; with more blocks, what is left out is a smaller part of its figures"
+        )
+    })
+}
+
+/// Returns a note about a run whose blocks were to run by their access lists, if some ran as without them.
+fn without_lists(result: &RunResult) -> Option<String> {
+    let RunResult { subject, measured, .. } = result;
+    let is_by_list = matches!(subject.bal, AccessListMode::Trie | AccessListMode::Parallel);
+    (is_by_list && measured.by_list < measured.blocks).then(|| {
+        format!(
+            "{subject}: {} of {} blocks ran by their access lists, the others as with `hints`, as blocks do that have no transactions, are from before Cancun, or run on a part of a state",
+            measured.by_list, measured.blocks
         )
     })
 }
