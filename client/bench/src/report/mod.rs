@@ -172,8 +172,9 @@ impl Report {
         };
         report.notes.extend(report.disturbed());
         for kind in comparison.kinds() {
-            let ended = report.last_block(kind.name);
-            let put_off = ended.and_then(|last| kind.put_off(&comparison.settings.layer, last));
+            let put_off = report
+                .span(kind.name)
+                .and_then(|(above, last)| kind.put_off(&comparison.settings.layer, above, last));
             report.notes.extend(put_off);
         }
         let waiting = |result: &RunResult| {
@@ -207,11 +208,12 @@ impl Report {
         runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
     }
 
-    /// Returns the number of the last block of a layer's runs.
-    fn last_block(&self, layer: &str) -> Option<u64> {
-        let runs = self.results.iter().map(|entry| &entry.result);
-        let blocks = runs.filter(|run| run.subject.state == layer).flat_map(|run| &run.blocks);
-        blocks.map(|block| block.number).max()
+    /// Returns the numbers of the block on which a layer's runs began, and of their last one.
+    fn span(&self, layer: &str) -> Option<(u64, u64)> {
+        let run = self.results.iter().find(|entry| entry.result.subject.state == layer)?;
+        let blocks = &run.result.blocks;
+        let warmup = self.parameters.get("warmup_blocks").and_then(Value::as_u64)?;
+        Some((blocks.first()?.number.saturating_sub(warmup + 1), blocks.last()?.number))
     }
 
     /// Returns the name of an operation: `transaction`, `block` or `operation`.

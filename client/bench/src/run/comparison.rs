@@ -268,7 +268,7 @@ impl Comparison {
         });
         notes.extend(disturbed(&others));
         // Each test begins on the genesis block and is taken back, so no run reaches a later block than that of one test.
-        let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, spec.blocks);
+        let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, 0, spec.blocks);
         notes.extend(self.kinds().filter_map(put_off));
         notes.extend(waiting);
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
