@@ -23,6 +23,8 @@ const COLD_CACHE: usize = 64 << 20;
 const RUNS: u16 = 3;
 /// Smallest --memory-limit in bytes: no run works with less.
 const LEAST_MEMORY: usize = 64 << 20;
+/// Most percent by which a layer can be slowed: a run that takes ten thousand times as long never ends anyway.
+const MOST_SLOWED: f64 = 1e6;
 
 /// Help for `--lmpt.interval`: a benchmark run is too short for the default of a node.
 const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its intermediate, which the next so many merge [default: as many as the warm-up has, at most half of those measured and at most 1000]";
@@ -218,10 +220,11 @@ fn parse_cores(list: &str) -> Vec<usize> {
 }
 
 fn slowed(text: &str) -> Result<(String, f64), String> {
-    let wrong = || format!("`{text}` is not LAYER=PERCENT, as in mpt=10");
+    let wrong =
+        || format!("`{text}` is not LAYER=PERCENT, as in mpt=10, with at most {MOST_SLOWED} percent");
     let (layer, percent) = text.split_once('=').ok_or_else(wrong)?;
     let percent: f64 = percent.parse().map_err(|_| wrong())?;
-    if percent.is_finite() && percent >= 0.0 {
+    if (0.0..=MOST_SLOWED).contains(&percent) {
         Ok((layer.to_owned(), percent / 100.0))
     } else {
         Err(wrong())
@@ -253,6 +256,8 @@ mod tests {
     #[test]
     fn slow_downs_are_read() {
         assert_eq!(slowed("mpt=10"), Ok(("mpt".to_owned(), 0.1)));
-        assert!(slowed("mpt").is_err() && slowed("mpt=-1").is_err());
+        for wrong in ["mpt", "mpt=-1", "mpt=NaN", "mpt=inf", "mpt=1e300"] {
+            assert!(slowed(wrong).is_err(), "{wrong}");
+        }
     }
 }
