@@ -220,8 +220,9 @@ fn parse_cores(list: &str) -> Vec<usize> {
 }
 
 fn slowed(text: &str) -> Result<(String, f64), String> {
-    let wrong =
-        || format!("`{text}` is not LAYER=PERCENT, as in mpt=10, with at most {MOST_SLOWED} percent");
+    let wrong = || {
+        format!("`{text}` is not LAYER=PERCENT, as in mpt=10, with at most {MOST_SLOWED} percent")
+    };
     let (layer, percent) = text.split_once('=').ok_or_else(wrong)?;
     let percent: f64 = percent.parse().map_err(|_| wrong())?;
     if (0.0..=MOST_SLOWED).contains(&percent) {
