@@ -150,7 +150,11 @@ impl Comparison {
         let trace = Trace::read(&bench.file)?;
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
         let bench = TraceBench { hash: trace.hash, ..bench };
-        let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
+        let blocks = bench.blocks(&trace);
+        let measured = blocks.saturating_sub(bench.warmup_blocks);
+        if measured == 0 {
+            return Err(bench.nothing_left(blocks));
+        }
         let merging = self.suited(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
         // The path of the trace may differ on another machine, so only its name is reported.
@@ -168,6 +172,10 @@ impl Comparison {
     ///
     /// If the chain cannot be made, or there is no result as for [`Self::store`].
     pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report> {
+        // A chain may take hours to make, and a store too.
+        if spec.blocks() <= bench.warmup_blocks {
+            return Err(bench.nothing_left(spec.blocks()));
+        }
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
         self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
@@ -208,6 +216,9 @@ impl Comparison {
     ) -> Result<Report> {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
+        if measured == 0 {
+            return Err(bench.nothing_left(length.blocks));
+        }
         let merging = self.suited(bench.warmup_blocks, measured);
         let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
