@@ -45,7 +45,8 @@ pub(super) struct MeasureArgs {
     /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
-    /// Threads that a run may use to work in parallel [default: one a core]
+    /// Threads that a run shares its work among, beside those that layers have for themselves (--replica.workers and the
+    /// like); --pin bounds all [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Bind runs to the first cores of this process, one for each of --threads (takes `taskset` of util-linux).
