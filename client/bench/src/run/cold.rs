@@ -104,13 +104,13 @@ const fn is_cold(rows: u64, device: u64) -> bool {
 /// A note for a report without proofs, if there are tests that are called cold and were not.
 pub(super) fn not_cold(results: &[WorstRun]) -> Option<String> {
     let reads = results.iter().flat_map(judged);
-    let told: Vec<bool> =
+    let found: Vec<bool> =
         reads.filter_map(|(_, ReadBytes { rows, device })| Some(is_cold(rows, device?))).collect();
-    let warm = told.iter().filter(|cold| !**cold).count();
+    let warm = found.iter().filter(|cold| !**cold).count();
     (warm > 0).then(|| {
         format!(
             "cold tests: {warm} of the {} that can be judged were not cold, as in their first block a part of less than 1/{COLD_PART} of the rows' bytes came from the device; the system keeps what it was asked to forget, so put --cache on a disk, or choose --kv rocksdb with --cold, which reads past the page cache",
-            told.len()
+            found.len()
         )
     })
 }

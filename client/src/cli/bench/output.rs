@@ -45,6 +45,8 @@ impl<'a> Outputs<'a> {
         for (option, dir) in [("--html", &args.html), ("--csv", &args.csv)] {
             dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
         }
+        // The names of these files are known when everything is measured.
+        args.csv.as_deref().map_or(Ok(()), expect_writable)?;
         let page = |dir: &PathBuf| {
             Ok::<_, Failure>((
                 OutputFile::create(dir.join(PAGE))?,
@@ -87,6 +89,16 @@ impl<'a> Outputs<'a> {
 pub(super) fn create_json(file: &Path) -> Result<OutputFile, Failure> {
     output::expect_not_ours("--json", file)?;
     Ok(OutputFile::create(file)?)
+}
+
+/// Fails if no file can be made in a directory.
+fn expect_writable(dir: &Path) -> Result<(), Failure> {
+    tempfile::tempfile_in(dir).map(drop).map_err(|error| {
+        Failure::Machine(format!(
+            "cannot write to {}: {error}; check its permissions, or name another directory",
+            dir.display()
+        ))
+    })
 }
 
 /// Makes the directory that an option names for its files. Refuses standard output, which is none.

@@ -63,6 +63,9 @@ fn what_cannot_be_measured() {
     for (args, code, words) in cases {
         assert_fails(&bench(&cache, args), code, &[words]);
     }
+    // A directory in which no file can be made.
+    #[cfg(target_os = "linux")]
+    assert_fails(&bench(&cache, "store --states mpt --csv /proc"), 3, &["cannot write to /proc"]);
     // A warm-up that leaves nothing to measure is noticed before a chain or a store is made.
     let made = fs::read_dir(&cache).unwrap().count();
     assert_eq!(made, 0, "{made} entries in the cache");
