@@ -219,6 +219,10 @@ impl Comparison {
         if measured == 0 {
             return Err(bench.nothing_left(length.blocks));
         }
+        if bench.recover {
+            // Else the first run alone would read the blocks from the disk while its clock runs.
+            recall_tree(chain.dir(), u64::MAX)?;
+        }
         let merging = self.suited(bench.warmup_blocks, measured);
         let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
