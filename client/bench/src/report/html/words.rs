@@ -24,8 +24,7 @@ pub(super) fn headline(report: &Report) -> String {
     };
     let mut text = format!("`{}` came to {}", best.name(), speed(best));
     if let Some(ratio) = best.ratio_to_mpt.filter(|_| !best.subject.is_plain(&report.reference)) {
-        text +=
-            &format!(", {ratio:.1} times the Merkle Patricia trie (`mpt`) that every client has");
+        text += &format!(", {ratio:.2} times the Merkle Patricia trie as `mpt` keeps it");
     }
     text += &over_baseline(best);
     text.push('.');
