@@ -126,7 +126,7 @@ impl Routine {
             Self::CodeCopy => 4_900,
             Self::Store | Self::ThereAndBack => 5_000,
             Self::StoreAndCall => 29_000,
-            Self::Pay => 36_600,
+            Self::Pay => 34_300,
         }
     }
 
