@@ -202,11 +202,14 @@ impl Maker {
 /// In each test and case it is another one. A layer that replays a log when it is opened, as `rain` does, has in memory what the
 /// tests before wrote; little of that may be what a cold test reads.
 fn first(calls: &Calls, (gas, tx_gas, all): (u64, u64, u64), n: u64) -> u64 {
-    let Some(count) = calls.count else { return ((gas / 1_000_000) << 40) + (n << 16) };
+    let routine = calls.routine as u64;
+    let Some(count) = calls.count else {
+        return (routine << 58) + ((gas / 1_000_000) << 40) + (n << 16);
+    };
     // Each transaction has a part of the numbers for itself, and begins so early in it that it does not come to the next one.
     let part = count / all;
     let room = part.saturating_sub(tx_gas / calls.routine.least_gas()) + 1;
-    n * part + mix(mix(gas ^ ((calls.routine as u64) << 56)) ^ n) % room
+    n * part + mix(mix(gas ^ (routine << 56)) ^ n) % room
 }
 
 fn transaction(wallet: &mut Wallet, from: usize, (to, input, gas_limit): Call) -> TxEip1559 {
@@ -246,7 +249,7 @@ mod tests {
         const M: u64 = 1_000_000;
         let slots = [(Routine::Store, Some(M)), (Routine::ThereAndBack, Some(M))];
         let small = [(Routine::StoreAndCall, Some(M / 10))];
-        let new = [(Routine::Store, None)];
+        let new = [(Routine::Store, None), (Routine::Pay, None), (Routine::Balance, None)];
         for (cases, most) in [(&slots[..], 0.4), (&small[..], 0.4), (&new[..], 0.0)] {
             let mut before: Vec<HashSet<u64>> = Vec::new();
             for (routine, count) in cases {
