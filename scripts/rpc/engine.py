@@ -127,4 +127,5 @@ def p50(times):
 
 
 def p95(times):
-    return sorted(times)[min(len(times) - 1, len(times) * 95 // 100)]
+    """The least time than which 95 of 100 are not slower."""
+    return sorted(times)[(len(times) * 95 + 99) // 100 - 1]

@@ -47,7 +47,7 @@ pub(super) struct Hooks {
     /// Function of [`LayerKind::suit_run`].
     pub(super) suit_run: Option<SuitRun>,
     /// Function of [`LayerKind::put_off`].
-    pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
+    pub(super) put_off: Option<fn(&LayerOptions, u64, u64) -> Option<String>>,
     /// Functions that execute blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
     /// Whether the layer can use nodes that prefetchers read.
@@ -146,10 +146,10 @@ impl LayerKind {
         self.hooks.suit_run?(options, warmup, measured)
     }
 
-    /// Returns a note about the work that the layer had put off when a run ended with this block, if it is a good part
-    /// of the work.
-    pub fn put_off(&self, options: &LayerOptions, last_block: u64) -> Option<String> {
-        self.hooks.put_off?(options, last_block)
+    /// Returns a note about the work that the layer had put off when a run from above block `above` to block `last` ended, if
+    /// it is a good part of the work.
+    pub fn put_off(&self, options: &LayerOptions, above: u64, last: u64) -> Option<String> {
+        self.hooks.put_off?(options, above, last)
     }
 
     /// Whether each executed block is a write of its own to the engine, because the engine must see every row that the

@@ -124,9 +124,15 @@ fn suit_run(options: &mut LayerOptions, warmup: u64, measured: u64) -> Option<St
 }
 
 /// Returns a note for the reader of a report if the run ended before the first merge.
-fn put_off(options: &LayerOptions, last: u64) -> Option<String> {
-    let interval = options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL);
-    (last <= interval.saturating_add(interval / 4)).then(|| {
+fn put_off(options: &LayerOptions, above: u64, last: u64) -> Option<String> {
+    let interval = options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL).max(1);
+    // Intervals end with the multiples of their length, and blocks may begin between two of them.
+    let first_end = (above / interval + 1).saturating_mul(interval);
+    let head_start = match options.lmpt.boundary.unwrap_or_default() {
+        Boundary::Slices => interval / 4,
+        Boundary::Switch => interval - 1,
+    };
+    (last <= first_end.saturating_add(head_start)).then(|| {
         format!(
             "lmpt has merged nothing: its intervals have {interval} blocks, and the run ends with block {last}; with a smaller --lmpt.interval, or more blocks, merges are part of its figures"
         )
@@ -169,11 +175,20 @@ mod tests {
             lmpt: LmptSettings { interval, ..LmptSettings::default() },
             ..LayerOptions::default()
         };
-        assert!(put_off(&with(Some(4)), 5).is_some());
-        assert_eq!(put_off(&with(Some(4)), 6), None);
+        assert!(put_off(&with(Some(4)), 0, 5).is_some());
+        assert_eq!(put_off(&with(Some(4)), 0, 6), None);
         // Where nothing sets an interval, the layer is opened with its default.
-        assert!(put_off(&with(None), DEFAULT_INTERVAL).is_some());
-        assert_eq!(put_off(&with(None), 2 * DEFAULT_INTERVAL), None);
+        assert!(put_off(&with(None), 0, DEFAULT_INTERVAL).is_some());
+        assert_eq!(put_off(&with(None), 0, 2 * DEFAULT_INTERVAL), None);
+        // Real blocks begin anywhere.
+        assert!(put_off(&with(None), 20_000_100, 20_000_200).is_some());
+        assert!(put_off(&with(None), 20_000_900, 20_001_250).is_some());
+        assert_eq!(put_off(&with(None), 20_000_900, 20_001_251), None);
+        // The last block of the next interval brings the whole merge.
+        let mut switched = with(Some(4));
+        switched.lmpt.boundary = Some(Boundary::Switch);
+        assert!(put_off(&switched, 0, 7).is_some());
+        assert_eq!(put_off(&switched, 0, 8), None);
     }
 
     #[test]

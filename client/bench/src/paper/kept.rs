@@ -7,9 +7,14 @@ use polytrie_files::{ExportError, OutputFile};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
+    fmt::Display,
     fs, io,
+    ops::Range,
     path::{Path, PathBuf},
 };
+
+/// Seconds that a point may take: times beyond are those of a damaged file, and no computation with them makes sense.
+const POSSIBLE: Range<f64> = 0.0..1e9;
 
 /// A directory of measured points.
 pub(super) struct Kept<'a>(&'a Path);
@@ -68,7 +73,11 @@ impl<'a> Kept<'a> {
     ///
     /// If the disk fails, or the file is damaged.
     pub(super) fn read(&self, name: &str, of: &str) -> Result<Option<MeasuredPoint>> {
-        let kept: Option<KeptPoint> = read(&self.file(name))?;
+        let file = self.file(name);
+        let kept: Option<KeptPoint> = read(&file)?;
+        if kept.as_ref().is_some_and(|kept| !POSSIBLE.contains(&kept.measured.seconds)) {
+            return Err(damaged(&file, &"no point takes such a time"));
+        }
         Ok(kept.filter(|kept| kept.of == of).map(|kept| kept.measured))
     }
 
@@ -109,14 +118,19 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
     move |source| BenchError::Kept { path: path.to_owned(), source }
 }
 
+/// The error for a file with other content than a kept point.
+fn damaged(file: &Path, reason: &dyn Display) -> BenchError {
+    BenchError::Wrong(format!(
+        "{} is no point that was kept ({reason}); remove it, or name another --resume directory",
+        file.display()
+    ))
+}
+
 fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
     match fs::read(file) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-            let file = file.display();
-            BenchError::Wrong(format!(
-                "{file} is no point that was kept ({error}); remove it, or name another --resume directory"
-            ))
-        }),
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(file, &error))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(file)(error)),
     }
@@ -170,6 +184,11 @@ mod tests {
         // A damaged file is reported by name, and not overwritten.
         fs::write(kept.file(NAME), "{").unwrap();
         assert!(kept.read(NAME, "this").unwrap_err().to_string().contains("lmpt-10-1-2.json"));
+        for seconds in [-1.0, 1e300] {
+            kept.write(NAME, "this".to_owned(), &measured(seconds)).unwrap();
+            let error = kept.read(NAME, "this").unwrap_err().to_string();
+            assert!(error.contains("is no point that was kept"), "{error}");
+        }
         // A disk that fails is not reported as wrong usage.
         let error = Kept::open(&kept.file(NAME), &base, false, None).err().unwrap();
         assert!(matches!(error, BenchError::Kept { .. }), "{error}");

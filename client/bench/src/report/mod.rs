@@ -21,6 +21,7 @@ use super::{
     measure::Machine,
     run::{Comparison, MemoryLimit, RunResult},
 };
+use polytrie_node::access_lists::AccessListMode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub const EMPTY_BLOCKS: &str = "blk/s";
 const DISTURBED: f64 = 0.1;
 
 /// Figure of a layer with files of its own: the number of blocks that these files lack.
-const BEHIND: &str = "steps_behind";
+pub(crate) const BEHIND: &str = "steps_behind";
 
 /// Version of the form. It is raised when fields change their meaning or are removed.
 const FORMAT: u32 = 2;
@@ -171,15 +172,18 @@ impl Report {
         };
         report.notes.extend(report.disturbed());
         for kind in comparison.kinds() {
-            let ended = report.last_block(kind.name);
-            let put_off = ended.and_then(|last| kind.put_off(&comparison.settings.layer, last));
+            let put_off = report
+                .span(kind.name)
+                .and_then(|(above, last)| kind.put_off(&comparison.settings.layer, above, last));
             report.notes.extend(put_off);
         }
         let waiting = |result: &RunResult| {
             let behind = *result.measured.layer.get(BEHIND)?;
             not_committed(&result.subject.to_string(), behind, result.measured.blocks)
         };
-        report.notes.extend(results.iter().filter(|result| result.run == 1).filter_map(waiting));
+        let first_turn = || results.iter().filter(|result| result.run == 1);
+        report.notes.extend(first_turn().filter_map(waiting));
+        report.notes.extend(first_turn().filter_map(without_lists));
         report
     }
 
@@ -204,11 +208,12 @@ impl Report {
         runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
     }
 
-    /// Returns the number of the last block of a layer's runs.
-    fn last_block(&self, layer: &str) -> Option<u64> {
-        let runs = self.results.iter().map(|entry| &entry.result);
-        let blocks = runs.filter(|run| run.subject.state == layer).flat_map(|run| &run.blocks);
-        blocks.map(|block| block.number).max()
+    /// Returns the numbers of the block on which a layer's runs began, and of their last one.
+    fn span(&self, layer: &str) -> Option<(u64, u64)> {
+        let run = self.results.iter().find(|entry| entry.result.subject.state == layer)?;
+        let blocks = &run.result.blocks;
+        let warmup = self.parameters.get("warmup_blocks").and_then(Value::as_u64)?;
+        Some((blocks.first()?.number.saturating_sub(warmup + 1), blocks.last()?.number))
     }
 
     /// Returns the name of an operation: `transaction`, `block` or `operation`.
@@ -232,10 +237,22 @@ impl Report {
 
 /// Returns a note about the last blocks of a run, which a layer with files of its own has not committed to them, if these
 /// are more than a quarter of the blocks that were measured.
-fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<String> {
+pub(crate) fn not_committed(layer: &str, behind: u64, blocks: u64) -> Option<String> {
     (behind > blocks / 4).then(|| {
         format!(
             "{layer} commits several blocks together to files of its own, and has not committed the last {behind} when {blocks} blocks were measured; with more blocks, what is left out is a smaller part of its figures"
+        )
+    })
+}
+
+/// Returns a note about a run whose blocks were to run by their access lists, if some ran as without them.
+fn without_lists(result: &RunResult) -> Option<String> {
+    let RunResult { subject, measured, .. } = result;
+    let is_by_list = matches!(subject.bal, AccessListMode::Trie | AccessListMode::Parallel);
+    (is_by_list && measured.by_list < measured.blocks).then(|| {
+        format!(
+            "{subject}: {} of {} blocks ran by their access lists, the others as with `hints`, as blocks do that have no transactions, are from before Cancun, or run on a part of a state",
+            measured.by_list, measured.blocks
         )
     })
 }

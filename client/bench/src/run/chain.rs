@@ -137,6 +137,14 @@ impl ChainBench {
         }
     }
 
+    /// The error for a chain of so many blocks, all of which are in the warm-up.
+    pub(super) fn nothing_left(&self, blocks: u64) -> BenchError {
+        BenchError::Usage(format!(
+            "the chain has {blocks} blocks, all of them in the warm-up of {}; choose a smaller --warmup, or more blocks (--txs, or a later --to)",
+            self.warmup_blocks
+        ))
+    }
+
     /// Number of threads that run the transactions of a block.
     fn threads_of(&self, bal: AccessListMode) -> usize {
         if bal == AccessListMode::Parallel { self.bal_threads } else { 1 }
@@ -228,10 +236,7 @@ impl ChainBench {
                 self.warmup_blocks
             ))),
             Some(recorder) => Ok(recorder.finish(open)?),
-            None => Err(BenchError::Usage(format!(
-                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup, or more blocks (--txs, or a later --to)",
-                length.blocks, self.warmup_blocks
-            ))),
+            None => Err(self.nothing_left(length.blocks)),
         }
     }
 }

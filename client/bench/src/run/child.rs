@@ -135,7 +135,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         return text.to_owned();
     }
     match signal(status) {
-        Some(9) => "it was killed; if it ran out of memory, choose fewer --keys or --accounts, a smaller --trie.cache or a larger --memory-limit".to_owned(),
+        Some(9) => "it was killed; if it ran out of memory, choose fewer --keys, --accounts or --txs, a smaller --trie.cache or a larger --memory-limit".to_owned(),
         Some(signal) => format!("it was ended by signal {signal}: {last}"),
         None => format!("it ended with {status}: {last}"),
     }

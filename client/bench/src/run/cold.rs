@@ -4,7 +4,7 @@ use super::{BenchError, Result, RunResult};
 use crate::{
     Subject,
     measure::Measured,
-    worst::{ReadBytes, WorstRun},
+    worst::{ReadBytes, WorstFigures, WorstRun},
 };
 use serde::{Deserialize, Serialize};
 
@@ -69,13 +69,9 @@ pub(super) fn prove(result: &RunResult) -> Result<Coldness> {
 pub(super) fn prove_tests(result: &WorstRun) -> Result<usize> {
     let (run, subject) = (result.run, &result.subject);
     let mut proven = 0;
-    for test in result.tests.iter().filter(|test| !test.warm) {
-        let Some(ReadBytes { rows, device }) = test.first_block else { continue };
-        if rows < TELLING_ROWS {
-            continue;
-        }
+    for (test, ReadBytes { rows, device }) in judged(result) {
         let device = device.ok_or_else(|| untold(run, subject))?;
-        if device < rows / COLD_PART {
+        if !is_cold(rows, device) {
             return Err(BenchError::Refused(format!(
                 "run {run} of {subject} was not cold in the test {} at {}M: its first block read {rows} bytes of rows and {device} from the device, at least {} expected; the system keeps what it was asked to forget, so put --cache on a disk, or choose --kv rocksdb, which reads past the page cache (or leave out --cold)",
                 test.case,
@@ -91,6 +87,32 @@ pub(super) fn prove_tests(result: &WorstRun) -> Result<usize> {
         )));
     }
     Ok(proven)
+}
+
+/// The cold tests of a run whose first block reads enough rows to tell whether they were cold, with what it read.
+fn judged(result: &WorstRun) -> impl Iterator<Item = (&WorstFigures, ReadBytes)> {
+    let cold = result.tests.iter().filter(|test| !test.warm);
+    let with_reads = cold.filter_map(|test| Some((test, test.first_block?)));
+    with_reads.filter(|(_, read)| read.rows >= TELLING_ROWS)
+}
+
+/// Whether enough of so many bytes of rows came from the device.
+const fn is_cold(rows: u64, device: u64) -> bool {
+    device >= rows / COLD_PART
+}
+
+/// A note for a report without proofs, if there are tests that are called cold and were not.
+pub(super) fn not_cold(results: &[WorstRun]) -> Option<String> {
+    let reads = results.iter().flat_map(judged);
+    let found: Vec<bool> =
+        reads.filter_map(|(_, ReadBytes { rows, device })| Some(is_cold(rows, device?))).collect();
+    let warm = found.iter().filter(|cold| !**cold).count();
+    (warm > 0).then(|| {
+        format!(
+            "cold tests: {warm} of the {} that can be judged were not cold, as in their first block a part of less than 1/{COLD_PART} of the rows' bytes came from the device; the system keeps what it was asked to forget, so put --cache on a disk, or choose --kv rocksdb with --cold, which reads past the page cache",
+            found.len()
+        )
+    })
 }
 
 /// A note for the report with the numbers that [`prove_tests`] returned for all runs.
@@ -112,7 +134,6 @@ fn untold(run: usize, subject: &Subject) -> BenchError {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::worst::WorstFigures;
 
     /// A run of tests whose first blocks read this many bytes of rows and from the device; the last, a warm test,
     /// is not judged.
@@ -148,5 +169,14 @@ mod tests {
             let error = prove_tests(&run(&tests)).unwrap_err().to_string();
             assert!(error.starts_with("run 1 of raw on mdbx") && error.contains(words), "{error}");
         }
+    }
+
+    /// Without --cold nothing is refused, but the report says what it should not have called cold.
+    #[test]
+    fn a_test_that_was_not_cold_is_named_without_a_proof() {
+        let (few, many, warm) = ((100, Some(0)), (1_000_000, Some(250_000)), (1_000_000, Some(0)));
+        assert_eq!(not_cold(&[run(&[few, many]), run(&[(1_000_000, None)])]), None);
+        let note = not_cold(&[run(&[few, many, warm]), run(&[warm])]).unwrap_or_default();
+        assert!(note.starts_with("cold tests: 2 of the 3 that can be judged were not"), "{note}");
     }
 }

@@ -4,7 +4,7 @@ use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, Result, StoreBench, TraceBench,
     Work,
     child::{self, Bounds},
-    cold::{prove, prove_tests, proven_tests},
+    cold::{not_cold, prove, prove_tests, proven_tests},
     lists::lists,
     warm::warm_memory,
 };
@@ -17,7 +17,7 @@ use crate::{
         store::prepared,
     },
     measure::{BlockFigures, Measured},
-    report::{EMPTY_BLOCKS, bounds, disturbed},
+    report::{EMPTY_BLOCKS, bounds, disturbed, not_committed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
@@ -150,7 +150,11 @@ impl Comparison {
         let trace = Trace::read(&bench.file)?;
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
         let bench = TraceBench { hash: trace.hash, ..bench };
-        let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
+        let blocks = bench.blocks(&trace);
+        let measured = blocks.saturating_sub(bench.warmup_blocks);
+        if measured == 0 {
+            return Err(bench.nothing_left(blocks));
+        }
         let merging = self.suited(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
         // The path of the trace may differ on another machine, so only its name is reported.
@@ -168,6 +172,10 @@ impl Comparison {
     ///
     /// If the chain cannot be made, or there is no result as for [`Self::store`].
     pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report> {
+        // A chain may take hours to make, and a store too.
+        if spec.blocks() <= bench.warmup_blocks {
+            return Err(bench.nothing_left(spec.blocks()));
+        }
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
         self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
@@ -208,6 +216,13 @@ impl Comparison {
     ) -> Result<Report> {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
+        if measured == 0 {
+            return Err(bench.nothing_left(length.blocks));
+        }
+        if bench.recover {
+            // Else the first run alone would read the blocks from the disk while its clock runs.
+            recall_tree(chain.dir(), u64::MAX)?;
+        }
         let merging = self.suited(bench.warmup_blocks, measured);
         let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
@@ -241,12 +256,15 @@ impl Comparison {
         let work = Work::Worst(WorstBench { tests });
         self.prepare_stores(&base)?;
         let (mut results, mut others, mut most) = (Vec::new(), Vec::new(), 0);
-        let mut proven = 0;
+        let (mut proven, mut waiting) = (0, Vec::new());
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let ((tests, peak), of_others): ((_, u64), _) =
+                let ((tests, behind, peak), of_others): ((_, u64, u64), _) =
                     self.run_one(&base, subject, &work, run, most)?;
+                if run == 1 {
+                    waiting.extend(not_committed(&subject.to_string(), behind, spec.blocks));
+                }
                 others.push(of_others);
                 most = most.max(peak);
                 tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
@@ -259,11 +277,15 @@ impl Comparison {
         }
         let mut notes = bounds(self.memory_limit.as_ref(), self.pinned.as_deref());
         notes.extend(self.notes.iter().cloned());
-        notes.extend(self.cold.then(|| proven_tests(proven, &results)));
+        notes.extend(match self.cold {
+            true => Some(proven_tests(proven, &results)),
+            false => not_cold(&results),
+        });
         notes.extend(disturbed(&others));
         // Each test begins on the genesis block and is taken back, so no run reaches a later block than that of one test.
-        let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, spec.blocks);
+        let put_off = |kind: &LayerKind| kind.put_off(&self.settings.layer, 0, spec.blocks);
         notes.extend(self.kinds().filter_map(put_off));
+        notes.extend(waiting);
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 

@@ -70,8 +70,9 @@ impl Work {
 
 impl Job {
     /// Runs the job in this process and returns its figures as JSON. For worst cases these are the
-    /// [`WorstFigures`](crate::worst::WorstFigures) of each test and the most memory in bytes that the process
-    /// held, else [`Measured`](crate::measure::Measured).
+    /// [`WorstFigures`](crate::worst::WorstFigures) of each test, the largest number of blocks that the layer's own files
+    /// lacked at the end of a test, and the most memory in bytes that the process held; else
+    /// [`Measured`](crate::measure::Measured).
     ///
     /// # Errors
     ///
@@ -91,8 +92,8 @@ impl Job {
             }
             Work::Worst(bench) => {
                 let mut open = || self.open(options.clone());
-                let figures = bench.run(self.store.as_deref(), &mut open)?;
-                json(&(figures, peak_rss_bytes()))
+                let (figures, behind) = bench.run(self.store.as_deref(), &mut open)?;
+                json(&(figures, behind, peak_rss_bytes()))
             }
             Work::Chain { bench, chain, lists, .. } => {
                 let chain = PreparedChain::at(chain.clone());

@@ -127,7 +127,9 @@ impl Group {
 
     /// Moves a process into the group.
     pub(super) fn enter(&self, process: u32) -> Result<()> {
-        fs::write(self.0.join("cgroup.procs"), process.to_string()).map_err(|source| {
+        fs::write(self.0.join("cgroup.procs"), process.to_string()).map_err(|error| {
+            let advice = "give this user a group of its own (`systemd-run --user --scope -p Delegate=yes`), or leave out --memory-limit";
+            let source = io::Error::other(format!("{error}; {advice}"));
             BenchError::Process { action: "put a run into its control group", source }
         })
     }
@@ -164,6 +166,13 @@ fn parents(own: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A user may be allowed to make a group, and not to move a process into it.
+    #[test]
+    fn a_run_that_may_not_enter_says_what_to_do() {
+        let error = Group(PathBuf::from("/no/such/group")).enter(1).map_err(|e| e.to_string());
+        assert!(error.is_err_and(|text| text.contains("leave out --memory-limit")));
+    }
 
     #[test]
     fn groups_are_found_in_both_versions() {

@@ -33,9 +33,17 @@ impl TraceBench {
         (trace.blocks.len().div_ceil(self.merge.max(1)) as u64).saturating_mul(self.rounds)
     }
 
+    /// The error for a trace of so many blocks, all of which are in the warm-up.
+    pub(super) fn nothing_left(&self, blocks: u64) -> BenchError {
+        BenchError::Usage(format!(
+            "the trace makes {blocks} blocks, all of them in the warm-up of {}; choose a smaller --warmup or --merge, or more --rounds",
+            self.warmup_blocks
+        ))
+    }
+
     /// Runs the trace on a store that holds the trace's accounts.
     pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured> {
-        let trace = Trace::read(&self.file)?;
+        let trace = Trace::read_again(&self.file, self.hash)?;
         let forwards: Vec<Vec<Vec<TraceWrite>>> =
             trace.blocks.chunks(self.merge.max(1)).map(|blocks| blocks.concat()).collect();
         let backwards = backwards(&forwards);
@@ -62,10 +70,7 @@ impl TraceBench {
             Some(recorder) => {
                 Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
             }
-            None => Err(BenchError::Usage(format!(
-                "the trace makes {number} blocks, all of them in the warm-up of {}; choose a smaller --warmup or --merge, or more --rounds",
-                self.warmup_blocks
-            ))),
+            None => Err(self.nothing_left(number)),
         }
     }
 }

@@ -73,6 +73,20 @@ impl Trace {
         Self::parse(&text).map_err(invalid)
     }
 
+    /// Reads a file again, whose content had this hash before.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::read`] does, and if the content has another hash.
+    pub fn read_again(path: &Path, hash: B256) -> Result<Self, CacheError> {
+        let trace = Self::read(path)?;
+        if trace.hash == hash {
+            return Ok(trace);
+        }
+        let reason = "it has changed while it was measured; leave it as it is, and measure again";
+        Err(CacheError::Invalid { path: path.to_owned(), reason: reason.to_owned() })
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let mut trace = Self { hash: keccak256(text), blocks: Vec::new() };
         let mut last = None;
@@ -224,6 +238,20 @@ B,8,0,6,00000000000000000000000000000000000000bb,,,01
         }
         let missing = Trace::read(&dir.path().join("missing")).unwrap_err();
         assert!(matches!(missing, CacheError::Io { .. }), "{missing}");
+    }
+
+    /// All runs of a comparison replay the same trace, and a store in the cache has the values of the one that it is named
+    /// after.
+    #[test]
+    fn a_trace_that_changes_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        fs::write(&path, TEXT).unwrap();
+        let trace = Trace::read(&path).unwrap();
+        assert_eq!(Trace::read_again(&path, trace.hash).unwrap(), trace);
+        fs::write(&path, TEXT.replace("fe", "fd")).unwrap();
+        let error = Trace::read_again(&path, trace.hash).unwrap_err();
+        assert!(error.to_string().contains("it has changed"), "{error}");
     }
 
     #[test]

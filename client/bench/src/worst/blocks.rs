@@ -2,13 +2,14 @@
 
 use super::{
     Case, WorstSpec,
-    cases::{self, Plan, doomed},
+    cases::{self, Calls, Plan, doomed},
     state::CANCUN_AFTER,
 };
 use crate::{
     BlockPlan, Cache, GenerateError, Planned, ProduceError, Producer, Settings, Subject, Wallet,
     fixture::{
         Base, OpenStore,
+        base::mix,
         cache::Scratch,
         chain::{ChainFiles, OUTLINE, write},
         copy::copy_tree,
@@ -68,17 +69,17 @@ pub fn prepare(
         for gas in gas {
             let parameters = serde_json::json!({
                 "spec": spec, "case": case.name, "gas": gas, "merge": merge, "plan": format!("{:?}", case.plan),
+                "gas_limit": spec.genesis().gas_limit, "numbers": "apart in each test",
             });
             let chain = cache.entry(
                 &format!("worst-{}", case.name),
                 &parameters,
                 |dir| -> Result<(), GenerateError> {
-                    cache.go_on("the blocks of worst cases were made")?;
                     let maker = match &mut maker {
                         Some(maker) => maker,
                         none => none.insert(Maker::open(spec, base, cache)?),
                     };
-                    maker.make(case, gas * merge, dir)
+                    maker.make(case, gas * merge, dir, cache)
                 },
             )?;
             tests.push(WorstTest { case: case.name.clone(), gas: *gas, chain });
@@ -124,7 +125,13 @@ impl Maker {
     }
 
     /// Makes the blocks, and takes them back.
-    fn make(&mut self, case: &Case, gas: u64, dir: &Path) -> Result<(), GenerateError> {
+    fn make(
+        &mut self,
+        case: &Case,
+        gas: u64,
+        dir: &Path,
+        cache: &Cache,
+    ) -> Result<(), GenerateError> {
         tracing::info!("making the blocks of {} at {} million gas", case.name, gas / 1_000_000);
         write(&dir.join(OUTLINE), &self.outline)?;
         let mut files = ChainFiles::create::<GenerateError>(dir)?;
@@ -132,6 +139,7 @@ impl Maker {
         let mut wallet = self.wallet.clone();
         let mut sent = 0;
         for block in 1..=self.spec.blocks {
+            cache.go_on("the blocks of worst cases were made")?;
             let calls = self.calls(case, gas, block);
             let transactions = calls.into_iter().map(|call| {
                 let from = sent % wallet.len();
@@ -159,8 +167,8 @@ impl Maker {
         let numbers = each_block * (block - 1)..each_block * block;
         match case.plan {
             Plan::Through(calls) => {
-                let stride = calls.count.map_or(1 << 24, |count| count / all);
-                let call = |n| (calls.to, cases::call(&calls, n * stride, &[]), tx_gas);
+                let first = |n| first(&calls, (gas, tx_gas, all), n);
+                let call = |n| (calls.to, cases::call(&calls, first(n), &[]), tx_gas);
                 numbers.map(call).collect()
             }
             Plan::Listed(calls, each) => {
@@ -188,6 +196,22 @@ impl Maker {
     }
 }
 
+/// Returns the first number of the transaction with the number `n` in a test: blocks of `gas`, transactions of `tx_gas`, and
+/// `all` of them.
+///
+/// In each test and case it is another one. A layer that replays a log when it is opened, as `rain` does, has in memory what the
+/// tests before wrote; little of that may be what a cold test reads.
+fn first(calls: &Calls, (gas, tx_gas, all): (u64, u64, u64), n: u64) -> u64 {
+    let routine = calls.routine as u64;
+    let Some(count) = calls.count else {
+        return (routine << 58) + ((gas / 1_000_000) << 40) + (n << 16);
+    };
+    // Each transaction has a part of the numbers for itself, and begins so early in it that it does not come to the next one.
+    let part = count / all;
+    let room = part.saturating_sub(tx_gas / calls.routine.least_gas()) + 1;
+    n * part + mix(mix(gas ^ (routine << 56)) ^ n) % room
+}
+
 fn transaction(wallet: &mut Wallet, from: usize, (to, input, gas_limit): Call) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,
@@ -198,5 +222,47 @@ fn transaction(wallet: &mut Wallet, from: usize, (to, input, gas_limit): Call) -
         to: to.into(),
         input,
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cases::Routine, *};
+    use std::collections::HashSet;
+
+    /// Returns the numbers of a test of ten blocks, and how many it would have without repetitions.
+    fn numbers(routine: Routine, count: Option<u64>, gas: u64) -> (HashSet<u64>, usize) {
+        let calls = Calls { to: Address::ZERO, routine, count, base: 0, value: 0 };
+        let each_block = gas.div_ceil(MOST_TX_GAS);
+        let (tx_gas, all) = (gas / each_block, 10 * each_block);
+        let each = tx_gas / routine.least_gas();
+        let of = |n| {
+            let first = first(&calls, (gas, tx_gas, all), n);
+            (first..first + each).map(move |number| number % count.unwrap_or(u64::MAX))
+        };
+        ((0..all).flat_map(of).collect(), (all * each) as usize)
+    }
+
+    /// Each test of the cases that write slots, with the default gas, is held against all before it.
+    #[test]
+    fn a_cold_test_reads_little_of_what_those_before_it_wrote() {
+        const M: u64 = 1_000_000;
+        let slots = [(Routine::Store, Some(M)), (Routine::ThereAndBack, Some(M))];
+        let small = [(Routine::StoreAndCall, Some(M / 10))];
+        let new = [(Routine::Store, None), (Routine::Pay, None), (Routine::Balance, None)];
+        for (cases, most) in [(&slots[..], 0.4), (&small[..], 0.4), (&new[..], 0.0)] {
+            let mut before: Vec<HashSet<u64>> = Vec::new();
+            for (routine, count) in cases {
+                for gas in [30 * M, 60 * M, 100 * M] {
+                    let (numbers, length) = numbers(*routine, *count, gas);
+                    assert_eq!(numbers.len(), length, "{routine:?} {gas}");
+                    for other in &before {
+                        let again = numbers.intersection(other).count() as f64 / length as f64;
+                        assert!(again <= most, "{routine:?} {gas}: {again}");
+                    }
+                    before.push(numbers);
+                }
+            }
+        }
     }
 }

@@ -118,6 +118,18 @@ impl Routine {
         place(0x100 + self as u16)
     }
 
+    /// Returns the gas that a number takes at least, where a transaction comes to it for the first time.
+    pub(super) const fn least_gas(self) -> u64 {
+        match self {
+            Self::Load | Self::LoadListed => 2_100,
+            Self::Balance | Self::BalanceListed | Self::CodeSize => 2_600,
+            Self::CodeCopy => 4_900,
+            Self::Store | Self::ThereAndBack => 5_000,
+            Self::StoreAndCall => 29_000,
+            Self::Pay => 34_300,
+        }
+    }
+
     /// Returns its code. The instructions of the routine consume the slot or address on top of the stack.
     pub(super) fn code(self) -> Bytes {
         match self {

@@ -19,6 +19,8 @@ mod mined;
 mod report;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use blocks::{WorstTest, prepare};
 pub use cases::Case;

@@ -4,7 +4,7 @@ use super::{Case, WorstFigures, WorstSpec, heat};
 use crate::{
     Subject,
     measure::{Machine, Percentiles, Spread},
-    report::{REFERENCE, columns},
+    report::{REFERENCE, columns, plot::short},
 };
 use polytrie_node::words::counted;
 use serde::{Deserialize, Serialize};
@@ -147,9 +147,9 @@ impl WorstReport {
                 rows.push(vec![
                     if at == 0 { row.name() } else { String::new() },
                     name(&cell.subject, self),
-                    format!("{:.1}", cell.mgas_per_second),
-                    format!("{:.1}", cell.p50_ms),
-                    format!("{:.1}", cell.p99_ms),
+                    short(cell.mgas_per_second),
+                    short(cell.p50_ms),
+                    short(cell.p99_ms),
                     cell.ratio_to_mpt.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
                 ]);
             }
@@ -274,5 +274,18 @@ mod tests {
         };
         assert_eq!(ratios(&rows[0]), [("raw".into(), Some(0.25)), ("mpt".into(), Some(1.0))]);
         assert_eq!(ratios(&rows[1]), [("mpt".into(), Some(1.0)), ("raw".into(), Some(2.0))]);
+    }
+
+    /// A contract that is destroyed takes little gas and much time: its million gas a second are far below one.
+    #[test]
+    fn small_figures_are_no_zeros() {
+        let spec = WorstSpec { seed: 1, size: 0, slots: 1_000, codes: 1, blocks: 2, most_gas: 1 };
+        let mut destroyed = run("mpt", 1, [1.0, 1.0]);
+        for test in &mut destroyed.tests {
+            (test.gas, test.blocks) = (26_000, vec![0.000_04, 1.0]);
+        }
+        let table = WorstReport::new(spec, 1, 1, &[], Vec::new(), vec![destroyed]).table();
+        let row = table.lines().last().unwrap_or_default();
+        assert!(row.contains(" 0.026 ") && row.contains(" 0.04 "), "{table}");
     }
 }

@@ -4,6 +4,7 @@ use super::WorstTest;
 use crate::{
     BenchError, PreparedChain, Result,
     fixture::{OpenStore, copy::forget_tree},
+    report::BEHIND,
     run::candidates,
 };
 use polytrie_chain::{Candidate, Chain, ChainOptions, InsertError};
@@ -65,17 +66,18 @@ impl ReadBytes {
 
 impl WorstBench {
     /// Runs all tests on a store with the genesis state; `reopen` opens it. A store in memory cannot be opened twice,
-    /// so it has warm tests only.
+    /// so it has warm tests only. Returns the figures, and the largest number of blocks that the layer's own files lacked
+    /// at the end of a test.
     pub(crate) fn run(
         &self,
         store: Option<&Path>,
         reopen: &mut dyn FnMut() -> Result<OpenStore>,
-    ) -> Result<Vec<WorstFigures>> {
-        let Some(first) = self.tests.first() else { return Ok(Vec::new()) };
+    ) -> Result<(Vec<WorstFigures>, u64)> {
+        let Some(first) = self.tests.first() else { return Ok((Vec::new(), 0)) };
         let spec = PreparedChain::at(first.chain.clone()).spec()?;
         let mut chain = reopen()?.begin(spec.clone(), ChainOptions::default())?;
         chain.flush()?;
-        let mut figures = Vec::new();
+        let (mut figures, mut behind) = (Vec::new(), 0);
         for test in &self.tests {
             let blocks = candidates(&PreparedChain::at(test.chain.clone()), &spec)?;
             if let Some(store) = store {
@@ -83,20 +85,22 @@ impl WorstBench {
                 forget_tree(store)?;
                 chain = reopen()?.go_on(spec.clone())?;
             }
-            let cold = measure(&mut chain, test, blocks.clone())?;
+            let cold = measure(&mut chain, test, blocks.clone(), &mut behind)?;
             figures.extend(store.is_some().then_some(cold));
-            let warm = measure(&mut chain, test, blocks)?;
+            let warm = measure(&mut chain, test, blocks, &mut behind)?;
             figures.push(WorstFigures { warm: true, first_block: None, ..warm });
         }
-        Ok(figures)
+        Ok((figures, behind))
     }
 }
 
-/// Inserts the blocks, and takes them back.
+/// Inserts the blocks, and takes them back. `behind` becomes the number of blocks that the layer's own files lack then, if
+/// it is less.
 fn measure(
     chain: &mut Chain,
     test: &WorstTest,
     blocks: VecDeque<Candidate>,
+    behind: &mut u64,
 ) -> Result<WorstFigures> {
     let begin = chain.head().number();
     let (mut gas, mut seconds, mut first_block) = (0, Vec::new(), None);
@@ -114,6 +118,9 @@ fn measure(
     let start = Instant::now();
     chain.flush()?;
     let flush = start.elapsed().as_secs_f64();
+    let figures = chain.layer().figures();
+    let lacking = figures.iter().find(|(name, _)| *name == BEHIND).map_or(0, |(_, blocks)| *blocks);
+    *behind = lacking.max(*behind);
     chain.unwind_to(begin)?;
     chain.flush()?;
     Ok(WorstFigures {

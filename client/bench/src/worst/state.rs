@@ -25,8 +25,6 @@ const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 const MOST_MINED: u64 = 1 << 22;
 /// Seconds from the genesis block to the fork Cancun, and all later forks.
 pub(super) const CANCUN_AFTER: u64 = 100_000;
-/// Gas that blocks leave unused, so that the last transaction need not fit exactly.
-const SLACK: u64 = 1_000_000;
 
 impl WorstSpec {
     /// Returns the genesis of the chain. Before Cancun a contract can be destroyed with its slots.
@@ -36,7 +34,9 @@ impl WorstSpec {
             chain_id: CHAIN_ID,
             fork_times: vec![0, cancun, cancun, cancun],
             timestamp: GENESIS_TIME,
-            gas_limit: self.most_gas + SLACK,
+            // The fullest block uses no more than half of it. So the base fee never rises above what transactions pay,
+            // however many blocks there are.
+            gas_limit: 2 * self.most_gas,
             base_fee: GWEI as u64,
             extra_data: Bytes::new(),
             deposit_contract: None,
@@ -122,4 +122,20 @@ fn long_code(seed: u64, number: u64) -> Bytes {
     }
     code.truncate(LONGEST_CODE as usize);
     code.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Above the target of EIP-1559, which is half of the limit, each block would raise the base fee by an eighth: after
+    /// forty blocks it would be more than transactions offer.
+    #[test]
+    fn full_blocks_do_not_raise_the_base_fee() {
+        for most_gas in [1_000_000, 60_000_000, 100_000_000_000] {
+            let spec =
+                WorstSpec { seed: 1, size: 0, slots: 1_000, codes: 1, blocks: 1_000, most_gas };
+            assert!(spec.genesis().gas_limit / 2 >= most_gas, "{spec:?}");
+        }
+    }
 }

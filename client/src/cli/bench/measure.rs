@@ -23,6 +23,8 @@ const COLD_CACHE: usize = 64 << 20;
 const RUNS: u16 = 3;
 /// Smallest --memory-limit in bytes: no run works with less.
 const LEAST_MEMORY: usize = 64 << 20;
+/// Most percent by which a layer can be slowed: a run that takes ten thousand times as long never ends anyway.
+const MOST_SLOWED: f64 = 1e6;
 
 /// Help for `--lmpt.interval`: a benchmark run is too short for the default of a node.
 const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its intermediate, which the next so many merge [default: as many as the warm-up has, at most half of those measured and at most 1000]";
@@ -43,7 +45,8 @@ pub(super) struct MeasureArgs {
     /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
-    /// Threads that a run may use to work in parallel [default: one a core]
+    /// Threads that a run shares its work among, beside those that layers have for themselves (--replica.workers and the
+    /// like); --pin bounds all [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Bind runs to the first cores of this process, one for each of --threads (takes `taskset` of util-linux).
@@ -217,10 +220,12 @@ fn parse_cores(list: &str) -> Vec<usize> {
 }
 
 fn slowed(text: &str) -> Result<(String, f64), String> {
-    let wrong = || format!("`{text}` is not LAYER=PERCENT, as in mpt=10");
+    let wrong = || {
+        format!("`{text}` is not LAYER=PERCENT, as in mpt=10, with at most {MOST_SLOWED} percent")
+    };
     let (layer, percent) = text.split_once('=').ok_or_else(wrong)?;
     let percent: f64 = percent.parse().map_err(|_| wrong())?;
-    if percent.is_finite() && percent >= 0.0 {
+    if (0.0..=MOST_SLOWED).contains(&percent) {
         Ok((layer.to_owned(), percent / 100.0))
     } else {
         Err(wrong())
@@ -252,6 +257,8 @@ mod tests {
     #[test]
     fn slow_downs_are_read() {
         assert_eq!(slowed("mpt=10"), Ok(("mpt".to_owned(), 0.1)));
-        assert!(slowed("mpt").is_err() && slowed("mpt=-1").is_err());
+        for wrong in ["mpt", "mpt=-1", "mpt=NaN", "mpt=inf", "mpt=1e300"] {
+            assert!(slowed(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -45,13 +45,15 @@ impl<'a> Outputs<'a> {
         for (option, dir) in [("--html", &args.html), ("--csv", &args.csv)] {
             dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
         }
+        // The names of these files are known when everything is measured.
+        args.csv.as_deref().map_or(Ok(()), expect_writable)?;
         let page = |dir: &PathBuf| {
             Ok::<_, Failure>((
                 OutputFile::create(dir.join(PAGE))?,
                 OutputFile::create(dir.join(DATA))?,
             ))
         };
-        let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+        let json = args.json.as_deref().map(create_json).transpose()?;
         Ok(Self { args, json, page: args.html.as_ref().map(page).transpose()? })
     }
 
@@ -81,6 +83,22 @@ impl<'a> Outputs<'a> {
         };
         [csv(), page(), json(), table()].into_iter().fold(Ok(()), Failure::decide)
     }
+}
+
+/// Opens the file of --json. Refuses one on which a data directory rests.
+pub(super) fn create_json(file: &Path) -> Result<OutputFile, Failure> {
+    output::expect_not_ours("--json", file)?;
+    Ok(OutputFile::create(file)?)
+}
+
+/// Fails if no file can be made in a directory.
+fn expect_writable(dir: &Path) -> Result<(), Failure> {
+    tempfile::tempfile_in(dir).map(drop).map_err(|error| {
+        Failure::Machine(format!(
+            "cannot write to {}: {error}; check its permissions, or name another directory",
+            dir.display()
+        ))
+    })
 }
 
 /// Makes the directory that an option names for its files. Refuses standard output, which is none.

@@ -1,6 +1,10 @@
 //! `polytrie bench paper`.
 
-use super::{Failure, measure::MeasureArgs, output::create_dir};
+use super::{
+    Failure,
+    measure::MeasureArgs,
+    output::{create_dir, create_json},
+};
 use crate::{
     bench::{
         BenchError, GivenChain,
@@ -82,7 +86,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     let inputs: Vec<&Path> = args.blocks.iter().map(PathBuf::as_path).chain(genesis).collect();
     let outputs = [("--json", args.json.as_deref()), ("--markdown", args.markdown.as_deref())];
     output::expect_apart(&outputs, &inputs)?;
-    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+    let json = args.json.as_deref().map(create_json).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;
     let given = args

@@ -3,7 +3,7 @@
 use super::{Failure, measure::MeasureArgs, output::OutputArgs};
 use crate::{
     bench::{Machine, Mode, StoreBench, TraceBench},
-    cli::output::bytes,
+    cli::output::{bytes, expect_apart},
 };
 use alloy_primitives::B256;
 use clap::Args;
@@ -69,6 +69,7 @@ pub(super) struct StoreArgs {
 
 pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
     if let Some(file) = &args.trace {
+        expect_apart(&[("--json", args.output.json.as_deref())], &[file])?;
         // The run happens in another process, to which a relative path could mean another file.
         let file = std::path::absolute(file).map_err(|error| {
             Failure::Machine(format!("cannot find {}: {error}; check the path", file.display()))

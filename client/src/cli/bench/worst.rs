@@ -1,6 +1,6 @@
 //! `polytrie bench worst`.
 
-use super::{Failure, measure::MeasureArgs};
+use super::{Failure, measure::MeasureArgs, output::create_json};
 use crate::{
     bench::worst::{Case, WorstSpec},
     blocks::OutputFile,
@@ -19,7 +19,8 @@ use std::path::PathBuf;
 /// million gas a second, p50 and p99 of a block, and the ratio to `mpt`, the worst first.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
-    /// Gas that a block uses.
+    /// Gas that the transactions of a block may use. A few percent of it are left; million gas a second is of what was used,
+    /// without what is refunded.
     #[arg(long, value_name = "MILLIONS,…", value_delimiter = ',', default_value = "30M,60M,100M", value_parser = millions)]
     gas: Vec<u64>,
     /// Take so many consecutive blocks as one.
@@ -88,7 +89,7 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
     }
     let outputs = [("--json", args.json.as_deref()), ("--svg", args.svg.as_deref())];
     output::expect_apart(&outputs, &[])?;
-    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+    let json = args.json.as_deref().map(create_json).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;
     let report = comparison.worst(&spec, &cases, &args.gas, args.merge)?;

@@ -45,6 +45,20 @@ fn every_layer_measures_it() {
     assert_eq!(chains.count(), 1, "the senders are recovered once");
 }
 
+/// The sample's first blocks are from before Cancun. Whatever is asked for, they run without their access lists.
+#[test]
+fn blocks_that_run_without_their_lists_are_counted() {
+    let data = Data::new();
+    let args = "--states raw --kv memory --to 20 --bal off,trie --json -";
+    let report = measure(&data.file("cache"), &the_sample(), args).ok().json();
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("raw+trie on memory: 0 of 18 blocks ran by their access lists"),
+        "{notes}"
+    );
+    assert!(!notes.contains("raw on memory"), "{notes}");
+}
+
 /// A cached chain is not used for a chain with the same first block but other rules.
 #[test]
 fn the_rules_are_part_of_the_chain() {

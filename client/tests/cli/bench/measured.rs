@@ -192,6 +192,10 @@ fn a_trace_is_replayed() {
                 .all(|r| r["operations"] == 12 && r["checksum"] == results[0]["checksum"])
         );
     }
+    // The report does not take the place of the trace.
+    let over = format!("store --states raw --trace {0} --json {0}", trace.display());
+    let words = ["the same file as what is read", "name another one"];
+    assert_fails(&bench(&data.file("cache"), &over), 2, &words);
     let wrong = data.write("wrong.csv", "B,7\n");
     let args = format!("store --states raw --trace {}", wrong.display());
     assert_fails(&bench(&data.file("cache"), &args), 1, &["wrong.csv", "line 1", "columns"]);

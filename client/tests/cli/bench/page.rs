@@ -84,10 +84,14 @@ fn a_page_tells_what_was_run() {
         }
         let page = page("store", parameters);
         assert!(page.contains(&said), "no `{said}` in {page}");
+        // Layers alone use no gas.
+        assert!(!page.contains("the gas of every block"), "{page}");
+        assert!(page.contains("the values that it read"), "{page}");
     }
     for (recover, said) in [(false, "the senders known"), (true, "recovered on other threads")] {
         let page = page("chain", json!({ "workload": "erc20", "txs": 9, "recover": recover }));
         assert!(page.contains(said), "no `{said}` in {page}");
+        assert!(page.contains("the gas of every block"), "{page}");
     }
     let page = page("trace", json!({ "transactions": 3, "operations": 5, "rounds": 4 }));
     assert!(page.contains("5 of them in each of 4 rounds"), "{page}");

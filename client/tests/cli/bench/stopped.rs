@@ -63,6 +63,18 @@ fn what_cannot_be_measured() {
     for (args, code, words) in cases {
         assert_fails(&bench(&cache, args), code, &[words]);
     }
+    // A directory in which no file can be made.
+    #[cfg(target_os = "linux")]
+    assert_fails(&bench(&cache, "store --states mpt --csv /proc"), 3, &["cannot write to /proc"]);
+    // A warm-up that leaves nothing to measure is noticed before a chain or a store is made.
+    let made = fs::read_dir(&cache).unwrap().count();
+    assert_eq!(made, 0, "{made} entries in the cache");
+    // A report does not take the place of a file on which a data directory rests.
+    let ours = data.write("polytrie.json", "{}");
+    for command in ["store", "worst --filter ^same", "paper lmpt-10"] {
+        let run = bench(&cache, &format!("{command} --states raw --json {}", ours.display()));
+        assert_fails(&run, 2, &["would replace a part of the data directory"]);
+    }
     #[cfg(not(feature = "rocksdb"))]
     assert_fails(
         &bench(&cache, "store --states mpt --kv rocksdb --cold"),

@@ -116,3 +116,13 @@ fn a_merge_that_is_put_off_has_a_note() {
         assert_ne!(notes.contains("lmpt has merged nothing"), merges, "{notes}");
     }
 }
+
+/// The blocks of a test are taken back before a layer has committed them to files of its own.
+#[cfg(feature = "qmdb")]
+#[test]
+fn what_waits_for_files_beside_the_store_has_a_note() {
+    let data = Data::new();
+    let args = format!("worst {SMALL} --states raw,qmdb --filter ^same --json -");
+    let notes = bench(&data.file("cache"), &args).ok().json()["notes"].to_string();
+    assert!(notes.contains("qmdb on mdbx commits several blocks together"), "{notes}");
+}

@@ -4,6 +4,7 @@ use super::super::{
     BASELINE, LayerSummary, Report,
     plot::{grouped, short},
 };
+use polytrie_node::words::counted;
 use serde_json::Value;
 
 /// Introduction for readers who do not know state layers.
@@ -23,8 +24,7 @@ pub(super) fn headline(report: &Report) -> String {
     };
     let mut text = format!("`{}` came to {}", best.name(), speed(best));
     if let Some(ratio) = best.ratio_to_mpt.filter(|_| !best.subject.is_plain(&report.reference)) {
-        text +=
-            &format!(", {ratio:.1} times the Merkle Patricia trie (`mpt`) that every client has");
+        text += &format!(", {ratio:.2} times the Merkle Patricia trie as `mpt` keeps it");
     }
     text += &over_baseline(best);
     text.push('.');
@@ -217,9 +217,14 @@ pub(super) fn how(report: &Report) -> Vec<String> {
         }
         false => "the state root where the layer has one",
     };
+    let answers = match report.bench.as_str() {
+        "chain" => format!("the gas of every block, {roots}"),
+        // Without contracts there is no gas, and no header to compare a root with.
+        _ => "the values that it read, one state root under all layers that have one".to_owned(),
+    };
     let mut all = vec![format!(
-        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, {roots}, and the same commitment in every run.",
-        report.runs
+        "Each layer ran {}, every time in a fresh process on a fresh copy of its store, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: {answers}, and the same commitment in every run.",
+        counted(report.runs, "time")
     )];
     if report.cold {
         all.push("All runs were cold: nothing of the store was in memory at the start, and the figures prove that each run had to read from the device.".into());
