@@ -49,24 +49,6 @@ pub trait RowSource: Sync {
     }
 }
 
-impl<R: RowSource> RowSource for &R {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
-        R::load(self, path, out)
-    }
-
-    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
-        R::given(self, path, hash, out)
-    }
-
-    fn leaves_out_embedded(&self) -> bool {
-        R::leaves_out_embedded(self)
-    }
-
-    fn is_doubted(&self) -> bool {
-        R::is_doubted(self)
-    }
-}
-
 /// A callback for rows by path; it breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>> + 'a;
 
