@@ -148,9 +148,7 @@ impl StateLayer for BinaryLayer {
         ]
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove);
 }
 
 impl Prove for BinaryLayer {
