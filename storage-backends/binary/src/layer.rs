@@ -7,16 +7,16 @@ use crate::{
     node::Node,
     proof,
     reader::BinaryReader,
-    session::{BinarySession, Memory, Move, applied, commitment},
+    session::{Memory, Move, commitment, end},
     tree::Tree,
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::RwLock;
-use polytrie_kv::{Batch, Store, Table};
+use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Lifecycle, Outcome, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
-    WIPED_TABLE, ahead::Readers,
+    WIPED_TABLE, ahead::Readers, flat::FlatSession,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -61,7 +61,8 @@ impl BinaryLayer {
     }
 
     fn change(&self) -> Move {
-        Move { memory: self.memory.clone(), to: None }
+        let (memory, options) = (self.memory.clone(), self.options);
+        Move { memory, options, parent: Node::Empty, to: None }
     }
 
     /// Returns a reader of the present head.
@@ -95,22 +96,17 @@ impl StateLayer for BinaryLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
-        let proposal = self.lifecycle.begin(self.change())?;
+        let mut proposal = self.lifecycle.begin(self.change())?;
+        proposal.change.parent = self.memory.head.read().clone();
         let number = parent.number.wrapping_add(1);
         let rows = (self.store.clone(), &self.readers);
-        Ok(Box::new(BinarySession::new(rows, self.options, proposal, number)))
+        Ok(Box::new(FlatSession::new(FLAT, rows, proposal, number, end)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
-        let (cache, group_depth) = (Some(&*self.memory.cache), self.options.group_depth);
-        let tree = Tree { rows: &self.store, cache, group_depth };
-        let root = self.memory.head.read().clone();
-        let mut batch = Batch::new();
-        let update = applied(tree, &root, &writes, &mut batch)?;
-        let commitment = commitment(&update.root);
-        proposal.change.to = Some(update);
-        proposal.finish(commitment, batch, Vec::new())
+        proposal.change.parent = self.memory.head.read().clone();
+        end(&self.store, proposal, &writes, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork> {
@@ -152,9 +148,7 @@ impl StateLayer for BinaryLayer {
         ]
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove);
 }
 
 impl Prove for BinaryLayer {

@@ -12,7 +12,7 @@ use crate::{
     node::Node,
     stem::Leaves,
     tree::Tree,
-    update::Update,
+    update::{Update, changed_stems, put_stems},
 };
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
@@ -104,18 +104,8 @@ impl Loader<'_> {
     fn write(&mut self) -> Result<()> {
         let mut batch = mem::take(&mut self.batch);
         let changes = mem::take(&mut self.leaves).into_sorted();
-        let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
-        let rows = self.store.get_many(STEMS, &keys)?;
-        let mut row = Vec::new();
-        for ((stem, changes), before) in changes.iter().zip(rows) {
-            let mut leaves = Leaves::of_row(stem, before)?;
-            for (sub, change) in changes {
-                leaves.change(stem, *sub, *change)?;
-            }
-            row.clear();
-            leaves.encode(&mut row);
-            batch.put(STEMS, &stem.0, &row);
-        }
+        let stems = changed_stems(self.store, &changes, |stem, leaves| (stem, leaves))?;
+        put_stems(&mut batch, &stems);
         Ok(self.store.engine_write(&batch)?)
     }
 }

@@ -1,18 +1,16 @@
-//! One block in progress.
+//! The change of the head by a block: how the block reads, and how it ends.
 
 use crate::{
     BinaryOptions, FLAT, cache::GroupCache, leaves::LeafChanges, node::Node, state::View,
     tree::Tree, update::Update,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use parking_lot::RwLock;
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit,
-    UndoRecord, Wants, WriteSet,
-    ahead::{Announced, Readers},
-    flat::FlatAhead,
-    put_preimages, read_code, write_codes,
+    Account, Commitment, HeadChange, Outcome, Proposal, Result, WriteSet,
+    flat::{FlatChange, FlatTables},
+    put_preimages,
 };
 use std::sync::{
     Arc,
@@ -40,6 +38,9 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 pub(crate) struct Move {
     pub(crate) memory: Memory,
+    pub(crate) options: BinaryOptions,
+    /// The node at the root before the block.
+    pub(crate) parent: Node,
     /// The update that leads to the new head, once it is computed.
     pub(crate) to: Option<Update>,
 }
@@ -58,120 +59,59 @@ impl HeadChange for Move {
     }
 }
 
-/// One block in progress. It reads from the store, whose head is the parent until the block is written.
-#[derive(Debug)]
-pub(crate) struct BinarySession {
-    store: Store,
-    options: BinaryOptions,
-    proposal: Proposal<Move>,
-    /// Number of the block.
-    number: u64,
-    /// The node at the root before the block.
-    parent: Node,
-    /// The flat rows that are read ahead.
-    ahead: Announced<FlatAhead>,
-    /// The buffer that all reads share.
-    value: Vec<u8>,
-}
-
-impl BinarySession {
-    pub(crate) fn new(
-        (store, readers): (Store, &Arc<Readers>),
-        options: BinaryOptions,
-        proposal: Proposal<Move>,
-        number: u64,
-    ) -> Self {
-        let parent = proposal.change.memory.head.read().clone();
-        let ahead = FlatAhead::begin(FLAT, &store, readers);
-        Self { store, options, proposal, number, parent, ahead, value: Vec::new() }
+impl Move {
+    /// Returns the state before the block.
+    fn view<'a>(&'a self, store: &'a Store) -> View<'a> {
+        let BinaryOptions { group_depth, reads, .. } = self.options;
+        let tree = Tree { rows: store, cache: Some(&*self.memory.cache), group_depth };
+        View { tree, root: &self.parent, reads }
     }
 }
 
-/// Applies a write set to the tree of a store; returns the update, and adds the changed rows, flat ones included, to
-/// a batch.
+impl FlatChange for Move {
+    fn account(
+        &self,
+        (_, store): (&FlatTables, &Store),
+        (address, hash): (&Address, &B256),
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Account>> {
+        self.view(store).account(address, hash, buffer)
+    }
+
+    fn slot(
+        &self,
+        (_, store): (&FlatTables, &Store),
+        account: (&Address, &B256),
+        slot: (&U256, &B256),
+        buffer: &mut Vec<u8>,
+    ) -> Result<U256> {
+        self.view(store).slot(account, slot, buffer)
+    }
+}
+
+/// Ends a block or an undo; the batch has its preimages, code, flat rows and the changed rows of the tree.
 ///
 /// # Errors
 ///
 /// If the store fails or is damaged.
-pub(crate) fn applied(
-    tree: Tree<'_>,
-    root: &Node,
+pub(crate) fn end(
+    store: &Store,
+    mut proposal: Proposal<Move>,
     writes: &WriteSet,
-    batch: &mut Batch,
-) -> Result<Update> {
-    let changes = LeafChanges::of(tree.rows, writes)?.into_sorted();
+    undo: Vec<u8>,
+) -> Result<Outcome> {
+    let mut batch = FLAT.batch(store, writes);
+    put_preimages(&mut batch, writes);
+    let changes = LeafChanges::of(store, writes)?.into_sorted();
+    let View { tree, root, .. } = proposal.change.view(store);
     let update = Update::of(tree, root, &changes)?;
-    FLAT.write(batch, writes);
-    update.write(batch);
-    Ok(update)
+    update.write(&mut batch);
+    let commitment = commitment(&update.root);
+    proposal.change.to = Some(update);
+    proposal.finish(commitment, batch, undo)
 }
 
 /// Returns the commitment of a tree with this node at its root.
 pub(crate) fn commitment(root: &Node) -> Commitment {
     Commitment::digest_alone(root.hash())
-}
-
-impl LayerSession for BinarySession {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
-        let Self { store, options, proposal, parent, ahead, value, .. } = self;
-        let view = view(store, options, &proposal.change.memory, parent);
-        ahead.read(|| view.account(address, hash, value))
-    }
-
-    fn slot(
-        &mut self,
-        address: &Address,
-        account: &B256,
-        slot: &U256,
-        hash: &B256,
-    ) -> Result<U256> {
-        let Self { store, options, proposal, parent, ahead, value, .. } = self;
-        let view = view(store, options, &proposal.change.memory, parent);
-        ahead.read(|| view.slot((address, account), (slot, hash), value))
-    }
-
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.store, code_hash)
-    }
-
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
-        FLAT.has_slots(&self.store, hash)
-    }
-
-    fn wants(&self) -> Wants {
-        self.ahead.wants()
-    }
-
-    fn hint(&mut self, access: Access) {
-        self.ahead.want(access);
-    }
-
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
-        let Self { store, options, mut proposal, number, parent, mut ahead, .. } = *self;
-        proposal.check()?;
-        ahead.end().map_err(|error| proposal.poison(error.into()))?;
-        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
-            FLAT.visit_slots(&store, account, &B256::ZERO, visit)
-        };
-        let undo = UndoRecord::of(writes, (&store, number), slots)?.encode();
-        let mut batch = store.batch();
-        put_preimages(&mut batch, writes);
-        write_codes(&mut batch, writes.codes());
-        let tree = view(&store, &options, &proposal.change.memory, &parent).tree;
-        let update = applied(tree, &parent, writes, &mut batch)?;
-        let commitment = commitment(&update.root);
-        proposal.change.to = Some(update);
-        proposal.finish(commitment, batch, undo)
-    }
-}
-
-/// Returns the state before a block.
-fn view<'a>(
-    store: &'a Store,
-    options: &BinaryOptions,
-    memory: &'a Memory,
-    parent: &'a Node,
-) -> View<'a> {
-    let (cache, group_depth) = (Some(&*memory.cache), options.group_depth);
-    View { tree: Tree { rows: store, cache, group_depth }, root: parent, reads: options.reads }
 }

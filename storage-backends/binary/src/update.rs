@@ -11,7 +11,7 @@ use crate::{
     tree::Tree,
 };
 use alloy_primitives::B256;
-use polytrie_kv::Batch;
+use polytrie_kv::{Batch, Read};
 use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
@@ -43,24 +43,10 @@ impl Update {
     ///
     /// If the store fails or is damaged.
     pub(crate) fn of(tree: Tree<'_>, root: &Node, changes: &StemChanges) -> Result<Self> {
-        let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
-        let rows = tree.rows.get_many(STEMS, &keys)?;
-        let changed = |((stem, changes), row): (&StemChange, Option<Vec<u8>>)| {
-            let mut leaves = Leaves::of_row(stem, row)?;
-            let before = leaves.clone();
-            for (sub, change) in changes {
-                leaves.change(stem, *sub, *change)?;
-            }
-            Ok((leaves != before).then(|| (*stem, leaves.hash(stem), leaves)))
-        };
-        let pairs = changes.par_iter().zip(rows).with_min_len(PARALLEL / 2);
-        let changed: Result<Vec<_>> = pairs.map(changed).collect();
-        let mut hashes = Vec::new();
-        let mut stems = Vec::new();
-        for (stem, hash, leaves) in changed?.into_iter().flatten() {
-            hashes.push((stem, hash));
-            stems.push((stem, leaves));
-        }
+        let changed = changed_stems(tree.rows, changes, |stem, leaves| {
+            ((stem, leaves.hash(&stem)), (stem, leaves))
+        })?;
+        let (hashes, stems): (Vec<Changed>, Vec<_>) = changed.into_iter().unzip();
         let Self { root, groups, .. } = Self::of_hashes(tree, root, &hashes)?;
         Ok(Self { root, groups, stems })
     }
@@ -82,15 +68,8 @@ impl Update {
 
     /// Adds the changed rows to a batch.
     pub(crate) fn write(&self, batch: &mut Batch) {
+        put_stems(batch, &self.stems);
         let mut row = Vec::new();
-        for (stem, leaves) in &self.stems {
-            row.clear();
-            leaves.encode(&mut row);
-            match row.is_empty() {
-                false => batch.put(STEMS, &stem.0, &row),
-                true => batch.delete(STEMS, &stem.0),
-            }
-        }
         for (key, node) in &self.groups {
             let (key, length) = key.bytes();
             match node {
@@ -118,6 +97,43 @@ impl Update {
     /// Returns the numbers of written or deleted rows of groups and of stems.
     pub(crate) fn row_counts(&self) -> (u64, u64) {
         (self.groups.len() as u64, self.stems.len() as u64)
+    }
+}
+
+/// Applies changes to stems of these rows; returns what `of` makes of those that this changes, in order.
+///
+/// # Errors
+///
+/// If the store fails or is damaged.
+pub(crate) fn changed_stems<T: Send>(
+    rows: &dyn Read,
+    changes: &StemChanges,
+    of: impl Fn(Stem, Leaves) -> T + Sync,
+) -> Result<Vec<T>> {
+    let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
+    let rows = rows.get_many(STEMS, &keys)?;
+    let changed = |((stem, changes), row): (&StemChange, Option<Vec<u8>>)| {
+        let mut leaves = Leaves::of_row(stem, row)?;
+        let before = leaves.clone();
+        for (sub, change) in changes {
+            leaves.change(stem, *sub, *change)?;
+        }
+        Ok((leaves != before).then(|| of(*stem, leaves)))
+    };
+    let pairs = changes.par_iter().zip(rows).with_min_len(PARALLEL / 2);
+    pairs.filter_map(|pair| changed(pair).transpose()).collect()
+}
+
+/// Adds the rows of changed stems to a batch.
+pub(crate) fn put_stems(batch: &mut Batch, stems: &[(Stem, Leaves)]) {
+    let mut row = Vec::new();
+    for (stem, leaves) in stems {
+        row.clear();
+        leaves.encode(&mut row);
+        match row.is_empty() {
+            false => batch.put(STEMS, &stem.0, &row),
+            true => batch.delete(STEMS, &stem.0),
+        }
     }
 }
 

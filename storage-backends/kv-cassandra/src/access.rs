@@ -1,7 +1,7 @@
 //! The credentials and the TLS with which a client connects to the nodes.
 
 use crate::error::failed;
-use polytrie_kv::{KvError, Result};
+use polytrie_kv::{AtPath, Result};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
@@ -56,7 +56,7 @@ impl Access {
     ///
     /// If a path is empty, or the working directory is gone.
     pub(crate) fn replace(&mut self, other: &Self) -> Result<()> {
-        let absolute = |file: &Path| path::absolute(file).map_err(|e| KvError::io("find", file, e));
+        let absolute = |file: &Path| path::absolute(file).at("find", file);
         if let Some(Login { user, password_file }) = &other.login {
             let (user, password_file) = (user.clone(), absolute(password_file)?);
             self.login = Some(Login { user, password_file });

@@ -4,7 +4,7 @@ use crate::{
     access::Access,
     error::{NAME, failed},
 };
-use polytrie_kv::{KvError, Result, create_dir, disk::if_there, write_whole};
+use polytrie_kv::{AtPath, KvError, Result, create_dir, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
@@ -86,7 +86,7 @@ impl Address {
 
     fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(ADDRESS_FILE);
-        let found = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
+        let found = if_there(fs::read(&path)).at("read", &path)?;
         let Some(text) = found else { return Ok(None) };
         let damaged = |reason: String| {
             KvError::Corrupt(format!("{NAME}: {} is damaged: {reason}", path.display()))
@@ -108,10 +108,10 @@ impl Address {
         if Self::read(dir)?.as_ref() == Some(self) {
             return Ok(());
         }
-        create_dir(dir).map_err(|e| KvError::io("create", dir, e))?;
+        create_dir(dir).at("create", dir)?;
         let path = dir.join(ADDRESS_FILE);
         let text = serde_json::to_vec_pretty(self).map_err(|e| failed("writing", e))?;
-        write_whole(&path, &text).map_err(|e| KvError::io("write", &path, e))
+        write_whole(&path, &text).at("write", &path)
     }
 }
 

@@ -169,11 +169,8 @@ async fn update(
     next: &Head,
 ) -> Result<bool, ExecutionError> {
     let (owner, epoch, version, writer, parts, floor, cleared, format) = next.fields();
-    let values = (
-        (owner, epoch, version, writer, parts, floor, cleared, format),
-        (&before.owner, cql(before.epoch), cql(before.version), cql(before.floor)),
-    );
-    let ((owner, epoch, version, writer, parts, floor, cleared, format), (o, e, v, f)) = values;
+    let Head { owner: o, epoch: e, version: v, floor: f, .. } = before;
+    let (e, v, f) = (cql(*e), cql(*v), cql(*f));
     let values = (owner, epoch, version, writer, parts, floor, cleared, format, store, o, e, v, f);
     let answer = link.session.execute_unpaged(&link.statements.head_update, values).await?;
     Ok(is_applied(answer))

@@ -12,7 +12,7 @@ use crate::{
     scan,
 };
 use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 /// The rows as they were after one version, whatever is written later.
 pub(crate) struct CassandraView {
@@ -21,11 +21,7 @@ pub(crate) struct CassandraView {
     deleted: Arc<Deleted>,
 }
 
-impl fmt::Debug for CassandraView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CassandraView").field("version", &self.ticket.seq()).finish_non_exhaustive()
-    }
-}
+polytrie_kv::debug_fields!(CassandraView { ticket });
 
 /// A row of the cluster: the version that wrote it, and its value unless it removed the key.
 type Versioned = (i64, Option<Vec<u8>>);

@@ -1,7 +1,7 @@
 //! The opening of a database.
 
 use crate::{RocksEngine, engine::Database, error::convert};
-use polytrie_kv::{KvError, Result, Table, create_dir};
+use polytrie_kv::{AtPath, Result, Table, create_dir};
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options};
 use std::{path::PathBuf, sync::Arc};
 
@@ -59,18 +59,19 @@ impl RocksEngine {
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
-    /// if another process, or this one, has it open; [`KvError::Corrupt`]; [`KvError::DiskFull`].
+    /// [`DuplicateTable`](polytrie_kv::KvError::DuplicateTable); [`Io`](polytrie_kv::KvError::Io) for a directory that
+    /// cannot be used; [`InUse`](polytrie_kv::KvError::InUse) if another process, or this one, has it open;
+    /// [`Corrupt`](polytrie_kv::KvError::Corrupt); [`DiskFull`](polytrie_kv::KvError::DiskFull).
     pub fn open(options: RocksOptions) -> Result<Self> {
         let RocksOptions { path, tables, .. } = &options;
         Table::expect_distinct(tables)?;
         let current = path.join(CURRENT_FILE);
         if options.read_only {
             // RocksDB would report a missing file without its name.
-            std::fs::metadata(&current).map_err(|e| KvError::io("open", &current, e))?;
+            std::fs::metadata(&current).at("open", &current)?;
         } else {
             // RocksDB makes its files durable, but not the name of their directory.
-            create_dir(path).map_err(|e| KvError::io("create", path, e))?;
+            create_dir(path).at("create", path)?;
         }
         let db = open(&options, current.exists()).map_err(|e| convert("opening", path, e))?;
         Ok(Self { db: Arc::new(Database { db, options }) })

@@ -14,7 +14,7 @@
 //! older version of it, never one that names more than there is. Without the file nothing is lost but the comparison.
 
 use crate::{
-    KvError, Result, append_checksum,
+    AtPath, Result, append_checksum,
     codec::take_array,
     disk::{Access, File, if_there},
     strip_checksum, write_whole,
@@ -96,7 +96,7 @@ impl Confirmed {
 /// Returns what the newest valid slot of the file in `dir` holds, with its sequence number.
 fn newest(dir: &Path) -> Result<Option<(u64, Confirmed)>> {
     let path = dir.join(CONFIRMED_FILE);
-    let bytes = if_there(fs::read(&path)).map_err(|e| KvError::io("read", &path, e))?;
+    let bytes = if_there(fs::read(&path)).at("read", &path)?;
     let slots = bytes.iter().flat_map(|bytes| bytes.chunks(SLOT)).take(2);
     Ok(slots.filter_map(Confirmed::decode).max_by_key(|(sequence, _)| *sequence))
 }
@@ -117,16 +117,13 @@ impl ConfirmedFile {
         let sequence = newest(dir)?.map(|(sequence, _)| sequence);
         if sequence.is_none() {
             let slots = [confirmed.encode(1), confirmed.encode(0)].concat();
-            write_whole(&path, &slots).map_err(|e| KvError::io("write", &path, e))?;
+            write_whole(&path, &slots).at("write", &path)?;
         }
-        let file = File::open(&path, Access::Edit).map_err(|e| KvError::io("open", &path, e))?;
+        let file = File::open(&path, Access::Edit).at("open", &path)?;
         let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
         opened.write()?;
         // Numbers that were given up may be used again for other records.
-        opened
-            .file
-            .sync("confirmed: at opening")
-            .map_err(|e| KvError::io("sync", &opened.path, e))?;
+        opened.file.sync("confirmed: at opening").at("sync", &opened.path)?;
         Ok(opened)
     }
 
@@ -147,7 +144,7 @@ impl ConfirmedFile {
         let slot = self.confirmed.encode(self.sequence);
         let place = SeekFrom::Start(self.sequence % 2 * SLOT as u64);
         let written = self.file.seek(place).and_then(|_| self.file.write_all(&slot));
-        written.map_err(|e| KvError::io("write to", &self.path, e))
+        written.at("write to", &self.path)
     }
 }
 

@@ -1,10 +1,26 @@
 //! The errors of a store. None of them is ever the fault of a block.
 
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// Adds to an error of the operating system what was done, and with which file.
+pub trait AtPath<T> {
+    /// Converts the error by [`KvError::io`].
+    ///
+    /// # Errors
+    ///
+    /// If `self` is one.
+    fn at(self, action: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|error| KvError::io(action, path, error))
+    }
+}
 
 /// The error of a key-value store. It can be cloned, because a failed flush is reported by every later call.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -45,7 +45,7 @@ pub use confirmed::{Durable, is_confirmed};
 pub use counters::CountersSnapshot;
 pub use disk::{create_dir, dir_bytes, write_whole};
 pub use engine::{Engine, TableStats, View};
-pub use error::{KvError, Result};
+pub use error::{AtPath, KvError, Result};
 pub use live::{Live, LiveSet, Ticket};
 pub use lock::DirLock;
 pub use mdbx::{MdbxEngine, MdbxOptions};

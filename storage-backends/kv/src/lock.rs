@@ -1,6 +1,6 @@
 //! The lock that keeps a directory to one process.
 
-use crate::{KvError, Result};
+use crate::{AtPath, KvError, Result};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
@@ -37,14 +37,10 @@ impl DirLock {
     /// Locks `dir` as [`Self::acquire`] does. Calls `opened` between the opening of a file and its lock.
     fn acquire_after(dir: &Path, mut opened: impl FnMut()) -> Result<Self> {
         let path = dir.join(LOCK_FILE);
-        let io = |action| {
-            let path = path.clone();
-            move |error| KvError::io(action, &path, error)
-        };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         for _ in 0..ATTEMPTS {
-            let mut file = options.open(&path).map_err(io("open"))?;
+            let mut file = options.open(&path).at("open", &path)?;
             opened();
             match file.try_lock() {
                 Ok(()) => {}
@@ -52,12 +48,12 @@ impl DirLock {
                     let holder = holder(&mut file);
                     return Err(KvError::InUse { path: dir.to_path_buf(), holder });
                 }
-                Err(TryLockError::Error(error)) => return Err(io("lock")(error)),
+                Err(TryLockError::Error(error)) => return Err(KvError::io("lock", &path, error)),
             }
-            if is_at(&file, &path).map_err(io("read"))? {
-                file.set_len(0).map_err(io("write to"))?;
-                file.rewind().map_err(io("write to"))?;
-                writeln!(file, "{}", std::process::id()).map_err(io("write to"))?;
+            if is_at(&file, &path).at("read", &path)? {
+                file.set_len(0).at("write to", &path)?;
+                file.rewind().at("write to", &path)?;
+                writeln!(file, "{}", std::process::id()).at("write to", &path)?;
                 return Ok(Self { file });
             }
         }

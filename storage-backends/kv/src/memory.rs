@@ -8,7 +8,6 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
-    fmt,
     ops::Bound,
     sync::Arc,
 };
@@ -170,11 +169,7 @@ struct MemoryView {
     ticket: Ticket,
 }
 
-impl fmt::Debug for MemoryView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryView").field("seq", &self.ticket.seq()).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(MemoryView { ticket });
 
 impl Read for MemoryView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {

@@ -11,7 +11,7 @@
 //! maps.
 
 use crate::{
-    Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Result, Store,
+    AtPath, Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Op, Read, Result, Store,
     StoreOptions, Table, Visit, disk::remove_dir, prefix_end,
 };
 use parking_lot::Mutex;
@@ -280,8 +280,8 @@ impl Drop for Owned {
 }
 
 fn remove_left_over(dir: &Path) -> Result<()> {
-    for entry in fs::read_dir(dir).map_err(|error| KvError::io("read", dir, error))? {
-        let path = entry.map_err(|error| KvError::io("read", dir, error))?.path();
+    for entry in fs::read_dir(dir).at("read", dir)? {
+        let path = entry.at("read", dir)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(PREFIX) {
             remove_dir(&path)?;

@@ -135,37 +135,21 @@ impl Generation {
         })
     }
 
-    /// Returns the trie's accounts from `from` on, in order; `None` for a tombstone.
-    pub(crate) fn accounts_from(
+    /// Returns the trie's accounts, or its slots of `storage`, from `from` on, in order.
+    pub(crate) fn list(
         &self,
+        storage: Option<(B256, u64)>,
         from: &B256,
         seq: u64,
-    ) -> impl Iterator<Item = Result<(B256, Option<Record>)>> {
+    ) -> impl Iterator<Item = Result<(B256, Value)>> {
         // The index is read before the spilled keys, because its keys may be spilled in between.
-        let mut known: Vec<_> = self.index.read().accounts_from(from, seq).collect();
-        known.sort_unstable_by_key(|(hash, _)| *hash);
-        let spilled = self.spilled_keys().map(|spill| spill.accounts_from(from));
+        let known = self.index.read().list(storage, from, seq);
+        let spilled = self.spilled_keys().map(|spill| spill.list(storage, from));
         let spilled = spilled.into_iter().flatten();
-        let spilled = spilled.map(|entry| entry.map(|(hash, value)| (hash, Some(value.record()))));
-        held(over(known.into_iter().map(Ok), spilled))
-    }
-
-    /// Returns the trie's slots of a storage from `from` on, in order; `None` for a tombstone.
-    pub(crate) fn slots_from(
-        &self,
-        storage: (B256, u64),
-        from: &B256,
-        seq: u64,
-    ) -> impl Iterator<Item = Result<(B256, Option<U256>)>> {
-        let present = |value: U256| (!value.is_zero()).then_some(value);
-        let mut known: Vec<_> = self.index.read().slots_from(storage, from, seq).collect();
-        known.sort_unstable_by_key(|(slot, _)| *slot);
-        let known = known.into_iter().map(move |(slot, found)| Ok((slot, found.map(present))));
-        let spilled = self.spilled_keys().map(|spill| spill.slots_from(storage, from));
-        let spilled = spilled.into_iter().flatten();
-        let spilled = spilled
-            .map(move |entry| entry.map(|(slot, value)| (slot, Some(present(value.number())))));
-        held(over(known, spilled))
+        let spilled = spilled.map(|entry| entry.map(|(hash, value)| (hash, Some(value))));
+        // Keys that the trie does not have are left out.
+        over(known.into_iter().map(Ok), spilled)
+            .filter_map(|entry| entry.map(|(hash, found)| Some((hash, found?))).transpose())
     }
 
     /// Returns all entries of the trie, in no order.
@@ -266,11 +250,4 @@ pub(crate) fn over<T>(
         }
         if order.is_le() { upper.next() } else { lower.next() }
     })
-}
-
-/// Leaves out the keys that the trie does not have.
-fn held<T>(
-    entries: impl Iterator<Item = Result<(B256, Option<T>)>>,
-) -> impl Iterator<Item = Result<(B256, T)>> {
-    entries.filter_map(|entry| entry.map(|(key, found)| Some((key, found?))).transpose())
 }

@@ -79,31 +79,26 @@ impl Index {
         }
     }
 
-    /// Returns the accounts from `from` on after change `seq`, in no order.
-    pub(crate) fn accounts_from(
+    /// Returns the accounts, or the slots of `storage`, from `from` on after change `seq`, in order.
+    pub(crate) fn list(
         &self,
+        storage: Option<(B256, u64)>,
         from: &B256,
         seq: u64,
-    ) -> impl Iterator<Item = (B256, Option<Option<Record>>)> {
-        self.accounts
-            .iter()
-            .filter(move |(hash, _)| hash >= from)
-            .filter_map(move |(hash, versions)| Some((*hash, at(versions, seq)?)))
-    }
-
-    /// Returns the slots of a storage from `from` on after change `seq`, in no order.
-    pub(crate) fn slots_from(
-        &self,
-        storage: (B256, u64),
-        from: &B256,
-        seq: u64,
-    ) -> impl Iterator<Item = (B256, Option<U256>)> {
-        self.storages
-            .get(&storage)
-            .into_iter()
-            .flat_map(Entries::iter)
-            .filter(move |(slot, _)| slot >= from)
-            .filter_map(move |(slot, versions)| Some((*slot, at(versions, seq)?)))
+    ) -> Vec<(B256, Option<Value>)> {
+        let mut found: Vec<(B256, Option<Value>)> = if let Some(storage) = storage {
+            let slots = self.storages.get(&storage).into_iter().flat_map(Entries::iter);
+            let slots = slots.filter(|(slot, _)| slot >= from);
+            let slots = slots.filter_map(|(slot, versions)| Some((*slot, at(versions, seq)?)));
+            slots.map(|(slot, value)| (slot, value.map(Value::of_slot))).collect()
+        } else {
+            let accounts = self.accounts.iter().filter(|(hash, _)| hash >= from);
+            let accounts =
+                accounts.filter_map(|(hash, versions)| Some((*hash, at(versions, seq)?)));
+            accounts.map(|(hash, record)| (hash, record.map(Value::of_account))).collect()
+        };
+        found.sort_unstable_by_key(|(hash, _)| *hash);
+        found
     }
 
     /// Returns all keys with their values as of the last change, in no order.

@@ -192,9 +192,7 @@ impl StateLayer for LmptLayer {
         &LmptRecords
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove);
 }
 
 impl Prove for LmptLayer {

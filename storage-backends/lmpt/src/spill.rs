@@ -55,29 +55,24 @@ impl Spill {
         self.keys(Vec::new(), None).collect()
     }
 
-    /// Returns the accounts from `from` on, in order.
-    pub(crate) fn accounts_from(
+    /// Returns the accounts, or the slots of `storage`, from `from` on, in order.
+    pub(crate) fn list(
         &self,
+        storage: Option<(B256, u64)>,
         from: &B256,
     ) -> impl Iterator<Item = Result<(B256, Value)>> + use<> {
-        self.keys(from.to_vec(), None).filter_map(|entry| match entry {
-            Ok((Key::Account(hash), value)) => Some(Ok((hash, value))),
-            Ok((Key::Slot(_), _)) => None,
-            Err(error) => Some(Err(error)),
-        })
-    }
-
-    /// Returns the slots of a storage from `from` on, in order.
-    pub(crate) fn slots_from(
-        &self,
-        (account, incarnation): (B256, u64),
-        from: &B256,
-    ) -> impl Iterator<Item = Result<(B256, Value)>> + use<> {
-        let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
-        self.keys(from.to_vec(), prefix_end(&from[..40])).filter_map(|entry| match entry {
-            Ok((Key::Slot(key), value)) => Some(Ok((key.slot, value))),
-            Ok((Key::Account(_), _)) => None,
-            Err(error) => Some(Err(error)),
+        let keys = match storage {
+            None => self.keys(from.to_vec(), None),
+            Some((account, incarnation)) => {
+                let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
+                self.keys(from.to_vec(), prefix_end(&from[..40]))
+            }
+        };
+        keys.filter_map(move |entry| match (entry, storage) {
+            (Ok((Key::Account(hash), value)), None) => Some(Ok((hash, value))),
+            (Ok((Key::Slot(key), value)), Some(_)) => Some(Ok((key.slot, value))),
+            (Ok(_), _) => None,
+            (Err(error), _) => Some(Err(error)),
         })
     }
 

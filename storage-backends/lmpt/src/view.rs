@@ -4,7 +4,7 @@ use crate::{
     flat,
     generation::{Generation, over},
     keys::SlotKey,
-    value::Record,
+    value::{Record, Value},
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
@@ -66,12 +66,20 @@ impl<R: Read> View<R> {
         any_slot(|visit| self.slots((account, incarnation), &B256::ZERO, visit))
     }
 
+    /// Returns the accounts, or the slots of `storage`, that the layers above the flat map have, in order.
+    fn above(
+        &self,
+        storage: Option<(B256, u64)>,
+        from: &B256,
+    ) -> impl Iterator<Item = Result<(B256, Value)>> {
+        let delta = self.delta.list(storage, from, self.seq);
+        over(delta, self.intermediate.list(storage, from, self.seq))
+    }
+
     /// Visits the accounts in order of their hash.
     pub(crate) fn accounts(&self, from: &B256, visit: &mut HashVisit<'_, Record>) -> Result<()> {
-        let above = over(
-            self.delta.accounts_from(from, self.seq),
-            self.intermediate.accounts_from(from, self.seq),
-        );
+        let above = self.above(None, from);
+        let above = above.map(|entry| entry.map(|(hash, value)| (hash, value.record())));
         visit_over(above, |below| flat::scan_accounts(&self.flat, from, below), visit)
     }
 
@@ -82,10 +90,9 @@ impl<R: Read> View<R> {
         from: &B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<()> {
-        let above = over(
-            self.delta.slots_from(storage, from, self.seq),
-            self.intermediate.slots_from(storage, from, self.seq),
-        );
+        let present = |value: Value| Some(value.number()).filter(|number| !number.is_zero());
+        let above = self.above(Some(storage), from);
+        let above = above.map(|entry| entry.map(|(slot, value)| (slot, present(value))));
         visit_over(above, |below| flat::scan_slots(&self.flat, storage, from, below), visit)
     }
 }

@@ -145,13 +145,7 @@ impl StateLayer for LvmtLayer {
         &LvmtRecords
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
-
-    fn pruning(&self) -> Option<&dyn Prune> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove, pruning: Prune);
 }
 
 impl Prove for LvmtLayer {

@@ -178,13 +178,7 @@ impl StateLayer for MptHashLayer {
         ]
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
-
-    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove, past_witnesses: PastWitnesses);
 }
 
 impl Prove for MptHashLayer {

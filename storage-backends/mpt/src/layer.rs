@@ -138,13 +138,7 @@ impl StateLayer for MptLayer {
         vec![("trie_cache_bytes", self.tries.lock().bytes() as u64)]
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
-
-    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove, past_witnesses: PastWitnesses);
 }
 
 impl Prove for MptLayer {

@@ -111,21 +111,9 @@ impl StateLayer for RainLayer {
         check::check(&self.shared.reader()?, progress)
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
-
-    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
-        Some(self)
-    }
-
-    fn stateless(&self) -> Option<&dyn Stateless> {
-        Some(self)
-    }
-
-    fn bags(&self) -> Option<&dyn Bags> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(
+        proofs: Prove, past_witnesses: PastWitnesses, stateless: Stateless, bags: Bags
+    );
 }
 
 impl Prove for RainLayer {

@@ -149,13 +149,7 @@ impl StateLayer for ReplicaLayer {
         vec![("hints_given", given), ("hints_queued", queued), ("hints_dropped", dropped)]
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
-
-    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove, past_witnesses: PastWitnesses);
 }
 
 impl Prove for ReplicaLayer {

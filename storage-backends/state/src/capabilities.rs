@@ -8,6 +8,17 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::sync::Arc;
 
+/// Implements those methods of [`StateLayer`] that return a capability, for a layer that has it itself: the name of each
+/// method, and that of its trait.
+#[macro_export]
+macro_rules! capabilities {
+    ($($method:ident: $capability:ident),+) => {$(
+        fn $method(&self) -> ::std::option::Option<&dyn $crate::$capability> {
+            ::std::option::Option::Some(self)
+        }
+    )+};
+}
+
 /// Proofs of accounts and slots against [`StateLayer::commitment`].
 pub trait Prove {
     /// Proves an account and some of its slots, present or absent.

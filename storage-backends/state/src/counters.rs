@@ -1,11 +1,9 @@
 //! Counters of the seam: the calls to a layer, and the time they took.
 
 use crate::{AccountWrite, WriteSet};
+use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
-use std::{
-    ops::AddAssign,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// One of this many reads is timed: reading the clock twice costs a good part of what a cached read costs. The number
 /// is a prime, so that it keeps no step with the few reads that every transaction makes in the same order.
@@ -16,33 +14,15 @@ pub const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
 /// Bytes counted for a slot: its key within the account, and its value.
 pub const SLOT_BYTES: u64 = 32 + 32;
 
-/// Generates a struct of counters whose sum is the sum of each counter.
-macro_rules! counters {
-    ($(#[$of_all:meta])* pub struct $all:ident { $($(#[$of_one:meta])* pub $one:ident: $type:ty,)* }) => {
-        $(#[$of_all])*
-        pub struct $all {
-            $($(#[$of_one])* pub $one: $type,)*
-        }
-
-        impl AddAssign for $all {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$one += other.$one;)*
-            }
-        }
-    };
-}
-
-counters! {
-    /// The counts of one kind of call.
-    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct CallCount {
-        /// Number of calls.
-        pub calls: u64,
-        /// Number of these calls that were timed.
-        pub timed: u64,
-        /// Nanoseconds in the timed calls.
-        pub timed_ns: u64,
-    }
+/// The counts of one kind of call.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, AddAssign, Serialize, Deserialize)]
+pub struct CallCount {
+    /// Number of calls.
+    pub calls: u64,
+    /// Number of these calls that were timed.
+    pub timed: u64,
+    /// Nanoseconds in the timed calls.
+    pub timed_ns: u64,
 }
 
 impl CallCount {
@@ -75,47 +55,45 @@ impl CallCount {
     }
 }
 
-counters! {
-    /// The counts of one [`Session`](crate::Session)'s calls to its layer. Add those of several blocks to get their
-    /// sum.
-    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-    #[serde(default)]
-    pub struct SessionCounters {
-        /// Accounts read from the layer.
-        pub accounts_read: CallCount,
-        /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
-        pub slots_read: CallCount,
-        /// Codes read from the layer, by their hashes.
-        pub codes_read: CallCount,
-        /// Bytes of these codes.
-        pub code_bytes_read: u64,
-        /// Reads of accounts that the block had touched before: answered without the layer.
-        pub accounts_known: u64,
-        /// Reads of slots that the block had touched before.
-        pub slots_known: u64,
-        /// Codes that the executor kept from earlier blocks: each counts once a block.
-        pub codes_known: u64,
-        /// Bytes of these codes.
-        pub code_bytes_known: u64,
-        /// Transactions' finalised writes applied: SSTORE and balances, with the work that the layer does at once.
-        pub applied: CallCount,
-        /// Hints passed to the layer. Layers with a bounded queue make the caller wait when it is full.
-        pub hints: CallCount,
-        /// Blocks finished: the commitment and the batch.
-        pub finished: CallCount,
-        /// Accounts in the write sets, those of which only slots changed included.
-        pub accounts_written: u64,
-        /// Accounts among these that existed before and no longer do.
-        pub accounts_deleted: u64,
-        /// Slots in the write sets.
-        pub slots_written: u64,
-        /// Slots among these that were set to zero.
-        pub slots_deleted: u64,
-        /// Codes in the write sets.
-        pub codes_written: u64,
-        /// Bytes of code in the write sets.
-        pub code_bytes_written: u64,
-    }
+/// The counts of one [`Session`](crate::Session)'s calls to its layer. Add those of several blocks to get their
+/// sum.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, AddAssign, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionCounters {
+    /// Accounts read from the layer.
+    pub accounts_read: CallCount,
+    /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
+    pub slots_read: CallCount,
+    /// Codes read from the layer, by their hashes.
+    pub codes_read: CallCount,
+    /// Bytes of these codes.
+    pub code_bytes_read: u64,
+    /// Reads of accounts that the block had touched before: answered without the layer.
+    pub accounts_known: u64,
+    /// Reads of slots that the block had touched before.
+    pub slots_known: u64,
+    /// Codes that the executor kept from earlier blocks: each counts once a block.
+    pub codes_known: u64,
+    /// Bytes of these codes.
+    pub code_bytes_known: u64,
+    /// Transactions' finalised writes applied: SSTORE and balances, with the work that the layer does at once.
+    pub applied: CallCount,
+    /// Hints passed to the layer. Layers with a bounded queue make the caller wait when it is full.
+    pub hints: CallCount,
+    /// Blocks finished: the commitment and the batch.
+    pub finished: CallCount,
+    /// Accounts in the write sets, those of which only slots changed included.
+    pub accounts_written: u64,
+    /// Accounts among these that existed before and no longer do.
+    pub accounts_deleted: u64,
+    /// Slots in the write sets.
+    pub slots_written: u64,
+    /// Slots among these that were set to zero.
+    pub slots_deleted: u64,
+    /// Codes in the write sets.
+    pub codes_written: u64,
+    /// Bytes of code in the write sets.
+    pub code_bytes_written: u64,
 }
 
 impl SessionCounters {

@@ -2,7 +2,7 @@
 
 use crate::{seal, unseal};
 use alloy_primitives::B256;
-use polytrie_kv::{KvError, disk::if_there, write_whole};
+use polytrie_kv::{AtPath, KvError, disk::if_there, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -90,8 +90,7 @@ impl Stamp {
     /// [`StampError::Format`] if it has another format.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
         let file = dir.join(STAMP_FILE);
-        let read = if_there(fs::read(&file)).map_err(|e| KvError::io("read", &file, e));
-        let Some(bytes) = read? else { return Ok(None) };
+        let Some(bytes) = if_there(fs::read(&file)).at("read", &file)? else { return Ok(None) };
         let value: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|e| StampError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let format = value.get("format").and_then(serde_json::Value::as_u64);
@@ -118,7 +117,7 @@ impl Stamp {
     pub fn write(&self, dir: &Path) -> Result<(), StampError> {
         let file = dir.join(STAMP_FILE);
         let write = || write_whole(&file, &seal(self)?);
-        Ok(write().map_err(|e| KvError::io("write", &file, e))?)
+        Ok(write().at("write", &file)?)
     }
 
     /// Compares one stored setting with the requested one; no request is always fine.

@@ -15,6 +15,7 @@ use crate::{
     row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
+use arrayvec::ArrayVec;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
 use std::{cmp::Reverse, ops::ControlFlow};
 
@@ -45,24 +46,6 @@ pub trait RowSource: Sync {
     /// copy-on-write tries do so where they read a key or change it.
     fn is_doubted(&self) -> bool {
         false
-    }
-}
-
-impl<R: RowSource> RowSource for &R {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
-        R::load(self, path, out)
-    }
-
-    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
-        R::given(self, path, hash, out)
-    }
-
-    fn leaves_out_embedded(&self) -> bool {
-        R::leaves_out_embedded(self)
-    }
-
-    fn is_doubted(&self) -> bool {
-        R::is_doubted(self)
     }
 }
 
@@ -118,23 +101,28 @@ impl<R> Rows<R> {
         if self.owner.is_some() { 32 } else { 0 }
     }
 
-    fn key(&self, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
-        key_of(self.owner.as_ref(), path, buffer)
+    fn key(&self, path: &Nibbles) -> RowKey {
+        key_of(self.owner.as_ref(), path)
     }
 }
 
-/// Writes the key of a row into `buffer`; returns its length.
-pub(crate) fn key_of(owner: Option<&B256>, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
+/// The key of a row.
+type RowKey = ArrayVec<u8, 96>;
+
+/// Returns the key of the row at `path`.
+pub(crate) fn key_of(owner: Option<&B256>, path: &Nibbles) -> RowKey {
+    let mut key = RowKey::from([0; 96]);
     let mut len = 0;
     if let Some(owner) = owner {
-        buffer[..32].copy_from_slice(owner.as_slice());
+        key[..32].copy_from_slice(owner.as_slice());
         len = 32;
     }
     for nibble in path.iter() {
-        buffer[len] = nibble;
+        key[len] = nibble;
         len += 1;
     }
-    len
+    key.truncate(len);
+    key
 }
 
 impl Rows<&dyn Read> {
@@ -237,10 +225,9 @@ impl Rows<&dyn Read> {
     ///
     /// If the store fails, a key is not a path, and any error of `visit`.
     pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<()> {
-        let mut buffer = [0; 96];
-        let len = self.key(from, &mut buffer);
+        let key = self.key(from);
         let end = self.owner.and_then(|owner| prefix_end(owner.as_slice()));
-        let range = KeyRange { from: &buffer[..len], to: end.as_deref(), reverse: false };
+        let range = KeyRange { from: &key, to: end.as_deref(), reverse: false };
         let skip = self.skip();
         let mut failed = None;
         self.inner.scan(self.table, range, &mut |key, value| {
@@ -297,9 +284,7 @@ fn nibbles_of_key(key: &[u8]) -> Result<Nibbles> {
 
 impl RowSource for Rows<&dyn Read> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
-        let mut buffer = [0; 96];
-        let len = self.key(path, &mut buffer);
-        Ok(self.inner.get_into(self.table, &buffer[..len], out)?)
+        Ok(self.inner.get_into(self.table, &self.key(path), out)?)
     }
 }
 
@@ -313,15 +298,11 @@ impl RowSink for Rows<Batch> {
     }
 
     fn put(&mut self, path: &Nibbles, row: &[u8]) {
-        let mut buffer = [0; 96];
-        let len = self.key(path, &mut buffer);
-        self.inner.put(self.table, &buffer[..len], row);
+        self.inner.put(self.table, &self.key(path), row);
     }
 
     fn delete(&mut self, path: &Nibbles) {
-        let mut buffer = [0; 96];
-        let len = self.key(path, &mut buffer);
-        self.inner.delete(self.table, &buffer[..len]);
+        self.inner.delete(self.table, &self.key(path));
     }
 
     fn delete_all(&mut self) {

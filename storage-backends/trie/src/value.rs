@@ -99,28 +99,22 @@ impl LeafValue for AccountLeaf {
         encode_value(&self.balance, out);
     }
 
-    fn decode_row(mut bytes: &[u8]) -> Result<Self, &'static str> {
-        const WRONG: &str = "not the row of an account";
-        let rest = &mut bytes;
-        let flags = rest.split_off(..1).ok_or(WRONG)?[0];
-        let nonce_bytes = rest.split_off(..usize::from(flags & 0x0f)).ok_or(WRONG)?;
-        if flags >= 64 || nonce_bytes.len() > 8 || nonce_bytes.first() == Some(&0) {
-            return Err(WRONG);
-        }
-        let mut nonce = [0; 8];
-        nonce[8 - nonce_bytes.len()..].copy_from_slice(nonce_bytes);
-        let mut account = Self { nonce: u64::from_be_bytes(nonce), ..Self::default() };
-        if flags & 16 != 0 {
-            account.storage_root = B256::new(take_array(rest).ok_or(WRONG)?);
-        }
-        if flags & 32 != 0 {
-            account.code_hash = B256::new(take_array(rest).ok_or(WRONG)?);
-        }
-        account.balance = parse_number(rest).ok_or(WRONG)?;
-        let canonical = (flags & 16 != 0) == (account.storage_root != EMPTY_ROOT)
-            && (flags & 32 != 0) == (account.code_hash != KECCAK256_EMPTY);
-        if canonical { Ok(account) } else { Err(WRONG) }
+    fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
+        parse_account(bytes).ok_or("not the row of an account")
     }
+}
+
+fn parse_account(mut rest: &[u8]) -> Option<AccountLeaf> {
+    let flags = *rest.split_off_first()?;
+    let nonce = rest.split_off(..usize::from(flags & 0x0f))?;
+    let nonce = u64::try_from(parse_number(nonce)?).ok()?;
+    let mut hash = |flag: u8, absent: B256| match flags & flag {
+        0 => Some(absent),
+        _ => take_array(&mut rest).map(B256::new).filter(|hash| *hash != absent),
+    };
+    let (storage_root, code_hash) = (hash(16, EMPTY_ROOT)?, hash(32, KECCAK256_EMPTY)?);
+    let balance = parse_number(rest)?;
+    (flags < 64).then_some(AccountLeaf { nonce, balance, storage_root, code_hash })
 }
 
 /// A leaf of a storage trie: `rlp(value without leading zeros)`; never zero.

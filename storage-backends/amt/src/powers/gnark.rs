@@ -2,7 +2,7 @@
 
 use super::{PowersError, PowersOfTau, check_height};
 use crate::point::{decompress, decompress_g2};
-use polytrie_kv::KvError;
+use polytrie_kv::AtPath;
 use rayon::prelude::*;
 use std::{fs::File, io::Read, path::Path};
 
@@ -29,10 +29,9 @@ fn read_points<const SIZE: usize, P: Send>(
     decode: fn(&[u8; SIZE]) -> Option<P>,
 ) -> Result<Vec<P>, PowersError> {
     let size = SIZE as u64;
-    let io = |source| KvError::io("read", path, source);
-    let file = File::open(path).map_err(io)?;
+    let file = File::open(path).at("read", path)?;
     let mut bytes = Vec::new();
-    file.take(size * needed).read_to_end(&mut bytes).map_err(io)?;
+    file.take(size * needed).read_to_end(&mut bytes).at("read", path)?;
     let found = bytes.len() as u64 / size;
     if found < needed {
         return Err(PowersError::TooFew { path: path.into(), found, needed, height });

@@ -15,7 +15,7 @@ use crate::point::{from_montgomery, is_reduced};
 use ark_bn254::{Fq, Fq2, G1Affine, G2Affine};
 use ark_ec::AffineRepr;
 use ark_ff::{BigInteger, PrimeField};
-use polytrie_kv::KvError;
+use polytrie_kv::{AtPath, KvError};
 use rayon::prelude::*;
 use std::{
     fs::File,
@@ -71,9 +71,8 @@ struct PtauFile<'a> {
 
 impl<'a> PtauFile<'a> {
     fn open(path: &'a Path) -> Result<Self, PowersError> {
-        let io = |source| KvError::io("read", path, source);
-        let file = File::open(path).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
+        let file = File::open(path).at("read", path)?;
+        let length = file.metadata().at("read", path)?.len();
         let mut found = Self { path, reader: BufReader::new(file), sections: Vec::new() };
         let mut magic = [0; 4];
         found.fill(&mut magic)?;
@@ -87,7 +86,7 @@ impl<'a> PtauFile<'a> {
         let count = found.u32()?;
         let mut at = 12u64;
         for _ in 0..count {
-            found.reader.seek(SeekFrom::Start(at)).map_err(io)?;
+            found.reader.seek(SeekFrom::Start(at)).at("read", path)?;
             let kind = found.u32()?;
             let mut size = [0; 8];
             found.fill(&mut size)?;
@@ -133,8 +132,7 @@ impl<'a> PtauFile<'a> {
         if from + length as u64 > size {
             return Err(self.wrong(format!("section {kind} ends too soon")));
         }
-        let there = self.reader.seek(SeekFrom::Start(start + from));
-        there.map_err(|source| KvError::io("read", self.path, source))?;
+        self.reader.seek(SeekFrom::Start(start + from)).at("read", self.path)?;
         let mut bytes = vec![0; length];
         self.fill(&mut bytes)?;
         Ok(bytes)

@@ -20,7 +20,7 @@ use crate::{
 use alloy_primitives::B256;
 use memmap2::Mmap;
 use polytrie_kv::{
-    KvError, create_dir,
+    AtPath, KvError, create_dir,
     disk::{Access, File, if_there, remove_file, rename, sync_dir},
 };
 use sha2::{Digest, Sha256};
@@ -76,13 +76,12 @@ impl Setup {
     ///
     /// [`SetupError::Io`].
     pub fn write(&self, dir: &Path) -> Result<(), SetupError> {
-        let io = |source| KvError::io("make", dir, source);
-        create_dir(dir).map_err(io)?;
+        create_dir(dir).at("make", dir)?;
         // The key is written last, and an old one is removed first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
-            if_there(remove_file(&part.path(dir))).map_err(io)?;
+            if_there(remove_file(&part.path(dir))).at("make", dir)?;
         }
-        sync_dir(dir, "setup: the old one is gone").map_err(io)?;
+        sync_dir(dir, "setup: the old one is gone").at("make", dir)?;
         if let Some(quotients) = &self.quotients {
             self.write_part(dir, Part::Quotients, &mut rows(quotients))?;
         }
@@ -196,17 +195,16 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
 
 /// Maps a file after checking its checksum; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
-    let io = |source| KvError::io("read", path, source);
-    let Some(file) = if_there(fs::File::open(path)).map_err(io)? else { return Ok(None) };
+    let Some(file) = if_there(fs::File::open(path)).at("read", path)? else { return Ok(None) };
     let damaged = |reason: &str| {
         Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })
     };
-    if file.metadata().map_err(io)?.len() < (HEADER + CHECKSUM) as u64 {
+    if file.metadata().at("read", path)?.len() < (HEADER + CHECKSUM) as u64 {
         return damaged("it is too short");
     }
     // SAFETY: the file is only ever replaced by renaming another one over it, never written to or shortened in place,
     // so the mapped bytes do not change.
-    let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+    let map = unsafe { Mmap::map(&file) }.at("read", path)?;
     let (content, checksum) = map.split_at(map.len() - CHECKSUM);
     if content[..16] != *MAGIC {
         return damaged("it does not begin as a file of a setup does");

@@ -11,7 +11,7 @@ mod simulated;
 pub use file::File;
 pub use simulated::{Access, Action, Mount, SimulatedDisk};
 
-use crate::{KvError, Result};
+use crate::{AtPath, Result};
 use simulated::tell;
 use std::{
     fs::{self, Metadata},
@@ -25,17 +25,12 @@ use tempfile::TempPath;
 ///
 /// # Errors
 ///
-/// [`KvError::Io`] if the directory cannot be read. Files that vanish meanwhile are left out.
+/// [`KvError::Io`](crate::KvError::Io) if the directory cannot be read. Files that vanish meanwhile are left out.
 pub fn dir_bytes(dir: &Path) -> Result<u64> {
-    let failed = |error| KvError::io("read", dir, error);
     let mut bytes = 0;
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        match entry.and_then(|entry| entry.metadata()) {
-            Ok(meta) if meta.is_file() => bytes += allocated(&meta),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
-        }
+    for entry in fs::read_dir(dir).at("read", dir)? {
+        let meta = if_there(entry.and_then(|entry| entry.metadata())).at("read", dir)?;
+        bytes += meta.filter(Metadata::is_file).map_or(0, |meta| allocated(&meta));
     }
     Ok(bytes)
 }
@@ -173,9 +168,9 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// [`KvError::Io`].
+/// [`KvError::Io`](crate::KvError::Io).
 pub fn remove_dir(dir: &Path) -> Result<()> {
-    if_there(fs::remove_dir_all(dir)).map(drop).map_err(|e| KvError::io("remove", dir, e))
+    if_there(fs::remove_dir_all(dir)).map(drop).at("remove", dir)
 }
 
 /// Returns the directory that a path is in.

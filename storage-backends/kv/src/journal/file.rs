@@ -1,7 +1,7 @@
 //! One file of a journal: its head, followed by its records.
 
 use crate::{
-    Batch, KvError, Result, Table, append_checksum,
+    AtPath, Batch, KvError, Result, Table, append_checksum,
     checksum::Checksum,
     codec::take_array,
     confirmed::Durable,
@@ -80,7 +80,7 @@ pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<()> 
         }
         file.sync("journal: found files")
     };
-    rewrite().map_err(|e| KvError::io("write to", path, e))
+    rewrite().at("write to", path)
 }
 
 /// Whether a file begins with a valid format number. Zeros that a loss of power has left are not one.
@@ -111,9 +111,8 @@ impl Reader {
     /// Opens the file of number `number`. Returns `None` if the file has no whole head and nothing behind it: a crash
     /// came while it was created.
     pub(super) fn open(path: &Path, number: u64, tables: &[Table]) -> Result<Option<Self>> {
-        let io = |e| KvError::io("read", path, e);
-        let file = File::open(path, Access::Read).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
+        let file = File::open(path, Access::Read).at("read", path)?;
+        let length = file.metadata().at("read", path)?.len();
         let (path, buffer) = (path.to_owned(), Vec::new());
         let file = BufReader::new(file);
         let (salt, own) = (Checksum::default(), head(number, &[0; SALT], tables));
@@ -222,7 +221,7 @@ impl Reader {
         }
         self.buffer.clear();
         let read = (&mut self.file).take(count).read_to_end(&mut self.buffer);
-        let read = read.map_err(|e| KvError::io("read", &self.path, e))?;
+        let read = read.at("read", &self.path)?;
         self.position += count;
         // The file may have been cut off since it was opened.
         Ok((read as u64 == count).then_some(&self.buffer))
@@ -234,9 +233,8 @@ impl Reader {
     fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>> {
         let mut bytes = Vec::new();
         let rest = self.length.saturating_sub(start);
-        let read = self.file.seek(SeekFrom::Start(start));
-        read.and_then(|_| (&mut self.file).take(rest).read_to_end(&mut bytes))
-            .map_err(|e| KvError::io("read", &self.path, e))?;
+        self.file.seek(SeekFrom::Start(start)).at("read", &self.path)?;
+        (&mut self.file).take(rest).read_to_end(&mut bytes).at("read", &self.path)?;
         let found = (0..bytes.len().saturating_sub(RECORD_HEAD - 1)).find_map(|at| {
             let mut rest = &bytes[at..];
             let length = u32::from_be_bytes(take_array(&mut rest)?) as usize;

@@ -36,7 +36,7 @@
 mod file;
 
 use crate::{
-    Batch, Engine, KvError, Result, Table, append_checksum,
+    AtPath, Batch, Engine, KvError, Result, Table, append_checksum,
     checksum::Checksum,
     codec::take_array,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
@@ -305,17 +305,16 @@ impl Found {
         let kept = self.files.last().map_or(self.number - 1, |(number, _)| *number);
         for number in numbers(dir)?.into_iter().filter(|number| *number > kept) {
             let path = path_of(dir, number);
-            remove_file(&path).map_err(|e| KvError::io("remove", &path, e))?;
+            remove_file(&path).at("remove", &path)?;
         }
         if let Some((number, range)) = self.files.last() {
             let path = path_of(dir, *number);
             let file = File::open(&path, Access::Edit);
-            let cut = file.and_then(|file| file.set_len(range.end));
-            cut.map_err(|e| KvError::io("cut", &path, e))?;
+            file.and_then(|file| file.set_len(range.end)).at("cut", &path)?;
         }
         self.number = kept + 1;
         // Otherwise the removed records may be there again after a loss of power.
-        sync_dir(dir, "journal: repaired").map_err(|e| KvError::io("write to", dir, e))
+        sync_dir(dir, "journal: repaired").at("write to", dir)
     }
 }
 
@@ -341,18 +340,15 @@ impl Journal {
         let (mut file, salt) = match self.file.take() {
             Some(file) => file,
             None => {
-                let file = file::create(&path, self.number, &self.tables)
-                    .map_err(|e| KvError::io("create", &path, e))?;
-                sync_dir(&self.dir, "journal: name")
-                    .map_err(|e| KvError::io("write to", &self.dir, e))?;
+                let file = file::create(&path, self.number, &self.tables).at("create", &path)?;
+                sync_dir(&self.dir, "journal: name").at("write to", &self.dir)?;
                 file
             }
         };
         let checksum = salt.and(&self.buffer[file::LENGTH_AND_CHECKSUM..]).number();
         self.buffer[4..8].copy_from_slice(&checksum.to_be_bytes());
-        file.write_all(&self.buffer)
-            .and_then(|()| file.sync("journal: record"))
-            .map_err(|e| KvError::io("write to", &path, e))?;
+        let written = file.write_all(&self.buffer).and_then(|()| file.sync("journal: record"));
+        written.at("write to", &path)?;
         // After an error the file stays closed: whether the record was written is not known, and nothing may follow
         // it.
         self.file = Some((file, salt));
@@ -418,10 +414,9 @@ fn path_of(dir: &Path, number: u64) -> PathBuf {
 
 /// Numbers of the files in a directory, ascending.
 fn numbers(dir: &Path) -> Result<Vec<u64>> {
-    let failed = |e| KvError::io("read", dir, e);
     let mut numbers = Vec::new();
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for entry in fs::read_dir(dir).at("read", dir)? {
+        let name = entry.at("read", dir)?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix("journal."));
         numbers.extend(number.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
     }

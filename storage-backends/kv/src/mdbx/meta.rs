@@ -14,7 +14,7 @@
 //! ```
 
 use super::{DATA_FILE, NAME, PAGE_BYTES};
-use crate::{KvError, Result, checksum::Checksum, confirmed::Durable, disk::if_there};
+use crate::{AtPath, KvError, Result, checksum::Checksum, confirmed::Durable, disk::if_there};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -96,17 +96,17 @@ impl MetaPages {
     /// Reads the meta pages of the environment in `dir`; `None` if there is no data file.
     pub(super) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(DATA_FILE);
-        let failed = |e| KvError::io("read", &path, e);
-        let Some(mut file) = if_there(File::open(&path)).map_err(failed)? else { return Ok(None) };
-        let mut pages = read_pages(&mut file).map_err(failed)?;
+        let found = if_there(File::open(&path)).at("read", &path)?;
+        let Some(mut file) = found else { return Ok(None) };
+        let mut pages = read_pages(&mut file).at("read", &path)?;
         for _ in 0..ATTEMPTS {
-            let again = read_pages(&mut file).map_err(failed)?;
+            let again = read_pages(&mut file).at("read", &path)?;
             if std::mem::replace(&mut pages, again) == again {
                 break;
             }
         }
         // The length is read after the pages: a file grows before one of its pages says so.
-        let length = file.metadata().map_err(failed)?.len();
+        let length = file.metadata().at("read", &path)?.len();
         Ok(Some(Self { dir: dir.to_owned(), path, pages, length }))
     }
 
@@ -173,7 +173,7 @@ impl MetaPages {
                     "{} had a damaged page {number}, which no commit needs",
                     self.path.display()
                 );
-                self.clear(number, whole).map_err(|e| KvError::io("write to", &self.path, e))?;
+                self.clear(number, whole).at("write to", &self.path)?;
             }
         }
         Ok(())

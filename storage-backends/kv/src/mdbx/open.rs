@@ -7,7 +7,7 @@ use super::{
     tally::{TALLY_TABLE, expect_counts},
 };
 use crate::{
-    KvError, Result, Table,
+    AtPath, KvError, Result, Table,
     confirmed::Confirmed,
     disk::{create_dir, sync_dir},
     expect_threads,
@@ -99,7 +99,7 @@ impl MdbxEngine {
         let mut refused = None;
         if options.read_only {
             // MDBX would report a missing file without its name.
-            length = std::fs::metadata(&data).map_err(|e| KvError::io("open", &data, e))?.len();
+            length = std::fs::metadata(&data).at("open", &data)?.len();
             match allocate_reader_table(&path.join(LOCK_FILE)) {
                 Ok(()) => {}
                 // On a read-only file system MDBX does without.
@@ -107,7 +107,7 @@ impl MdbxEngine {
                 Err(full) => return Err(full),
             }
         } else {
-            create_dir(path).map_err(|e| KvError::io("create", path, e))?;
+            create_dir(path).at("create", path)?;
             allocate_reader_table(&path.join(LOCK_FILE))?;
             if let Ok(meta) = std::fs::metadata(&data) {
                 length = meta.len();
@@ -135,9 +135,7 @@ impl MdbxEngine {
         if options.durable && !options.read_only {
             // Whatever is built on it, a stamp to begin with, must not be durable before it is.
             let synced = File::open(&data).and_then(|file| file.sync_all());
-            synced
-                .and_then(|()| sync_dir(path, "mdbx: names"))
-                .map_err(|e| KvError::io("sync", path, e))?;
+            synced.and_then(|()| sync_dir(path, "mdbx: names")).at("sync", path)?;
         }
         Ok(Self {
             env,
@@ -297,14 +295,10 @@ fn open_tables(
 fn allocate_reader_table(path: &Path) -> Result<()> {
     /// Bytes of the file: MDBX needs 32 bytes a reader and a header of less than two pages.
     const BYTES: usize = MAX_READERS as usize * 32 + 8 * 1_024;
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|e| KvError::io("create", path, e))?;
-    let length = file.metadata().map_err(|e| KvError::io("open", path, e))?.len();
+    let mut file = OpenOptions::new().append(true).create(true).open(path).at("create", path)?;
+    let length = file.metadata().at("open", path)?.len();
     if length == 0 {
-        file.write_all(&vec![0; BYTES]).map_err(|e| KvError::io("write to", path, e))?;
+        file.write_all(&vec![0; BYTES]).at("write to", path)?;
     }
     Ok(())
 }

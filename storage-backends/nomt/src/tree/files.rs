@@ -3,7 +3,7 @@
 use crate::{NAME, NomtOptions, tree::Db};
 use nomt::{IoUringPermission, Options, check_iou_permissions};
 use polytrie_kv::{
-    KvError, caught, create_dir,
+    AtPath, KvError, caught, create_dir,
     disk::{remove_dir, rename, sync_dir},
     expect_threads,
 };
@@ -73,7 +73,7 @@ impl Files {
         // the places of pages, and those in the new table are others.
         let log = dir.join("wal");
         let synced = File::open(&log).and_then(|file| file.sync_all());
-        synced.map_err(|error| KvError::io("sync", &log, error))?;
+        synced.at("sync", &log)?;
         let mut options = self.options_in(&dir);
         options.hashtable_buckets(buckets);
         patiently(&dir, "grow the hash table in", || nomt::grow_hashtable(&options))
@@ -87,15 +87,13 @@ impl Files {
         let old = old(dir);
         remove_dir(&old)?;
         let parent = dir.parent().unwrap_or(dir);
-        rename(dir, &old)
-            .and_then(|()| sync_dir(parent, "nomt: old name"))
-            .map_err(|error| KvError::io("remove", dir, error))?;
+        let renamed = rename(dir, &old);
+        renamed.and_then(|()| sync_dir(parent, "nomt: old name")).at("remove", dir)?;
         Ok(remove_dir(&old)?)
     }
 
     /// Creates an empty database, whole or not at all.
     fn make(&self, dir: &Path) -> Result<()> {
-        let io = |action, error| StateError::Store(KvError::io(action, dir, error));
         match check_iou_permissions() {
             IoUringPermission::Allowed => {}
             IoUringPermission::Denied | IoUringPermission::NotSupported => {
@@ -108,15 +106,14 @@ impl Files {
             return Ok(());
         }
         let parent = dir.parent().unwrap_or(dir);
-        create_dir(parent).map_err(|error| io("create", error))?;
+        create_dir(parent).at("create", dir)?;
         // A crash may have come before the old database was removed.
         remove_dir(&old(dir))?;
         let unfinished = dir.with_extension("new");
         remove_dir(&unfinished)?;
         drop(self.open_in(&unfinished)?);
-        rename(&unfinished, dir)
-            .and_then(|()| sync_dir(parent, "nomt: name"))
-            .map_err(|error| io("create", error))
+        let renamed = rename(&unfinished, dir);
+        Ok(renamed.and_then(|()| sync_dir(parent, "nomt: name")).at("create", dir)?)
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db> {
@@ -148,7 +145,7 @@ impl Files {
         if self.temporary.get().is_none() {
             let within = &self.options.temporary;
             let made = tempfile::Builder::new().prefix("polytrie-nomt-").tempdir_in(within);
-            let made = made.map_err(|error| KvError::io("create", within, error))?;
+            let made = made.at("create", within)?;
             // Another thread may have been faster; then this directory is removed.
             let _ = self.temporary.set(made);
         }

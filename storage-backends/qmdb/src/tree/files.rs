@@ -9,13 +9,13 @@
 
 use crate::{NAME, QmdbOptions};
 use polytrie_kv::{
-    DirLock, KvError, create_dir, dir_bytes,
+    AtPath, DirLock, KvError, create_dir, dir_bytes,
     disk::{remove_dir, sync_dir},
 };
-use polytrie_state::{Result, StateError};
+use polytrie_state::Result;
 use std::{
     fs::{self, DirEntry},
-    io::{Error, ErrorKind},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -43,7 +43,7 @@ pub(super) struct Temporary {
 impl Temporary {
     fn create(within: &Path) -> Result<Self> {
         let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(within);
-        let dir = made.map_err(|error| failed("create", within, error))?;
+        let dir = made.at("create", within)?;
         let lock = DirLock::acquire(dir.path())?;
         Ok(Self { dir, _lock: lock })
     }
@@ -77,8 +77,8 @@ impl Files {
     /// Creates a directory, and returns its number, which is greater than `above`.
     pub(super) fn reserve(&self, above: u64) -> Result<u64> {
         let dir = self.dir()?;
-        create_dir(&dir).map_err(|error| failed("create", &dir, error))?;
-        let taken = fs::read_dir(&dir).map_err(|error| failed("read", &dir, error))?;
+        create_dir(&dir).at("create", &dir)?;
+        let taken = fs::read_dir(&dir).at("read", &dir)?;
         let numbers = taken.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let mut number: u64 = numbers.max().unwrap_or(0).max(above);
         loop {
@@ -88,10 +88,10 @@ impl Files {
                 Ok(()) => break,
                 // Another layer was faster.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed("create", &path, error)),
+                Err(error) => return Err(KvError::io("create", &path, error).into()),
             }
         }
-        sync_dir(&dir, "qmdb: name").map_err(|error| failed("create", &dir, error))?;
+        sync_dir(&dir, "qmdb: name").at("create", &dir)?;
         Ok(number)
     }
 
@@ -113,7 +113,7 @@ impl Files {
         let to = self.temporary()?.join(NAME);
         // An earlier attempt may have left this directory.
         remove_dir(&to)?;
-        fs::create_dir_all(&to).map_err(|error| failed("create", &to, error))?;
+        fs::create_dir_all(&to).at("create", &to)?;
         copy(origin, &to)?;
         let lock = DirLock::acquire(&to)?;
         Ok((to, lock))
@@ -170,7 +170,7 @@ fn remove_left_over(dir: &Path) {
 
 /// Returns the directories within a directory, each for a part of the files.
 fn parts(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).map_err(|error| failed("read", dir, error))?;
+    let entries = fs::read_dir(dir).at("read", dir)?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(paths.filter(|path| path.is_dir()).collect())
 }
@@ -185,17 +185,13 @@ pub(super) fn bytes(dir: &Path) -> u64 {
 pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     for part in parts(from)? {
         let into = to.join(part.file_name().unwrap_or_default());
-        fs::create_dir_all(&into).map_err(|error| failed("create", &into, error))?;
-        let files = fs::read_dir(&part).map_err(|error| failed("read", &part, error))?;
+        fs::create_dir_all(&into).at("create", &into)?;
+        let files = fs::read_dir(&part).at("read", &part)?;
         for file in files {
-            let file = file.map_err(|error| failed("read", &part, error))?;
+            let file = file.at("read", &part)?;
             let target = into.join(file.file_name());
-            fs::copy(file.path(), &target).map_err(|error| failed("copy to", &target, error))?;
+            fs::copy(file.path(), &target).at("copy to", &target)?;
         }
     }
     Ok(())
-}
-
-fn failed(action: &'static str, path: &Path, error: Error) -> StateError {
-    StateError::Store(KvError::io(action, path, error))
 }

@@ -161,9 +161,7 @@ impl StateLayer for PaperLayer {
         figures
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
+    polytrie_state::capabilities!(proofs: Prove);
 
     fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
         self.trie.past_witnesses()

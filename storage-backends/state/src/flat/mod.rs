@@ -14,5 +14,5 @@ pub use codec::{
     value_row,
 };
 pub use reader::FlatReader;
-pub use session::{FlatEnd, FlatSession};
+pub use session::{FlatChange, FlatEnd, FlatSession};
 pub use tables::FlatTables;

@@ -15,9 +15,43 @@ use std::sync::Arc;
 /// record, and returns the outcome.
 pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outcome>;
 
-/// A block in progress in a layer that reads flat rows of its store, whose head is the parent until the block is
-/// written.
-pub struct FlatSession<C: HeadChange> {
+/// The change of the head of a layer with flat rows. A block reads the state before it through this; if a layer does
+/// not override anything, it reads the flat rows.
+pub trait FlatChange: HeadChange {
+    /// Reads an account by its address and the hash of it; `buffer` is for the bytes of a row.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    fn account(
+        &self,
+        (tables, store): (&FlatTables, &Store),
+        (_, hash): (&Address, &B256),
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Account>> {
+        tables.account(store, hash, buffer)
+    }
+
+    /// Reads a slot by its account and itself, each with its hash; zero if it is not set.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::account`].
+    fn slot(
+        &self,
+        (tables, store): (&FlatTables, &Store),
+        (_, account): (&Address, &B256),
+        (_, hash): (&U256, &B256),
+        buffer: &mut Vec<u8>,
+    ) -> Result<U256> {
+        tables.slot(store, account, hash, buffer)
+    }
+}
+
+impl FlatChange for () {}
+
+/// A block in progress in a layer with flat rows in its store, whose head is the parent until the block is written.
+pub struct FlatSession<C: FlatChange> {
     tables: FlatTables,
     store: Store,
     proposal: Proposal<C>,
@@ -29,7 +63,7 @@ pub struct FlatSession<C: HeadChange> {
     value: Vec<u8>,
 }
 
-impl<C: HeadChange> FlatSession<C> {
+impl<C: FlatChange> FlatSession<C> {
     /// Begins the block with this number, which reads `tables` of `store` and ends with `end`. If the store is slow,
     /// `readers` read ahead what the block announces.
     pub fn new(
@@ -44,15 +78,22 @@ impl<C: HeadChange> FlatSession<C> {
     }
 }
 
-impl<C: HeadChange> LayerSession for FlatSession<C> {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
-        let Self { tables, store, ahead, value, .. } = self;
-        ahead.read(|| tables.account(store, hash, value))
+impl<C: FlatChange> LayerSession for FlatSession<C> {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
+        let Self { tables, store, proposal, ahead, value, .. } = self;
+        ahead.read(|| proposal.change.account((tables, store), (address, hash), value))
     }
 
-    fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
-        let Self { tables, store, ahead, value, .. } = self;
-        ahead.read(|| tables.slot(store, account, hash, value))
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256> {
+        let Self { tables, store, proposal, ahead, value, .. } = self;
+        let (account, slot) = ((address, account), (slot, hash));
+        ahead.read(|| proposal.change.slot((tables, store), account, slot, value))
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
@@ -72,6 +113,7 @@ impl<C: HeadChange> LayerSession for FlatSession<C> {
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
+        self.proposal.check()?;
         self.ahead.end().map_err(|error| self.proposal.poison(error.into()))?;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
             self.tables.visit_slots(&self.store, account, &B256::ZERO, visit)
@@ -81,4 +123,4 @@ impl<C: HeadChange> LayerSession for FlatSession<C> {
     }
 }
 
-polytrie_kv::debug_fields!([C: HeadChange] FlatSession[C] { number });
+polytrie_kv::debug_fields!([C: FlatChange] FlatSession[C] { number });

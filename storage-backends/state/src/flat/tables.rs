@@ -6,6 +6,7 @@ use crate::{
     scan, write_codes,
 };
 use alloy_primitives::{B256, U256};
+use arrayvec::ArrayVec;
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
 use std::ops::ControlFlow;
 
@@ -29,17 +30,7 @@ pub struct FlatTables {
 }
 
 /// The key of a slot.
-#[derive(Debug, Clone, Copy)]
-struct SlotKey {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl SlotKey {
-    fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
+type SlotKey = ArrayVec<u8, 64>;
 
 impl FlatTables {
     /// Creates tables whose slot keys hold the whole hash of the account.
@@ -54,10 +45,11 @@ impl FlatTables {
     }
 
     fn slot_key(&self, account: &B256, slot: &B256) -> SlotKey {
-        let mut bytes = [0; 64];
-        bytes[..self.prefix].copy_from_slice(&account[..self.prefix]);
-        bytes[self.prefix..self.prefix + 32].copy_from_slice(slot.as_slice());
-        SlotKey { bytes, len: self.prefix + 32 }
+        let mut key = SlotKey::from([0; 64]);
+        key[..self.prefix].copy_from_slice(&account[..self.prefix]);
+        key[self.prefix..self.prefix + 32].copy_from_slice(slot.as_slice());
+        key.truncate(self.prefix + 32);
+        key
     }
 
     /// Reads the account with this hash; `buffer` is for the bytes of its row.
@@ -113,7 +105,7 @@ impl FlatTables {
             }
         }
         accounts.sort_unstable();
-        slots.sort_unstable_by(|a, b| a.as_slice().cmp(b.as_slice()));
+        slots.sort_unstable();
         let accounts: Vec<&[u8]> = accounts.iter().map(B256::as_slice).collect();
         let slots: Vec<&[u8]> = slots.iter().map(SlotKey::as_slice).collect();
         store.get_many(self.accounts, &accounts)?;

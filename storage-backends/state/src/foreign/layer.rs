@@ -160,9 +160,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         self.parts.tree.figures()
     }
 
-    fn proofs(&self) -> Option<&dyn Prove> {
-        Some(self)
-    }
+    crate::capabilities!(proofs: Prove);
 }
 
 impl<T: Foreign> Prove for ForeignLayer<T> {

@@ -1,7 +1,9 @@
 //! The step that a write set makes, and the change of the head that it leads to.
 
 use super::{Foreign, undo::join};
-use crate::{Commitment, HeadChange, Mark, Outcome, Proposal, Result, Trail, WriteSet};
+use crate::{
+    Commitment, HeadChange, Mark, Outcome, Proposal, Result, Trail, WriteSet, flat::FlatChange,
+};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use std::sync::Arc;
@@ -57,6 +59,8 @@ impl<T: Foreign> HeadChange for Head<T> {
     }
 }
 
+impl<T: Foreign> FlatChange for Head<T> {}
+
 /// Ends a block; returns the outcome with its batch and the commitment after it.
 pub(super) fn end<T: Foreign>(
     store: &Store,
@@ -64,7 +68,6 @@ pub(super) fn end<T: Foreign>(
     writes: &WriteSet,
     undo: Vec<u8>,
 ) -> Result<Outcome> {
-    proposal.check()?;
     let Head { parts: Parts { tree, head, .. }, number, .. } = &proposal.change;
     let before = *head.lock();
     let undo = if T::TELLS_STATE { undo } else { join::<T>(&before.mark(), &undo) };

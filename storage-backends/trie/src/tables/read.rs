@@ -25,13 +25,8 @@ impl TrieTables {
         store: &dyn Read,
         paths: &[(Option<B256>, Nibbles)],
     ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        let key = |(owner, path): &(Option<B256>, Nibbles)| {
-            let mut buffer = [0; 96];
-            let len = key_of(owner.as_ref(), path, &mut buffer);
-            (buffer, len)
-        };
-        let keys: Vec<_> = paths.iter().map(key).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(|(key, len)| &key[..*len]).collect();
+        let keys: Vec<_> = paths.iter().map(|(owner, path)| key_of(owner.as_ref(), path)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let accounts = paths.partition_point(|(owner, _)| owner.is_none());
         let mut rows = store.get_many(self.accounts, &keys[..accounts])?;
         rows.extend(store.get_many(self.storage, &keys[accounts..])?);
