@@ -7,7 +7,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
-    AccountVisit, Bags, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
     Stateless, Touched, WIPED_TABLE, WriteSet,
 };

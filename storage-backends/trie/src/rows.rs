@@ -28,6 +28,19 @@ pub trait RowSource: Sync {
     /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool>;
 
+    /// Reads the rows at many paths, in the order of the paths; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>> {
+        let row_at = |path| {
+            let mut row = Vec::new();
+            Ok(self.load(path, &mut row)?.then_some(row))
+        };
+        paths.iter().map(row_at).collect()
+    }
+
     /// Appends a row of the node at `path` that has this hash, if somebody gave one, and returns whether there is one. Who
     /// gave it need not be trusted: only rows are given of which [`hash_of_row`](crate::cow::hash_of_row) says that they
     /// hold this node at this path. A source that has its nodes by their hash gives each of them so, as RLP.
@@ -285,6 +298,12 @@ fn nibbles_of_key(key: &[u8]) -> Result<Nibbles> {
 impl RowSource for Rows<&dyn Read> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
         Ok(self.inner.get_into(self.table, &self.key(path), out)?)
+    }
+
+    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<_> = paths.iter().map(|path| self.key(path)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        Ok(self.inner.get_many(self.table, &keys)?)
     }
 }
 

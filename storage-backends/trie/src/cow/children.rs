@@ -3,6 +3,7 @@
 //! less.
 
 use super::node::{Leaf, Link};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The children of a branch by nibble; none of them is empty.
 #[derive(Debug, Clone)]
@@ -10,10 +11,22 @@ pub(super) struct Children<V> {
     /// A bit for each nibble whose child is a node of its own (`inner`) or a leaf (`leaf`).
     inner: u16,
     leaf: u16,
-    /// A bit for each child of `inner` that may be a leaf in the stored row of this branch: see [`Self::doubt`].
-    doubtful: u16,
+    doubtful: Doubt,
     links: Vec<Link<V>>,
     leaves: Vec<Leaf<V>>,
+}
+
+/// A bit for each child of `inner` that may be a leaf in the stored row of this branch: see [`Children::doubt`].
+///
+/// Versions share a branch, so a doubt can be removed through a shared reference. Every version finds the same when it
+/// removes one, so the order of memory does not matter.
+#[derive(Debug, Default)]
+struct Doubt(AtomicU16);
+
+impl Clone for Doubt {
+    fn clone(&self) -> Self {
+        Self(AtomicU16::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 /// The child at a nibble.
@@ -33,7 +46,13 @@ pub(super) enum Item<V> {
 
 impl<V> Default for Children<V> {
     fn default() -> Self {
-        Self { inner: 0, leaf: 0, doubtful: 0, links: Vec::new(), leaves: Vec::new() }
+        Self {
+            inner: 0,
+            leaf: 0,
+            doubtful: Doubt::default(),
+            links: Vec::new(),
+            leaves: Vec::new(),
+        }
     }
 }
 
@@ -46,7 +65,7 @@ impl<V> Children<V> {
         let mut children = Self {
             inner: 0,
             leaf: 0,
-            doubtful: 0,
+            doubtful: Doubt::default(),
             links: Vec::with_capacity(inner),
             leaves: Vec::with_capacity(leaves),
         };
@@ -95,20 +114,25 @@ impl<V> Children<V> {
 
     /// Marks all inner children as doubtful: the row of this branch came from a sender that may be wrong about which
     /// children are leaves, and references do not tell.
-    pub(super) const fn doubt(&mut self) {
-        self.doubtful = self.inner;
+    pub(super) fn doubt(&mut self) {
+        *self.doubtful.0.get_mut() = self.inner;
+    }
+
+    /// Marks no child as doubtful: the stored row of this branch has been read.
+    pub(super) fn believe(&self) {
+        self.doubtful.0.store(0, Ordering::Relaxed);
     }
 
     /// Returns the children that the row calls nodes of their own and that may be leaves.
     pub(super) fn doubtful(&self) -> impl Iterator<Item = (u8, &Link<V>)> {
-        let doubtful = self.doubtful;
+        let doubtful = self.doubtful.0.load(Ordering::Relaxed);
         self.inner().filter(move |(nibble, _)| doubtful & (1 << nibble) != 0)
     }
 
     /// Removes and returns the child at a nibble.
     pub(super) fn take(&mut self, nibble: u8) -> Item<V> {
         let bit = 1 << nibble;
-        self.doubtful &= !bit;
+        *self.doubtful.0.get_mut() &= !bit;
         if self.inner & bit != 0 {
             self.inner &= !bit;
             Item::Inner(self.links.remove(position(self.inner, nibble)))

@@ -5,8 +5,12 @@ use super::{
     node::{CowTrie, Kind, Link, Node, load},
     row,
 };
-use crate::{LeafValue, Nibbles, Result, RowSink, RowSource};
+use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError};
 use alloy_primitives::B256;
+use std::{collections::VecDeque, vec};
+
+/// Most rows that are read at a time.
+const AT_A_TIME: usize = 1_024;
 
 impl<V: LeafValue> CowTrie<V> {
     /// Brings the rows of an older version up to this one. The older version has the changes up to number `since`, this
@@ -27,7 +31,10 @@ impl<V: LeafValue> CowTrie<V> {
         for path in gone.iter().filter(|path| self.has_lost(path, since)) {
             sink.delete(path);
         }
-        let mut fresh = Fresh { since, rows, sink, leaves: Vec::new(), row: Vec::new() };
+        let mut doubtful = Vec::new();
+        self.root.doubtful(since, self.path(), &mut doubtful);
+        let stored = Stored { rows, paths: doubtful.into_iter(), read: VecDeque::new() };
+        let mut fresh = Fresh { since, stored, sink, leaves: Vec::new(), row: Vec::new() };
         fresh.put(&self.root, self.path())?;
         Ok(fresh.leaves)
     }
@@ -68,11 +75,56 @@ impl<V> Link<V> {
     fn fresh(&self, since: u64) -> Option<&Node<V>> {
         self.in_memory().filter(|node| node.born > since)
     }
+
+    /// Adds the paths of new branches whose stored rows tell which children are leaves, in the order in which
+    /// [`Fresh::put`] comes to them.
+    fn doubtful(&self, since: u64, path: Nibbles, found: &mut Vec<Nibbles>) {
+        match self.fresh(since).map(|node| &node.kind) {
+            None | Some(Kind::Leaf(_)) => {}
+            Some(Kind::Extension { prefix, child }) => {
+                child.doubtful(since, path.join(prefix), found);
+            }
+            Some(Kind::Branch(children)) => {
+                let is_unknown = |(_, link): (u8, &Self)| link.in_memory().is_none();
+                found.extend(children.doubtful().any(is_unknown).then_some(path));
+                for (n, child) in children.inner() {
+                    let mut below = path;
+                    below.push(n);
+                    child.doubtful(since, below, found);
+                }
+            }
+        }
+    }
+}
+
+/// The stored rows of doubtful branches. They are read many at a time, because a store on other machines takes as long
+/// for one.
+struct Stored<'s, R> {
+    rows: &'s R,
+    /// The branches whose rows are not read.
+    paths: vec::IntoIter<Nibbles>,
+    /// Rows that are read and not taken, with their paths.
+    read: VecDeque<(Nibbles, Option<Vec<u8>>)>,
+}
+
+impl<R: RowSource> Stored<'_, R> {
+    /// Returns the stored branch at a path, if it is the next one.
+    fn next_at<V: LeafValue>(&mut self, path: &Nibbles) -> Result<Option<Node<V>>> {
+        if self.read.is_empty() {
+            let paths: Vec<Nibbles> = self.paths.by_ref().take(AT_A_TIME).collect();
+            self.read = paths.iter().copied().zip(self.rows.load_many(&paths)?).collect();
+        }
+        match self.read.pop_front_if(|(next, _)| next == path) {
+            None => Ok(None),
+            Some((path, Some(row))) => Ok(Some(row::read(&path, &row, 0)?)),
+            Some((path, None)) => Err(TrieError::Missing { path }),
+        }
+    }
 }
 
 struct Fresh<'s, 'a, R, S, V> {
     since: u64,
-    rows: &'s R,
+    stored: Stored<'s, R>,
     sink: &'s mut S,
     leaves: Vec<(B256, &'a V)>,
     /// The buffer of a row.
@@ -108,15 +160,16 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
     }
 
     /// Returns the branch with its leaves put right, if a row that was given called some of them nodes with rows. Such
-    /// leaves have no rows: they are in the stored row of the branch, which is about to be replaced.
-    fn mended(&self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>> {
-        let (mut stored, mut mended) = (None, None::<Children<V>>);
+    /// leaves have no rows: they are in the stored row of the branch, which is about to be replaced. If there are none,
+    /// the branch is not doubtful any more.
+    fn mended(&mut self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>> {
+        let (mut stored, mut mended) = (self.stored.next_at(path)?, None::<Children<V>>);
         for (n, link) in children.doubtful() {
             let leaf = match link.in_memory() {
                 Some(node) => node.as_leaf(),
                 None => {
                     if stored.is_none() {
-                        stored = Some(load::<V>(path, self.rows, 0)?);
+                        stored = Some(load::<V>(path, self.stored.rows, 0)?);
                     }
                     stored.as_ref().and_then(|node| node.leaf_at(n))
                 }
@@ -125,6 +178,9 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
                 let leaf = Item::Leaf(leaf.clone());
                 mended.get_or_insert_with(|| children.clone()).put(n, leaf);
             }
+        }
+        if mended.is_none() {
+            children.believe();
         }
         Ok(mended.map(Kind::Branch))
     }

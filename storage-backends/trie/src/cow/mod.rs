@@ -15,7 +15,7 @@
 //! compared with the reference that leads to it. Each reference in a row is one item of RLP, so the hash tells where the
 //! children stand. It does not tell which children are leaves, that is, which ones are in the row of the branch and have
 //! no row of their own. Therefore such a branch is in doubt: a child without a row is looked for in the stored row of
-//! the branch, and that row is read again before it is replaced.
+//! the branch, and that row is read before it is replaced, once for each branch and together with others.
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 

@@ -3,6 +3,7 @@
 use super::{CowTrie, Keep, hash_of_row, node::rlp_node, row};
 use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, codec::path_of, verify_key};
 use alloy_primitives::{B256, U256, keccak256};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -65,6 +66,53 @@ impl RowSource for Doubted {
     fn is_doubted(&self) -> bool {
         true
     }
+}
+
+/// Stored rows, with the number of rows in each reading of many.
+struct Counted<'a> {
+    rows: Given<'a>,
+    read: Mutex<Vec<usize>>,
+}
+
+impl RowSource for Counted<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.rows.load(path, out)
+    }
+
+    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>, TrieError> {
+        self.read.lock().push(paths.len());
+        self.rows.stored.load_many(paths)
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        self.rows.given(path, hash, out)
+    }
+}
+
+/// A store on other machines takes as long for one row as for many.
+#[test]
+fn rows_that_were_given_are_checked_together_and_once() {
+    let all = |value: u8| -> Block { (0..200).map(|n| (n, value)).collect() };
+    let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+    update(&mut trie, &changes(&all(2)), &rows, 1);
+    trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+    let named = |(path, row): (&Nibbles, &Vec<u8>)| {
+        ((*path, hash_of_row::<SlotValue>(path, row).unwrap()), row.clone())
+    };
+    let given = rows.0.iter().map(named).collect();
+    let rows = Given { stored: rows, given: &given };
+    let source = Counted { rows, read: Mutex::default() };
+    let mut head = CowTrie::<SlotValue>::stored(trie.root());
+    // A few keys, so that some children of their branches are not in memory.
+    let some = [(0, 3), (40, 3), (41, 3), (100, 3)];
+    for now in [1, 2] {
+        let block: Block = some.map(|(key, value)| (key, value + now as u8)).into();
+        head.update(&changes(&block), &source, now, &mut Vec::new()).unwrap();
+        head.write_since(now - 1, &[], &source, &mut Memory::default()).unwrap();
+    }
+    let read = source.read.into_inner();
+    assert!(read[0] > 1, "{read:?}");
+    assert_eq!(read[1..].iter().sum::<usize>(), 0, "{read:?}");
 }
 
 /// Returns a key that shares a long prefix with others, or one in four that does not.

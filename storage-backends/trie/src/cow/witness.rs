@@ -261,7 +261,8 @@ mod tests {
         let leaf = AccountLeaf { storage_root, nonce: 1, ..Default::default() };
         accounts.update(&[(ACCOUNT, Some(leaf))], &Memory::default()).unwrap();
         let account_rows = accounts.commit(Memory::default()).1;
-        let source = |owner: Option<B256>| if owner.is_some() { &rows } else { &account_rows };
+        let rows_of = |owner: Option<B256>| if owner.is_some() { &rows } else { &account_rows };
+        let source = |owner| rows_of(owner).clone();
         for (number, Block { before, wipe, slots, .. }) in blocks.iter().enumerate() {
             let back: Vec<_> =
                 blocks[number..].iter().rev().map(|block| block.undo.clone()).collect();
