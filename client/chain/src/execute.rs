@@ -54,7 +54,7 @@ impl Candidate {
             let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
             let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
             let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
-            let authorities = if session.wants_hints() { self.authorities() } else { &[] };
+            let authorities = self.authorities(session.is_slow());
             let block = BlockToExecute::new(&self.block, senders)
                 .with_coinbase(*coinbase)
                 .with_authorities(authorities)

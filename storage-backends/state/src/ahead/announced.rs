@@ -25,7 +25,8 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
 
     /// Returns what the session wants: hints, if the store is slow.
     pub fn wants(&self) -> Wants {
-        Wants { hints: self.reading.is_some(), ..Wants::default() }
+        let slow = self.reading.is_some();
+        Wants { hints: slow, slow, ..Wants::default() }
     }
 
     /// Requests an account or slot.

@@ -1,6 +1,7 @@
 //! The queue of items to read ahead for one block.
 
 use super::Readers;
+use crate::Wants;
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{KvError, caught};
 use std::{collections::VecDeque, mem, sync::Arc};
@@ -61,6 +62,11 @@ impl<R: ReadAhead> Reading<R> {
         let state = Mutex::new(State { reader, waiting, threads: 0, reading: 0 });
         let queue = Arc::new(Queue { state, changed: Condvar::new(), limit });
         Self { readers: Arc::clone(readers), queue, is_closed: false }
+    }
+
+    /// Returns the wants of a session that takes hints whether the store is slow or fast.
+    pub fn wants(&self) -> Wants {
+        Wants { hints: true, slow: self.readers.is_slow(), ..Wants::default() }
     }
 
     /// Requests an item. Returns whether it was added to the queue.
