@@ -245,6 +245,33 @@ fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing()
     }
 }
 
+/// The pool takes such a transaction, and names its sender.
+#[test]
+fn a_payload_with_an_impersonated_transaction_is_invalid() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let pretended = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(Address::repeat_byte(7)),
+        ..Default::default()
+    };
+    let pretended = impersonate(pretended.into(), node.accounts().addresses()[1]);
+    node.submit(PoolTransaction::local(pretended.clone()).unwrap()).unwrap();
+    let mut block = next(&engine).block;
+    block.body.transactions = vec![pretended];
+    block.header.transactions_root = calculate_transaction_root(&block.body.transactions);
+    let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
+    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    match engine.new_payload(payload).unwrap().status {
+        PayloadStatusEnum::Invalid { validation_error: said } => {
+            assert!(said.contains("signature"), "{said}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
 /// The receipts and the state are hashed at the same time, but their faults have an order.
 #[test]
 fn of_several_wrong_results_the_first_is_named_and_nothing_is_left() {
