@@ -71,8 +71,11 @@ impl<R: ReadAhead> Reading<R> {
 
     /// Requests an item. Returns whether it was added to the queue.
     pub fn want(&self, wanted: R::Wanted) -> bool {
+        if self.is_closed {
+            return false;
+        }
         let mut state = self.queue.state.lock();
-        if self.is_closed || state.waiting.len() >= MOST_WAITING {
+        if state.waiting.len() >= MOST_WAITING {
             return false;
         }
         state.waiting.push_back(wanted);
