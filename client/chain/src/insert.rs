@@ -219,13 +219,15 @@ impl Chain {
         let root_later = candidate.receipts.is_none()
             && candidate.block.body.transactions.len() >= MANY_RECEIPTS;
         let how = Execution { root_later, ..Execution::default() };
+        let kept = self.access_lists.len();
         let receipts = self.execute(rules, candidate, &mut session, how, stats)?;
         let receipts = LateRoot::start(receipts, root_later && stats.receipts_checked);
         let start = Instant::now();
         let finished = session.finish_later();
         stats.state_commit = start.elapsed();
         // If the root is wrong, the work of the layer is dropped.
-        let receipts = receipts.check(candidate)?;
+        let receipts =
+            receipts.check(candidate).inspect_err(|_| self.access_lists.truncate(kept))?;
         let finished = finished?;
         stats.session = finished.counters;
         Ok((receipts, finished))

@@ -315,6 +315,45 @@ fn of_several_wrong_results_the_first_is_named_and_nothing_is_left() {
     }
 }
 
+/// The layer may still compute the commitment of the block below.
+#[test]
+fn a_wrong_receipts_root_is_found_above_a_block_that_waits() {
+    for layer in LAYERS {
+        let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
+        let engine = driving(dir.into_chain().unwrap());
+        let node = engine.node();
+        let mut fork = node.chain().fork().unwrap();
+        let [below, above] = [0, 40].map(|first| {
+            let transfers = (first..first + 40).map(|nonce| transfer(node, 0, nonce, 1));
+            let transfers = transfers.map(|tx| (tx.tx, tx.sender)).collect();
+            let block = payload(node.preview(node.plan(), Some(transfers)).unwrap());
+            assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(block.hash));
+            assert_eq!(choose(&engine, block.hash).unwrap(), valid(block.hash));
+            block
+        });
+        let mut wrong = above.clone();
+        wrong.block.header.receipts_root = B256::repeat_byte(1);
+        wrong.hash = wrong.block.header.hash_slow();
+        wrong.rlp = alloy_rlp::encode(&wrong.block).into();
+        let mut insert = |block: PayloadBlock| {
+            let candidate = block.prepare(fork.spec());
+            fork.insert(candidate)
+        };
+        insert(below).unwrap();
+        match insert(wrong) {
+            Err(InsertError::Invalid(block)) => {
+                let said = block.reason.to_string();
+                assert!(said.contains("receipts root"), "{}: {said}", layer.name);
+            }
+            other => panic!("{}: {other:?}", layer.name),
+        }
+        let hash = above.hash;
+        insert(above).unwrap();
+        fork.settle().unwrap();
+        assert_eq!(fork.head().hash(), hash, "{}", layer.name);
+    }
+}
+
 /// On a devnet a block may be mined between the choice of a head and the start of a payload on it.
 #[test]
 fn no_payload_is_begun_on_another_head() {
