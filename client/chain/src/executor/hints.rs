@@ -14,7 +14,11 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
     }
-    for tx in block.transactions {
+    let are_known = block.senders.are_known();
+    for (number, tx) in block.transactions.iter().enumerate() {
+        if are_known {
+            announce_sender(session, block, number);
+        }
         announce_transaction(session, tx);
     }
     for access in block.accesses {
@@ -32,13 +36,15 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     }
     // Senders that are being recovered come last: all else is read meanwhile. Where reads are fast, the transactions
     // begin without them.
-    if session.is_slow() || block.senders.are_known() {
-        for number in 0..block.senders.count() {
-            // The execution reports a transaction without a sender.
-            if let Ok(sender) = block.senders.get(number) {
-                session.hint(Access::Account(sender));
-            }
-        }
+    if !are_known && session.is_slow() {
+        (0..block.senders.count()).for_each(|number| announce_sender(session, block, number));
+    }
+}
+
+fn announce_sender(session: &mut Session, block: &BlockToExecute<'_>, number: usize) {
+    // The execution reports a transaction without a sender.
+    if let Ok(sender) = block.senders.get(number) {
+        session.hint(Access::Account(sender));
     }
 }
 
