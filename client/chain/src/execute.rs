@@ -38,9 +38,10 @@ pub struct Execution<'a> {
 }
 
 impl Candidate {
-    /// Executes the block on `session`, which is at its parent, and checks the result except for the state root. The
-    /// times are added to `stats`. Senders that are not recovered yet are recovered meanwhile on all cores, the first
-    /// ones first: each transaction is executed as soon as its sender is there.
+    /// Executes the block on `session`, which is at its parent, and checks the result except for the state root, and for
+    /// the root of the receipts if `how` says that the caller does. The times are added to `stats`. Senders that are
+    /// not recovered yet are recovered meanwhile on all cores, the first ones first: each transaction is executed as
+    /// soon as its sender is there.
     ///
     /// # Errors
     ///
