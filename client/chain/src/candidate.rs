@@ -186,9 +186,16 @@ impl Candidate {
         }
     }
 
-    /// Returns the accounts whose code the transactions may set. If they are not recovered yet, they are now.
-    pub(super) fn authorities(&self) -> &[Address] {
-        self.authorities.get_or_init(|| recover_authorities(&self.block.body.transactions))
+    /// Returns the accounts whose code the transactions may set. If they are not recovered yet, they are now, if `wait`
+    /// says so; otherwise the result is empty.
+    pub(super) fn authorities(&self, wait: bool) -> &[Address] {
+        match self.authorities.get() {
+            Some(known) => known,
+            None if wait => {
+                self.authorities.get_or_init(|| recover_authorities(&self.block.body.transactions))
+            }
+            None => &[],
+        }
     }
 
     pub(super) fn number(&self) -> u64 {

@@ -1,13 +1,15 @@
 //! Executes a candidate and checks the result against its header, except for the state root, which is known only with
-//! the commitment.
+//! the commitment. The root of many receipts may be checked then, too.
 
 use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
 };
 use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed};
+use alloy_consensus::{ReceiptEnvelope, proofs::calculate_receipt_root};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::B256;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{
     ConsensusError, ExecutedResult, ReceiptsRoot,
@@ -15,24 +17,31 @@ use polytrie_consensus::{
         AccessListError, access_list_hash, check_access_list, check_access_list_size,
         first_difference,
     },
-    check_result,
+    check_receipts_root, check_result,
 };
-use polytrie_state::Session;
-use std::time::Instant;
+use polytrie_state::{Beside, Session};
+use std::{sync::Arc, time::Instant};
+
+/// Number of transactions from which on the root of their receipts is worth another thread: that of fewer is computed
+/// before the thread has woken up.
+pub(super) const MANY_RECEIPTS: usize = 32;
 
 /// Options of a candidate's execution.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Execution<'a> {
     /// Whether the root of the receipts is compared, if the layer gives what the receipts hold.
     pub receipts_root: bool,
+    /// Whether the caller compares that root by itself if nothing else is wrong.
+    pub root_later: bool,
     /// Access list by which the block runs, on a session of that list.
     pub listed: Option<Listed<'a>>,
 }
 
 impl Candidate {
-    /// Executes the block on `session`, which is at its parent, and checks the result except for the state root. The
-    /// times are added to `stats`. Senders that are not recovered yet are recovered meanwhile on all cores, the first
-    /// ones first: each transaction is executed as soon as its sender is there.
+    /// Executes the block on `session`, which is at its parent, and checks the result except for the state root, and for
+    /// the root of the receipts if `how` says that the caller does. The times are added to `stats`. Senders that are
+    /// not recovered yet are recovered meanwhile on all cores, the first ones first: each transaction is executed as
+    /// soon as its sender is there.
     ///
     /// # Errors
     ///
@@ -54,7 +63,7 @@ impl Candidate {
             let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
             let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
             let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
-            let authorities = if session.wants_hints() { self.authorities() } else { &[] };
+            let authorities = self.authorities(session.is_slow());
             let block = BlockToExecute::new(&self.block, senders)
                 .with_coinbase(*coinbase)
                 .with_authorities(authorities)
@@ -85,7 +94,13 @@ impl Candidate {
             blob_gas_used: executed.blob_gas_used,
             block_access_list_hash: access_list.map(|list| access_list_hash(list)),
         };
-        check_result(rules, &self.header, &result, mode).map_err(|e| self.invalid(e))?;
+        let check = |root| check_result(rules, &self.header, &result, root);
+        let checked = match how.root_later {
+            // If anything is wrong, the first fault counts, and that may be the root.
+            true => check(ReceiptsRoot::Skip).or_else(|_| check(mode)),
+            false => check(mode),
+        };
+        checked.map_err(|e| self.invalid(e))?;
         stats.check += start.elapsed();
         Ok(executed)
     }
@@ -105,5 +120,38 @@ impl Candidate {
             None if is_limited => check_access_list_size(&self.header, executed),
             None => Ok(()),
         }
+    }
+}
+
+/// Receipts of an executed block, whose root another thread may compute while the layer computes the commitment.
+#[derive(Debug)]
+pub(super) struct LateRoot {
+    receipts: Arc<Vec<ReceiptEnvelope>>,
+    /// The computation of the root; `None` if it is not compared.
+    root: Option<Beside<B256>>,
+}
+
+impl LateRoot {
+    /// Starts the computation, if the root is to be compared.
+    pub(super) fn start(receipts: Vec<ReceiptEnvelope>, is_compared: bool) -> Self {
+        let receipts = Arc::new(receipts);
+        let shared = Arc::clone(&receipts);
+        let root =
+            is_compared.then(|| Beside::start(move || calculate_receipt_root(shared.as_slice())));
+        Self { receipts, root }
+    }
+
+    /// Compares the root with the header of the block. Returns the receipts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the roots differ.
+    pub(super) fn check(self, block: &Candidate) -> Result<Vec<ReceiptEnvelope>, InsertError> {
+        let Self { receipts, root } = self;
+        if let Some(root) = root {
+            let root = root.finish().unwrap_or_else(|| calculate_receipt_root(receipts.as_slice()));
+            check_receipts_root(&block.header, root).map_err(|error| block.invalid(error))?;
+        }
+        Ok(Arc::unwrap_or_clone(receipts))
     }
 }

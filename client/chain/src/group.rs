@@ -8,6 +8,7 @@ use super::{
     BlockWrites, Chain,
     candidate::{BlockStats, Candidate},
     error::{ChainError, InsertError},
+    execute::Execution,
     head::Head,
 };
 use alloy_hardforks::EthereumHardfork;
@@ -105,7 +106,8 @@ impl Chain {
         stats: &mut BlockStats,
     ) -> Result<(), InsertError> {
         let mut session = open.group.session();
-        let receipts = self.execute(rules, &candidate, &mut session, None, stats)?;
+        let receipts =
+            self.execute(rules, &candidate, &mut session, Execution::default(), stats)?;
         let start = Instant::now();
         let added = open.group.add(session)?;
         stats.state_commit = start.elapsed();

@@ -5,8 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
     error::{InsertError, InvalidReason, Result},
-    execute::Execution,
-    executor::Listed,
+    execute::{Execution, LateRoot, MANY_RECEIPTS},
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
@@ -216,21 +215,32 @@ impl Chain {
         if !rules.is(EthereumHardfork::Byzantium) && has_roots {
             session = session.with_intermediate_roots();
         }
-        let receipts = self.execute(rules, candidate, &mut session, None, stats)?;
+        // Receipts from a file are compared after the root.
+        let root_later = candidate.receipts.is_none()
+            && candidate.block.body.transactions.len() >= MANY_RECEIPTS;
+        let how = Execution { root_later, ..Execution::default() };
+        let kept = self.access_lists.len();
+        let receipts = self.execute(rules, candidate, &mut session, how, stats)?;
+        let receipts = LateRoot::start(receipts, root_later && stats.receipts_checked);
         let start = Instant::now();
-        let finished = session.finish_later()?;
+        let finished = session.finish_later();
         stats.state_commit = start.elapsed();
+        // If the root is wrong, the work of the layer is dropped.
+        let receipts =
+            receipts.check(candidate).inspect_err(|_| self.access_lists.truncate(kept))?;
+        let finished = finished?;
         stats.session = finished.counters;
         Ok((receipts, finished))
     }
 
-    /// Executes a block on top of the head and checks the result except for the state root.
+    /// Executes a block on top of the head and checks the result except for the state root. The chain's options say
+    /// whether the root of the receipts is compared.
     pub(super) fn execute(
         &mut self,
         rules: &Rules<'_>,
         candidate: &Candidate,
         session: &mut Session,
-        listed: Option<Listed<'_>>,
+        how: Execution<'_>,
         stats: &mut BlockStats,
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
@@ -240,7 +250,7 @@ impl Chain {
             ancestors.hash(number)
         };
         let roots = self.options.verify_roots;
-        let how = Execution { receipts_root: roots, listed };
+        let how = Execution { receipts_root: roots, ..how };
         let executor = &mut self.executor;
         let executed = candidate
             .execute(executor, rules, session, &ancestor_hash, how, stats)

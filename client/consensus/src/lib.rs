@@ -55,7 +55,9 @@ pub use impersonation::{impersonate, impersonated, sender_of};
 pub use ommers::{
     Ancestor, MAX_OMMERS, OMMER_GENERATIONS, RecentAncestors, check_ommer_list, check_ommers,
 };
-pub use result::{ExecutedResult, ReceiptsRoot, check_result, check_state_root};
+pub use result::{
+    ExecutedResult, ReceiptsRoot, check_receipts_root, check_result, check_state_root,
+};
 pub use transactions::{check_transaction, check_unsigned, recover_sender};
 
 #[cfg(test)]

@@ -51,10 +51,7 @@ pub fn check_result(
         return Err(ConsensusError::GasUsed { found: header.gas_used, expected: result.gas_used });
     }
     if receipts_root == ReceiptsRoot::Compare {
-        let expected = proofs::calculate_receipt_root(result.receipts);
-        if header.receipts_root != expected {
-            return Err(ConsensusError::ReceiptsRoot { found: header.receipts_root, expected });
-        }
+        check_receipts_root(header, proofs::calculate_receipt_root(result.receipts))?;
     }
     let bloom = result.receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
     if header.logs_bloom != bloom {
@@ -97,6 +94,16 @@ fn check_hashes(
         }
     }
     Ok(())
+}
+
+/// Checks the root of a block's receipts against its header, for a caller that has computed it by itself.
+///
+/// # Errors
+///
+/// Fails with [`ConsensusError::ReceiptsRoot`] if the roots differ.
+pub fn check_receipts_root(header: &Header, expected: B256) -> Result<(), ConsensusError> {
+    let found = header.receipts_root;
+    if found == expected { Ok(()) } else { Err(ConsensusError::ReceiptsRoot { found, expected }) }
 }
 
 /// Checks the state root after a block against its header. Callers use it only for a state layer

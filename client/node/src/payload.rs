@@ -11,7 +11,8 @@ use alloy_rpc_types_engine::{
 };
 use polytrie_chain::Candidate;
 use polytrie_chainspec::{ChainSpec, Rules};
-use polytrie_consensus::decode::{BlockPart, DecodeError, decode_block, list_payload};
+use polytrie_consensus::decode::{BlockPart, DecodeError, decode_transactions, list_payload};
+use polytrie_state::Beside;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -125,6 +126,9 @@ pub fn block(
         _ => None,
     };
     let expected = payload.block_hash();
+    // While this thread computes the root of the transactions, another one decodes them.
+    let transactions = payload.transactions().clone();
+    let decoding = Beside::start(move || decode(&transactions));
     let block = payload
         .into_block_with_sidecar_raw(&sidecar)
         .map_err(|error| PayloadError::Invalid(error.to_string()))?;
@@ -133,9 +137,12 @@ pub fn block(
         let reason = format!("the payload makes a block with the hash {hash}, not {expected}");
         return Err(PayloadError::Invalid(reason));
     }
-    let rlp = rlp_of(&block).and_then(|rlp| Ok((decode_block(&rlp)?, rlp)));
-    let (block, rlp) =
-        rlp.map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
+    let decoded = decoding.finish().unwrap_or_else(|| decode(&block.body.transactions));
+    let (transactions, list) = decoded
+        .map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
+    let rlp = rlp_of(&block, &list);
+    let Block { header, body: BlockBody { ommers, withdrawals, .. } } = block;
+    let block = Block { header, body: BlockBody { transactions, ommers, withdrawals } };
     if let Some(hashes) = sidecar.versioned_hashes()
         && !block.body.blob_versioned_hashes_iter().eq(hashes)
     {
@@ -145,10 +152,8 @@ pub fn block(
     Ok(PayloadBlock { hash, block, rlp, access_list })
 }
 
-/// Encodes a block whose transactions are in the form of payloads (EIP-2718). They are not decoded here; only the RLP
-/// of each is checked to be one item.
-fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
-    let BlockBody { transactions, withdrawals, .. } = &block.body;
+/// Decodes transactions in the form of payloads (EIP-2718). Returns them with the RLP of their list in a block.
+fn decode(transactions: &[Bytes]) -> Result<(Vec<TxEnvelope>, Vec<u8>), DecodeError> {
     // A transaction without a type is a list in the block too; any other becomes a string.
     let is_list = |tx: &Bytes| tx.first().is_some_and(|first| *first >= EMPTY_LIST_CODE);
     for (index, tx) in transactions.iter().enumerate().filter(|(_, tx)| is_list(tx)) {
@@ -156,14 +161,7 @@ fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
     }
     let lengths = transactions.iter().map(|tx| if is_list(tx) { tx.len() } else { tx.length() });
     let list = RlpHeader { list: true, payload_length: lengths.sum() };
-    let withdrawals_length = withdrawals.as_ref().map_or(0, Encodable::length);
-    let no_ommers = [EMPTY_LIST_CODE];
-    let payload_length =
-        block.header.length() + list.length_with_payload() + no_ommers.len() + withdrawals_length;
-    let whole = RlpHeader { list: true, payload_length };
-    let mut rlp = Vec::with_capacity(whole.length_with_payload());
-    whole.encode(&mut rlp);
-    block.header.encode(&mut rlp);
+    let mut rlp = Vec::with_capacity(list.length_with_payload());
     list.encode(&mut rlp);
     for tx in transactions {
         match is_list(tx) {
@@ -171,11 +169,26 @@ fn rlp_of(block: &Block<Bytes>) -> Result<Bytes, DecodeError> {
             false => tx.encode(&mut rlp),
         }
     }
+    Ok((decode_transactions(&rlp)?, rlp))
+}
+
+/// Encodes a block, given the RLP of its list of transactions.
+fn rlp_of(block: &Block<Bytes>, transactions: &[u8]) -> Bytes {
+    let Block { header, body: BlockBody { withdrawals, .. } } = block;
+    let withdrawals_length = withdrawals.as_ref().map_or(0, Encodable::length);
+    let no_ommers = [EMPTY_LIST_CODE];
+    let payload_length =
+        header.length() + transactions.len() + no_ommers.len() + withdrawals_length;
+    let whole = RlpHeader { list: true, payload_length };
+    let mut rlp = Vec::with_capacity(whole.length_with_payload());
+    whole.encode(&mut rlp);
+    header.encode(&mut rlp);
+    rlp.extend_from_slice(transactions);
     rlp.extend_from_slice(&no_ommers);
     if let Some(withdrawals) = withdrawals {
         withdrawals.encode(&mut rlp);
     }
-    Ok(rlp.into())
+    rlp.into()
 }
 
 /// Parses the parameters after the payload.

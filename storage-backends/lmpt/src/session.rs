@@ -47,7 +47,7 @@ impl LmptSession {
 
 impl LayerSession for LmptSession {
     fn wants(&self) -> Wants {
-        Wants { hints: true, ..Wants::default() }
+        self.announced.wants()
     }
 
     fn hint(&mut self, access: Access) {

@@ -91,7 +91,8 @@ impl LayerSession for MptSession {
 
     /// Requests hints if reads wait for a disk.
     fn wants(&self) -> Wants {
-        Wants { hints: self.tries().rows.is_slow(), ..Wants::default() }
+        let slow = self.tries().rows.is_slow();
+        Wants { hints: slow, slow, ..Wants::default() }
     }
 
     fn hint(&mut self, access: Access) {

@@ -63,7 +63,7 @@ impl RainSession {
 
 impl LayerSession for RainSession {
     fn wants(&self) -> Wants {
-        Wants { hints: true, ..Wants::default() }
+        self.announced.wants()
     }
 
     fn hint(&mut self, access: Access) {

@@ -128,7 +128,7 @@ impl LayerSession for ReplicaSession {
         let from = if self.hinted { 0 } else { WRITES_AT_ONCE };
         #[cfg(test)]
         let from = self.core.options.trouble.as_ref().and_then(|t| t.streams_from).unwrap_or(from);
-        Wants { hints: self.hinted, writes_from: Some(from) }
+        Wants { hints: self.hinted, writes_from: Some(from), ..self.ahead.wants() }
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<()> {

@@ -240,8 +240,8 @@ impl LayerSession for GroupedSession {
 
     /// Requests writes from the beginning: the layer sees all blocks as one, and needs all of its writes or none.
     fn wants(&self) -> Wants {
-        let Wants { hints, writes_from } = self.0.lock().session.wants();
-        Wants { hints, writes_from: writes_from.map(|_| 0) }
+        let wants = self.0.lock().session.wants();
+        Wants { writes_from: wants.writes_from.map(|_| 0), ..wants }
     }
 
     fn hint(&mut self, access: Access) {

@@ -9,6 +9,9 @@ use std::{fmt::Debug, sync::Arc};
 pub struct Wants {
     /// Whether [`LayerSession::hint`] does anything.
     pub hints: bool,
+    /// Whether reads wait for a disk, so that hints are worth waiting for: those that come before the first read are
+    /// read at the same time.
+    pub slow: bool,
     /// Number of account changes from which on the layer gets writes as they come ([`LayerSession::stream_hashed`]);
     /// `None` for never.
     pub writes_from: Option<usize>,

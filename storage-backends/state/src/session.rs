@@ -15,6 +15,7 @@ use std::{
 pub struct Session {
     cache: BlockCache,
     wants_hints: bool,
+    is_slow: bool,
     /// Number of account changes until the layer gets each change by hash; `None` if it never does.
     until_streamed: Option<usize>,
     /// The changes since the last intermediate root; only kept if roots are requested and the layer does not get
@@ -67,9 +68,15 @@ impl Session {
 
     /// Wraps a block that the layer has begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
-        let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
-        let cache = BlockCache::new(layer);
-        Self { cache, wants_hints, until_streamed, since_last_root: None, roots_asked: false }
+        let Wants { hints: wants_hints, slow, writes_from: until_streamed } = layer.wants();
+        Self {
+            cache: BlockCache::new(layer),
+            wants_hints,
+            is_slow: wants_hints && slow,
+            until_streamed,
+            since_last_root: None,
+            roots_asked: false,
+        }
     }
 
     /// Makes [`Self::state_root_so_far`] available; must be called before the first write.
@@ -136,6 +143,11 @@ impl Session {
     /// Whether hints have any effect on this layer.
     pub const fn wants_hints(&self) -> bool {
         self.wants_hints
+    }
+
+    /// Whether reads wait for a disk, so that hints are worth waiting for before the first read.
+    pub const fn is_slow(&self) -> bool {
+        self.is_slow
     }
 
     /// Announces to the layer that a part of the state will be touched soon.

@@ -5,7 +5,7 @@
 //! list, which shows whether the block is invalid, and why. So no result depends on a wrong list, nor on the number of
 //! threads.
 
-use crate::{BlockStats, Candidate, Chain, executor::Listed};
+use crate::{BlockStats, Candidate, Chain, Execution, executor::Listed};
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
@@ -119,7 +119,8 @@ impl Chain {
         };
         let mut run = block.session();
         let listed = Listed { block: &block, threads, beside: &finish };
-        let executed = self.execute(rules, candidate, &mut run, Some(listed), stats);
+        let how = Execution { listed: Some(listed), ..Execution::default() };
+        let executed = self.execute(rules, candidate, &mut run, how, stats);
         let start = Instant::now();
         finish();
         let finished = finished.into_inner().ok_or("its session was lost")?.map_err(layer)?;

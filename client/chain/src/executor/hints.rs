@@ -8,15 +8,16 @@ use super::BlockToExecute;
 
 /// Passes to the layer the accounts and slots that `block` will touch as far as its bytes contain them: receiver of
 /// the fees, senders, recipients, access lists, authorities (EIP-7702), withdrawals, ommers; and those that a run
-/// ahead has found. Does nothing if the layer wants no hints.
+/// ahead has found. Does nothing if the layer wants no hints. Waits for senders that are being recovered if the layer is
+/// slow, and leaves them out otherwise.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
     }
+    let are_known = block.senders.are_known();
     for (number, tx) in block.transactions.iter().enumerate() {
-        // The execution reports a transaction without a sender.
-        if let Ok(sender) = block.senders.get(number) {
-            session.hint(Access::Account(sender));
+        if are_known {
+            announce_sender(session, block, number);
         }
         announce_transaction(session, tx);
     }
@@ -32,6 +33,18 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     }
     for withdrawal in block.withdrawals.unwrap_or_default() {
         session.hint(Access::Account(withdrawal.address));
+    }
+    // Senders that are being recovered come last: all else is read meanwhile. Where reads are fast, the transactions
+    // begin without them.
+    if !are_known && session.is_slow() {
+        (0..block.senders.count()).for_each(|number| announce_sender(session, block, number));
+    }
+}
+
+fn announce_sender(session: &mut Session, block: &BlockToExecute<'_>, number: usize) {
+    // The execution reports a transaction without a sender.
+    if let Ok(sender) = block.senders.get(number) {
+        session.hint(Access::Account(sender));
     }
 }
 

@@ -42,6 +42,11 @@ impl<'a> Senders<'a> {
         }
     }
 
+    /// Whether no sender has to be waited for.
+    pub(super) const fn are_known(&self) -> bool {
+        matches!(self.0, Source::Known(_))
+    }
+
     /// Returns the sender of the transaction with this number, and waits for it if it is being recovered. The first
     /// transactions should be asked for first.
     ///

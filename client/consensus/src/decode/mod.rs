@@ -258,6 +258,15 @@ pub fn decode_lone_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     Ok(Sealed::new_unchecked(header, keccak256(rlp)))
 }
 
+/// Decodes the list of a block's transactions as [`decode_block`] does.
+///
+/// # Errors
+///
+/// Fails with the malformed part and its problem.
+pub fn decode_transactions(rlp: &[u8]) -> Result<Vec<TxEnvelope>, DecodeError> {
+    each_transaction(Item::whole_list(rlp, BlockPart::Transactions)?, &mut Vec::new())
+}
+
 fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError> {
     let mut scratch = Vec::new();
     let mut rest = items.header;
@@ -269,10 +278,7 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
         return Err(item_count(1));
     }
     let list = Item::next_list(&mut rest, BlockPart::Transactions)?;
-    let transactions =
-        each(list.payload, BlockPart::Transactions, BlockPart::Transaction, |item, part| {
-            transaction(item, part, &mut scratch)
-        })?;
+    let transactions = each_transaction(list, &mut scratch)?;
 
     if rest.is_empty() {
         return Err(item_count(2));
@@ -398,6 +404,12 @@ fn header_of(
     exact(item.raw, part, scratch).map_err(|error| match header_fields::describe(item.payload) {
         Some(field) => DecodeError::new(part, DecodeProblem::HeaderField(field)),
         None => error,
+    })
+}
+
+fn each_transaction(list: Item<'_>, scratch: &mut Vec<u8>) -> Result<Vec<TxEnvelope>, DecodeError> {
+    each(list.payload, BlockPart::Transactions, BlockPart::Transaction, |item, part| {
+        transaction(item, part, scratch)
     })
 }
 

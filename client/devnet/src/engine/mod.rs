@@ -115,7 +115,12 @@ impl Engine {
             state.tree.keep(hash, kept);
             return self.validate(&mut state, hash, Some(payload));
         }
-        let candidate = payload.prepare(self.node.spec());
+        let mut candidate = payload.prepare(self.node.spec());
+        // An impersonated transaction is refused before its sender matters.
+        let senders = self.node.pool().senders_of(&candidate.block.body.transactions);
+        if let Some(senders) = senders {
+            candidate.set_senders(senders);
+        }
         let mut chain = self.node.chain();
         if parent != chain.head().hash() {
             // Another request has changed the chain meanwhile.

@@ -8,9 +8,9 @@ use crate::{
     tests::{self, chain_in, options, transfer, with_blob},
 };
 use alloy_consensus::{
-    Block, TxEip1559, TxEnvelope, TypedTransaction, proofs::calculate_transaction_root,
+    Block, Header, TxEip1559, TxEnvelope, TypedTransaction, proofs::calculate_transaction_root,
 };
-use alloy_primitives::{Address, Signature, TxKind, U256};
+use alloy_primitives::{Address, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_engine::PayloadId;
 use polytrie_chain::{BuiltBlock, NextBlock};
 use polytrie_kv::MemoryEngine;
@@ -242,6 +242,115 @@ fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing()
         let hash = sibling.hash;
         assert_eq!(engine.new_payload(sibling).unwrap(), valid(hash), "{}", layer.name);
         assert_eq!(choose(&engine, hash).unwrap(), valid(hash), "{}", layer.name);
+    }
+}
+
+/// The pool takes such a transaction, and names its sender.
+#[test]
+fn a_payload_with_an_impersonated_transaction_is_invalid() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let pretended = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(Address::repeat_byte(7)),
+        ..Default::default()
+    };
+    let pretended = impersonate(pretended.into(), node.accounts().addresses()[1]);
+    node.submit(PoolTransaction::local(pretended.clone()).unwrap()).unwrap();
+    let mut block = next(&engine).block;
+    block.body.transactions = vec![pretended];
+    block.header.transactions_root = calculate_transaction_root(&block.body.transactions);
+    let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
+    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    match engine.new_payload(payload).unwrap().status {
+        PayloadStatusEnum::Invalid { validation_error: said } => {
+            assert!(said.contains("signature"), "{said}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// The receipts and the state are hashed at the same time, but their faults have an order.
+#[test]
+fn of_several_wrong_results_the_first_is_named_and_nothing_is_left() {
+    let gas: fn(&mut Header) = |header| header.gas_used -= 1;
+    let receipts: fn(&mut Header) = |header| header.receipts_root = B256::repeat_byte(1);
+    let bloom: fn(&mut Header) = |header| header.logs_bloom = Bloom::repeat_byte(1);
+    let state: fn(&mut Header) = |header| header.state_root = B256::repeat_byte(1);
+    for layer in LAYERS {
+        let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
+        let engine = driving(dir.into_chain().unwrap());
+        let node = engine.node();
+        // Receipts of few transactions are hashed before the state.
+        let transfers: Vec<_> =
+            (0..40).map(|nonce| transfer(node, 0, nonce, 1)).map(|tx| (tx.tx, tx.sender)).collect();
+        let plan = node.plan();
+        let later = NextBlock { timestamp: plan.timestamp + 1, ..plan.clone() };
+        let on_head = payload(node.preview(plan, Some(transfers.clone())).unwrap());
+        let aside = payload(node.preview(later, Some(transfers)).unwrap());
+        for whole in [on_head, aside] {
+            for (changes, words) in [
+                (&[receipts][..], "receipts root"),
+                (&[receipts, state][..], "receipts root"),
+                (&[receipts, bloom][..], "receipts root"),
+                (&[gas, receipts, state][..], "gas used"),
+                (&[bloom, state][..], "logs bloom"),
+            ] {
+                let mut block = whole.block.clone();
+                changes.iter().for_each(|change| change(&mut block.header));
+                let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
+                let wrong = PayloadBlock { hash, block, rlp, access_list: None };
+                let said = match engine.new_payload(wrong).unwrap().status {
+                    PayloadStatusEnum::Invalid { validation_error } => validation_error,
+                    other => panic!("{}: {other}", layer.name),
+                };
+                assert!(said.contains(words), "{}: {said}", layer.name);
+            }
+            let hash = whole.hash;
+            assert_eq!(engine.new_payload(whole).unwrap(), valid(hash), "{}", layer.name);
+            assert_eq!(choose(&engine, hash).unwrap(), valid(hash), "{}", layer.name);
+        }
+    }
+}
+
+/// The layer may still compute the commitment of the block below.
+#[test]
+fn a_wrong_receipts_root_is_found_above_a_block_that_waits() {
+    for layer in LAYERS {
+        let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
+        let engine = driving(dir.into_chain().unwrap());
+        let node = engine.node();
+        let mut fork = node.chain().fork().unwrap();
+        let [below, above] = [0, 40].map(|first| {
+            let transfers = (first..first + 40).map(|nonce| transfer(node, 0, nonce, 1));
+            let transfers = transfers.map(|tx| (tx.tx, tx.sender)).collect();
+            let block = payload(node.preview(node.plan(), Some(transfers)).unwrap());
+            assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(block.hash));
+            assert_eq!(choose(&engine, block.hash).unwrap(), valid(block.hash));
+            block
+        });
+        let mut wrong = above.clone();
+        wrong.block.header.receipts_root = B256::repeat_byte(1);
+        wrong.hash = wrong.block.header.hash_slow();
+        wrong.rlp = alloy_rlp::encode(&wrong.block).into();
+        let mut insert = |block: PayloadBlock| {
+            let candidate = block.prepare(fork.spec());
+            fork.insert(candidate)
+        };
+        insert(below).unwrap();
+        match insert(wrong) {
+            Err(InsertError::Invalid(block)) => {
+                let said = block.reason.to_string();
+                assert!(said.contains("receipts root"), "{}: {said}", layer.name);
+            }
+            other => panic!("{}: {other:?}", layer.name),
+        }
+        let hash = above.hash;
+        insert(above).unwrap();
+        fork.settle().unwrap();
+        assert_eq!(fork.head().hash(), hash, "{}", layer.name);
     }
 }
 

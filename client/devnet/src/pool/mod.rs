@@ -14,7 +14,7 @@ pub(crate) use blobs::with_other_proofs;
 pub use error::PoolError;
 pub use transaction::PoolTransaction;
 
-use alloy_consensus::{BlobTransactionSidecarVariant, Transaction};
+use alloy_consensus::{BlobTransactionSidecarVariant, Transaction, TxEnvelope};
 use alloy_primitives::{
     Address, B256, U256,
     map::{AddressMap, B256Map},
@@ -174,6 +174,12 @@ impl Pool {
     /// Returns a transaction by its hash, or `None` if it is not in the pool.
     pub fn get(&self, hash: &B256) -> Option<&Arc<PoolTransaction>> {
         self.by_hash.get(hash)
+    }
+
+    /// Returns the senders of these transactions, if all of them are in the pool. An impersonated transaction has the
+    /// sender that it names.
+    pub(crate) fn senders_of(&self, transactions: &[TxEnvelope]) -> Option<Vec<Address>> {
+        transactions.iter().map(|tx| Some(self.get(tx.tx_hash())?.sender)).collect()
     }
 
     /// Returns the sidecars of the transactions that have a blob with this versioned hash.

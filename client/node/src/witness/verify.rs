@@ -151,7 +151,7 @@ pub fn verify(
             &rules,
             &mut session,
             &ancestor_hash,
-            Execution { receipts_root, listed: None },
+            Execution { receipts_root, ..Execution::default() },
             &mut stats,
         )
         .map_err(|error| match error {

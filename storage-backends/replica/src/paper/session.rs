@@ -36,7 +36,7 @@ impl LayerSession for PaperSession {
     }
 
     fn wants(&self) -> Wants {
-        Wants { hints: self.fetching.is_some(), writes_from: None }
+        Wants { hints: self.fetching.is_some(), ..Wants::default() }
     }
 
     /// Requests a path, and waits while the queue is full, as the paper has it.

@@ -25,7 +25,8 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
 
     /// Returns what the session wants: hints, if the store is slow and the block has read nothing yet.
     pub fn wants(&self) -> Wants {
-        Wants { hints: self.reading.as_ref().is_some_and(Reading::is_open), ..Wants::default() }
+        let slow = self.reading.as_ref().is_some_and(Reading::is_open);
+        Wants { hints: slow, slow, ..Wants::default() }
     }
 
     /// Requests an account or slot.

@@ -1,6 +1,7 @@
 //! The queue of items to read ahead for one block.
 
 use super::Readers;
+use crate::Wants;
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{KvError, caught};
 use std::{collections::VecDeque, mem, sync::Arc};
@@ -64,10 +65,18 @@ impl<R: ReadAhead> Reading<R> {
         Self { readers: Arc::clone(readers), queue, is_closed: false }
     }
 
+    /// Returns the wants of a session that takes hints whether the store is slow or fast.
+    pub fn wants(&self) -> Wants {
+        Wants { hints: true, slow: self.readers.is_slow(), ..Wants::default() }
+    }
+
     /// Requests an item. Returns whether it was added to the queue.
     pub fn want(&self, wanted: R::Wanted) -> bool {
+        if self.is_closed {
+            return false;
+        }
         let mut state = self.queue.state.lock();
-        if self.is_closed || state.waiting.len() >= MOST_WAITING {
+        if state.waiting.len() >= MOST_WAITING {
             return false;
         }
         state.waiting.push_back(wanted);

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod dao;
+mod hints;
 mod system;
 
 use super::{
