@@ -11,6 +11,7 @@ use thiserror::Error;
 pub type Parameters = BTreeMap<String, String>;
 
 type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
+type PutOff = fn(&LayerOptions, u64, u64) -> Option<String>;
 type MakeProvision = Box<dyn FnOnce(&Path) -> Result<()>>;
 type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>>;
 type JoinProofs = fn(&[Proof]) -> Result<Proof, ProofError>;
@@ -47,7 +48,7 @@ pub(super) struct Hooks {
     /// Function of [`LayerKind::suit_run`].
     pub(super) suit_run: Option<SuitRun>,
     /// Function of [`LayerKind::put_off`].
-    pub(super) put_off: Option<fn(&LayerOptions, u64, u64) -> Option<String>>,
+    pub(super) put_off: Option<PutOff>,
     /// Functions that execute blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
     /// Whether the layer can use nodes that prefetchers read.

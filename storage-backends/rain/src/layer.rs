@@ -9,7 +9,7 @@ use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
-    Stateless, Touched, WIPED_TABLE, WriteSet,
+    Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::cow::StateTries;
 use std::sync::Arc;
