@@ -10,11 +10,7 @@
 //! The variable `POLYTRIE_TEST_DAMAGES` sets another number of damages per layer, and `POLYTRIE_TEST_SEED` repeats a
 //! run.
 
-use crate::{
-    fixtures::read,
-    run::{Run, polytrie},
-    sample::sample,
-};
+use crate::{fixtures::read, run::polytrie, sample::sample};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Header;
 use polytrie::{
@@ -357,39 +353,38 @@ fn a_flip_in_a_page_of_rows_is_found_or_harmless() {
             );
             let dir = directory.fresh();
             change(&dir.join("db/mdbx.dat"), |bytes| bytes[at] ^= 1 << bit);
-            let run = polytrie!["db", "check", "--datadir", dir];
-            match run.code {
-                Some(0) => {
-                    let found = content(&dir, kind, true);
-                    let is_same = found.as_ref().is_ok_and(|found| *found == directory.expected);
-                    assert!(is_same, "{context}: called clean, and is {found:?}");
-                    harmless += 1;
-                }
-                _ => {
-                    expect_damage(&run, &context);
-                    found += 1;
-                }
+            match is_found(&directory, &dir, &context) {
+                true => found += 1,
+                false => harmless += 1,
             }
         }
         say(&format!("{}: of {count} flips {found} were found and {harmless} harmless", kind.name));
     }
 }
 
-/// Fails unless a command ended because the store is damaged.
-fn expect_damage(run: &Run, context: &str) {
+/// Whether `polytrie db check` finds the damage to a directory; if not, the content must be as expected.
+fn is_found(directory: &Directory, dir: &Path, context: &str) -> bool {
+    let run = polytrie!["db", "check", "--datadir", dir];
+    if run.code == Some(0) {
+        let found = content(dir, directory.kind, true);
+        let is_same = found.as_ref().is_ok_and(|found| *found == directory.expected);
+        assert!(is_same, "{context}: called clean, and is {found:?}");
+        return false;
+    }
     // In a debug build an assertion of MDBX may find the damage first.
     let is_assertion =
         cfg!(debug_assertions) && run.code.is_none() && run.stderr.contains("Assertion");
-    let is_found = run.code == Some(3) && run.message().contains("the store is damaged: ");
-    assert!(is_assertion || is_found, "{context}: {run:?}");
+    let is_named = run.code == Some(3) && run.message().contains("the store is damaged: ");
+    assert!(is_assertion || is_named, "{context}: {run:?}");
+    true
 }
 
-/// A flipped bit in what MDBX keeps about a table is found, and is called damage.
+/// A flipped bit in what MDBX keeps about a table is found and called damage, or harmless.
 ///
 /// The name of a table is the key of a row whose value begins with the flags of the table. The rows of this table are not
 /// counted, so its flags are first read when its rows are.
 #[test]
-fn a_flip_in_the_flags_of_a_table_is_found() {
+fn a_flip_in_the_flags_of_a_table_is_found_or_harmless() {
     let kind = LAYERS.iter().find(|kind| kind.name == "replica").unwrap();
     let directory = Directory::new(kind);
     let name = b"ReplicaJournal";
@@ -398,13 +393,15 @@ fn a_flip_in_the_flags_of_a_table_is_found() {
         (METAS..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
     assert!(!places.is_empty());
     polytrie!["db", "check", "--datadir", directory.fresh()].ok();
-    for bit in 0..16 {
+    let is_flag_found = |bit: &usize| {
         let dir = directory.fresh();
         change(&dir.join("db/mdbx.dat"), |bytes| {
             places.iter().for_each(|at| bytes[at + name.len() + bit / 8] ^= 1 << (bit % 8));
         });
-        expect_damage(&polytrie!["db", "check", "--datadir", dir], &format!("flag {bit}"));
-    }
+        is_found(&directory, &dir, &format!("flag {bit}"))
+    };
+    // Most of them are no flags of a table, or contradict what its pages are.
+    assert!((0..16).filter(is_flag_found).count() >= 8);
 }
 
 /// A flipped bit in a balance of `raw` is found by the checksums of the store, because the layer has no hashes.
