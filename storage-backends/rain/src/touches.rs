@@ -167,10 +167,6 @@ impl RowSource for NodeRows<'_> {
         self.stored.load(path, out)
     }
 
-    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>, TrieError> {
-        self.stored.load_many(paths)
-    }
-
     fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
         let Some(touches) = self.touches else { return false };
         let before = out.len();

@@ -173,6 +173,15 @@ fn a_payload_keeps_the_blobs_of_its_transactions() {
     assert_eq!(engine.payload(id).unwrap().sidecars, made.sidecars);
 }
 
+/// Returns two payloads on the head with so many transfers that the root of their receipts is computed beside the state.
+fn siblings(node: &Node) -> [PayloadBlock; 2] {
+    let transfers: Vec<_> =
+        (0..40).map(|nonce| transfer(node, 0, nonce, 1)).map(|tx| (tx.tx, tx.sender)).collect();
+    let plan = node.plan();
+    let later = NextBlock { timestamp: plan.timestamp + 1, ..plan.clone() };
+    [plan, later].map(|next| payload(node.preview(next, Some(transfers.clone())).unwrap()))
+}
+
 /// What is wrong with a sender is known only while the transactions before it are executed, but comes first.
 #[test]
 fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing() {
@@ -180,12 +189,7 @@ fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing()
         let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
         let engine = driving(dir.into_chain().unwrap());
         let node = engine.node();
-        let transfers: Vec<_> =
-            (0..40).map(|nonce| transfer(node, 0, nonce, 1)).map(|tx| (tx.tx, tx.sender)).collect();
-        let plan = node.plan();
-        let later = NextBlock { timestamp: plan.timestamp + 1, ..plan.clone() };
-        let [whole, sibling] =
-            [plan, later].map(|next| payload(node.preview(next, Some(transfers.clone())).unwrap()));
+        let [whole, sibling] = siblings(node);
         // Returns the payload with other transactions; some of them without a sender, as no key makes this `r`.
         let altered = |order: &[usize], unsigned: &[usize]| {
             let mut block = whole.block.clone();
@@ -283,14 +287,8 @@ fn of_several_wrong_results_the_first_is_named_and_nothing_is_left() {
         let dir = DataDir::open(&tests::in_memory(layer.name), true).unwrap();
         let engine = driving(dir.into_chain().unwrap());
         let node = engine.node();
-        // Receipts of few transactions are hashed before the state.
-        let transfers: Vec<_> =
-            (0..40).map(|nonce| transfer(node, 0, nonce, 1)).map(|tx| (tx.tx, tx.sender)).collect();
-        let plan = node.plan();
-        let later = NextBlock { timestamp: plan.timestamp + 1, ..plan.clone() };
-        let on_head = payload(node.preview(plan, Some(transfers.clone())).unwrap());
-        let aside = payload(node.preview(later, Some(transfers)).unwrap());
-        for whole in [on_head, aside] {
+        // The first becomes the head, so the second is on another branch.
+        for whole in siblings(node) {
             for (changes, words) in [
                 (&[receipts][..], "receipts root"),
                 (&[receipts, state][..], "receipts root"),

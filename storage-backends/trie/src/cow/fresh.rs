@@ -32,7 +32,7 @@ impl<V: LeafValue> CowTrie<V> {
             sink.delete(path);
         }
         let mut doubtful = Vec::new();
-        self.root.doubtful(since, self.path(), &mut doubtful);
+        self.root.add_doubtful(since, self.path(), &mut doubtful);
         let stored = Stored { rows, paths: doubtful.into_iter(), read: VecDeque::new() };
         let mut fresh = Fresh { since, stored, sink, leaves: Vec::new(), row: Vec::new() };
         fresh.put(&self.root, self.path())?;
@@ -78,11 +78,11 @@ impl<V> Link<V> {
 
     /// Adds the paths of new branches whose stored rows tell which children are leaves, in the order in which
     /// [`Fresh::put`] comes to them.
-    fn doubtful(&self, since: u64, path: Nibbles, found: &mut Vec<Nibbles>) {
+    fn add_doubtful(&self, since: u64, path: Nibbles, found: &mut Vec<Nibbles>) {
         match self.fresh(since).map(|node| &node.kind) {
             None | Some(Kind::Leaf(_)) => {}
             Some(Kind::Extension { prefix, child }) => {
-                child.doubtful(since, path.join(prefix), found);
+                child.add_doubtful(since, path.join(prefix), found);
             }
             Some(Kind::Branch(children)) => {
                 let is_unknown = |(_, link): (u8, &Self)| link.in_memory().is_none();
@@ -90,7 +90,7 @@ impl<V> Link<V> {
                 for (n, child) in children.inner() {
                     let mut below = path;
                     below.push(n);
-                    child.doubtful(since, below, found);
+                    child.add_doubtful(since, below, found);
                 }
             }
         }
