@@ -164,7 +164,7 @@ fn a_file_that_may_not_grow(layer: &str) {
 }
 
 /// The program installs its signal handlers before anything else. `--help` does little more, and here it waits because
-/// nobody reads its output, and the buffer of that is full.
+/// the buffer of its output is full.
 #[test]
 fn a_signal_at_the_start_is_an_interruption() {
     for signal in ["-INT", "-TERM"] {
