@@ -97,10 +97,8 @@ fn the_commitment_is_the_root_of_the_leaves() {
                 },
                 1 | 2 => {
                     // `ubt` takes a chunk of zeros for one that is not there.
-                    let byte = 1..=u8::MAX;
-                    let length = rng.random_range(0..6_000);
-                    let code: Vec<u8> =
-                        (0..length).map(|_| rng.random_range(byte.clone())).collect();
+                    let bytes = 0..rng.random_range(0..6_000);
+                    let code: Vec<u8> = bytes.map(|_| rng.random_range(1..=u8::MAX)).collect();
                     let mut slots = BTreeMap::new();
                     for _ in 0..rng.random_range(0..20) {
                         let bits = [4, 7, 10, 256][rng.random_range(0..4)];
