@@ -8,9 +8,14 @@ use crate::{
 use polytrie_testing::skipped;
 use std::{
     fs,
-    os::unix::{
-        fs::PermissionsExt,
-        process::{CommandExt, ExitStatusExt},
+    io::Write,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::PermissionsExt,
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
     path::Path,
     process::{Command, Stdio},
@@ -159,14 +164,17 @@ fn a_file_that_may_not_grow(layer: &str) {
 }
 
 /// The program installs its signal handlers before anything else. `--help` does little more, and here it waits because
-/// the pipe of its output is full.
+/// the buffer of its output is full.
 #[test]
 fn a_signal_at_the_start_is_an_interruption() {
     for signal in ["-INT", "-TERM"] {
-        let (_reader, mut pipe) = std::io::pipe().unwrap();
-        // Fill the buffer of the pipe.
-        std::io::Write::write_all(&mut pipe, &vec![b' '; 64 << 10]).unwrap();
-        let mut child = Command::new(binary()).arg("--help").stdout(pipe).spawn().unwrap();
+        // A socket, not a pipe: with `std` alone a pipe can be filled only if its size is known, and systems differ.
+        let (_reader, mut full) = UnixStream::pair().unwrap();
+        full.set_nonblocking(true).unwrap();
+        while full.write(&[b' '; 4096]).is_ok_and(|written| written > 0) {}
+        full.set_nonblocking(false).unwrap();
+        let full = OwnedFd::from(full);
+        let mut child = Command::new(binary()).arg("--help").stdout(full).spawn().unwrap();
         let status = format!("/proc/{}/status", child.id());
         // Wait until the program has its handlers, for at most two minutes. That of SIGXFSZ, which is signal 25, comes
         // after those that this test needs; a signal before its own handler would kill the program.

@@ -33,7 +33,9 @@ fn mount(args: &[&str], path: &Path) -> bool {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let output = Command::new("umount").arg(&self.0).output();
+        // It is in use for a moment where another test starts a process, which has copies of this process's files until
+        // it runs its program. `-l` takes it away nevertheless.
+        let output = Command::new("umount").arg("-l").arg(&self.0).output();
         assert!(output.is_ok_and(|output| output.status.success()));
     }
 }

@@ -116,7 +116,11 @@ impl Node {
     }
 
     /// Starts a node with this command, which keeps its secret in the file `secret`.
-    pub(crate) fn run(command: &str, secret: &Path, args: Vec<OsString>) -> Self {
+    pub(crate) fn run(command: &str, secret: &Path, mut args: Vec<OsString>) -> Self {
+        if !args.iter().any(|arg| arg == "--rpc.evmtimeout") {
+            // The usual limit is five seconds, after which an answer leaves out what takes longer.
+            args.extend(args!["--rpc.evmtimeout", "600"]);
+        }
         let mut child = Command::new(binary())
             .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
             .env_remove("RUST_LOG")

@@ -96,8 +96,9 @@ fn the_commitment_is_the_root_of_the_leaves() {
                     slots: Vec::new(),
                 },
                 1 | 2 => {
-                    let code: Vec<u8> =
-                        (0..rng.random_range(0..6_000)).map(|_| rng.random()).collect();
+                    // `ubt` takes a chunk of zeros for one that is not there.
+                    let bytes = 0..rng.random_range(0..6_000);
+                    let code: Vec<u8> = bytes.map(|_| rng.random_range(1..=u8::MAX)).collect();
                     let mut slots = BTreeMap::new();
                     for _ in 0..rng.random_range(0..20) {
                         let bits = [4, 7, 10, 256][rng.random_range(0..4)];

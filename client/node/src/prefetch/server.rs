@@ -44,8 +44,9 @@ const MOST_PREFETCHERS: usize = 16;
 const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
 /// Interval at which a thread that waits for a connection checks whether it should go on.
 const TICK: Duration = Duration::from_millis(50);
-/// Time within which a new connection must send its hello.
-const GREETING: Duration = Duration::from_secs(5);
+/// Time within which a new connection must send its hello. A prefetcher sends it at once, but its machine may stand still for
+/// some seconds.
+const GREETING: Duration = Duration::from_secs(60);
 /// Time within which a bag must come, and a frame must be received.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Time within which prefetchers must end after the node is done.

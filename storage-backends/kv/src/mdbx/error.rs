@@ -68,9 +68,14 @@ impl Context {
             | MdbxError::PageNotFound
             | MdbxError::Invalid
             | MdbxError::VersionMismatch
-            | MdbxError::WannaRecovery => self.corrupt(error),
-            // All tables have the same flags, which lie in the file: others are damage.
-            MdbxError::Incompatible if action != OPENING => self.corrupt(error),
+            | MdbxError::WannaRecovery
+            // No whole tree has that many levels, but one that leads back into itself has.
+            | MdbxError::CursorFull => self.corrupt(error),
+            // All tables have the same flags, which lie in the file: others are damage. Keys have other sizes than some of
+            // these take.
+            MdbxError::Incompatible | MdbxError::BadValSize if action != OPENING => {
+                self.corrupt(error)
+            }
             MdbxError::Busy => in_use(),
             other => engine(other.to_string()),
         }
@@ -135,5 +140,35 @@ impl Context {
             number => format!("{number} problems"),
         };
         KvError::Corrupt(format!("{NAME} finds {problems} with the pages of {}", file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_damage_explains_is_called_damage() {
+        let context = Context::new(Path::new("db"), 1 << 20);
+        let errors = [
+            MdbxError::BadValSize,
+            MdbxError::Corrupted,
+            MdbxError::CursorFull,
+            MdbxError::Incompatible,
+            MdbxError::Invalid,
+            MdbxError::NoData,
+            MdbxError::PageNotFound,
+            MdbxError::VersionMismatch,
+            MdbxError::WannaRecovery,
+        ];
+        for error in errors {
+            let found = context.error("reading", error);
+            assert!(matches!(found, KvError::Corrupt(_)), "{error}: {found}");
+        }
+        // This is also what MDBX says of a commit that other processes change too fast.
+        let found = context.error("opening a view", MdbxError::Problem);
+        assert!(matches!(found, KvError::Engine { .. }), "{found}");
+        let found = context.error(OPENING, MdbxError::Incompatible);
+        assert!(matches!(found, KvError::Engine { .. }), "{found}");
     }
 }
