@@ -322,6 +322,8 @@ fn the_pending_block_by_every_method() {
         assert_eq!((&receipt["transactionHash"], &receipt["status"]), (&hash, &json!("0x1")));
         assert_eq!((&receipt["blockHash"], &receipt["blockNumber"]), (&Value::Null, &json!("0x2")));
         assert_eq!(receipt["logs"][0]["blockHash"], Value::Null);
+        let (code, message) = node.error("polytrie_getProof", json!([BOB, [], "pending"]));
+        assert!(code == -32000 && message.contains("pending"), "{layer}: {message}");
     }
 }
 
