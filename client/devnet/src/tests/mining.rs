@@ -161,12 +161,19 @@ impl<T: Engine> Wrapped for Unreadable<T> {
     }
 }
 
-impl Read for Unreadable<Box<dyn polytrie_kv::View>> {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+impl<T> Unreadable<T> {
+    fn check(&self) -> Result<(), KvError> {
         match self.1.load(Ordering::Relaxed) {
             true => Err(KvError::Corrupt("it cannot be read".to_owned())),
-            false => self.0.get_into(table, key, out),
+            false => Ok(()),
         }
+    }
+}
+
+impl Read for Unreadable<Box<dyn polytrie_kv::View>> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        self.check()?;
+        self.0.get_into(table, key, out)
     }
 
     fn scan(
@@ -175,6 +182,7 @@ impl Read for Unreadable<Box<dyn polytrie_kv::View>> {
         range: KeyRange<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
+        self.check()?;
         self.0.scan(table, range, visit)
     }
 }
