@@ -168,6 +168,24 @@ impl Rpc {
         }
     }
 
+    /// Returns the pending block if the ID names it and it is on the head of `view`, which may have changed since.
+    pub(super) fn pending_on(
+        &self,
+        view: &View,
+        id: BlockId,
+    ) -> RpcResult<Option<Arc<PendingBlock>>> {
+        let pending = if id.is_pending() { self.pending_block(view)? } else { None };
+        Ok(pending.filter(|pending| pending.header.parent_hash == view.hash()))
+    }
+
+    /// Returns the block of an ID, as [`Self::find`] does, to execute it again on a state of `view`.
+    pub(super) fn find_on(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        match self.pending_on(view, id)? {
+            Some(pending) => Ok(Some(self.pending(&pending))),
+            None => self.made(view, id),
+        }
+    }
+
     /// Returns the pending block in the form of other found blocks.
     pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
         let (header, block) = (pending.header.clone(), pending.block.clone());
