@@ -34,11 +34,8 @@ impl Overlay {
     pub fn of_block(base: Arc<dyn StateReader>, writes: &WriteSet) -> Self {
         let mut overlay = Self::new(base);
         overlay.codes.extend(writes.codes().iter().cloned());
-        for write in writes.accounts() {
-            let Some(address) = write.address else { continue };
-            let slots = write.slots.iter().filter_map(|slot| Some((slot.slot?, slot.after)));
-            let (account, wiped, slots) = (write.after, write.wipe, slots.collect());
-            overlay.apply(&AccountChange { address, account, wiped, code: None, slots });
+        for change in writes.changes() {
+            overlay.apply(&change);
         }
         overlay
     }

@@ -18,6 +18,9 @@ pub enum NodeFailure {
     /// The store was lost, and nothing can be read any more.
     #[error(transparent)]
     Lost(KvError),
+    /// The state layer failed, and refuses every call.
+    #[error(transparent)]
+    Layer(StateError),
     /// A bug in this program; the log has the details.
     #[error(
         "this program made a mistake, and the node cannot go on: {0}; what was made durable is as it was: start the node again, and please report the mistake with the log"

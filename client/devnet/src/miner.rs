@@ -1,8 +1,8 @@
 //! The schedule of blocks, and the threads that make blocks and make them durable.
 //!
 //! The thread `miner` makes a block after an arrival in the pool or at an interval, as the mode says. The thread
-//! `durable` flushes the store every [`FLUSH`], so that a block is durable soon even if no other follows. Both end when
-//! they are stopped, or when nothing can be stored any more.
+//! `durable` flushes the store every [`FLUSH`], so that a block is durable soon even if no other follows, and notices a
+//! layer that has failed. Both end when they are stopped, or when nothing can be stored any more.
 
 use super::{MineOptions, Node};
 use parking_lot::{Condvar, Mutex};
@@ -16,7 +16,7 @@ use std::{
 /// Pause after a failure to make a block, before the next attempt.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Interval at which written blocks are made durable.
+/// Interval at which written blocks are made durable and the layer is looked at.
 const FLUSH: Duration = Duration::from_millis(250);
 
 /// The trigger of new blocks.
@@ -271,6 +271,7 @@ fn keep_durable(node: &Node) {
     let mut go_on = true;
     while go_on {
         go_on = node.miner().pause(FLUSH);
+        node.check_layer();
         if node.db().store().pending().batches > 0
             && let Err(error) = node.flush()
         {

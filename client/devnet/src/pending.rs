@@ -3,7 +3,7 @@
 use super::{Node, Result, producer::Picked};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use polytrie_chain::{NextBlock, Overlay};
-use polytrie_state::StateReader;
+use polytrie_state::{BlockRef, StateReader, TxWrites};
 use std::sync::Arc;
 
 /// A block that the pool yields on top of the head. It is not part of the chain.
@@ -19,9 +19,18 @@ pub struct PendingBlock {
     pub rlp_length: usize,
     /// State after the block.
     pub state: Arc<dyn StateReader>,
+    /// Changes of the state since the parent, without new code.
+    pub(super) changes: TxWrites,
     /// Parameters of the block; with the count of pool changes they show whether it is still current.
     next: NextBlock,
     pool: u64,
+}
+
+impl PendingBlock {
+    /// Returns the head on which the block was built.
+    pub(super) fn parent(&self) -> BlockRef {
+        BlockRef { number: self.header.number - 1, hash: self.header.parent_hash }
+    }
 }
 
 impl Node {
@@ -51,10 +60,16 @@ impl Node {
         let built = self.build(&mut chain, next.clone(), &mut Picked::default())?.into_block();
         let base = Arc::clone(&self.view().reader);
         let state = Arc::new(Overlay::of_block(base, built.writes()));
-        let rlp_length = built.rlp.len();
-        let (header, block, receipts) = (built.header, built.block, built.executed.receipts);
-        let pending =
-            Arc::new(PendingBlock { header, block, receipts, rlp_length, state, next, pool });
+        let pending = Arc::new(PendingBlock {
+            state,
+            changes: TxWrites { accounts: built.writes().changes().collect() },
+            rlp_length: built.rlp.len(),
+            header: built.header,
+            block: built.block,
+            receipts: built.executed.receipts,
+            next,
+            pool,
+        });
         *self.pending.lock() = Some(Arc::clone(&pending));
         Ok(Some(pending))
     }

@@ -8,13 +8,16 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use polytrie_kv::disk::{Access, File, parent, rename, sync_dir};
+use polytrie_kv::disk::{Access, File, parent, remove_file, rename, sync_dir};
 use tempfile::NamedTempFile;
 
 use crate::{e2store::BLOCKS_PER_ERA, reader::display_name};
 use polytrie_consensus::decode::DecodeError;
 
 const BUFFER: usize = 1 << 20;
+
+/// Number of random characters at the end of a temporary name.
+const RANDOM: usize = 6;
 
 /// Error of an export.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +130,9 @@ impl ExportError {
 /// A file that is being written. It has another name in the same directory until [`finish`](Self::finish). It is
 /// compressed if its name ends in `.gz`; `-` is standard output.
 ///
-/// If it is dropped without `finish`, the new file is removed and an existing file of that name stays. After `finish`
-/// it survives a loss of power. Devices and pipes are written directly.
+/// If it is dropped without `finish`, the new file is removed and an existing file of that name stays. What a killed
+/// process leaves is removed by the next one that writes to the same path. After `finish` the file survives a loss of
+/// power. Devices and pipes are written directly.
 pub struct OutputFile {
     name: Arc<str>,
     sink: Sink,
@@ -189,7 +193,8 @@ impl OutputFile {
         let written = self.sink.finish().and_then(|target| match target {
             Target::Beside(file) => {
                 file.as_file().sync("output: content")?;
-                let (_, temporary) = file.into_parts();
+                // The file stays open, and so locked, until it has its name.
+                let (_file, temporary) = file.into_parts();
                 rename(&temporary, path)?;
                 // The file has its final name now, so there is no temporary file to remove.
                 let _ = temporary.keep();
@@ -279,11 +284,38 @@ fn beside(path: PathBuf) -> io::Result<(Target, PathBuf)> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
     };
     let hidden = format!(".{}.partial-", name.to_string_lossy());
+    remove_left_over(parent(&path), &hidden);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&hidden);
-    // The file gets the usual permissions: `tempfile` would make it readable for its owner only.
-    let file = builder.make_in(parent(&path), |path| File::open(path, Access::CreateNew))?;
+    builder.prefix(&hidden).rand_bytes(RANDOM);
+    let file = builder.make_in(parent(&path), |path| {
+        // The file gets the usual permissions: `tempfile` would make it readable for its owner only.
+        let file = File::open(path, Access::CreateNew)?;
+        // Where there are no locks, `remove_left_over` removes nothing.
+        _ = file.try_lock();
+        Ok(file)
+    })?;
     Ok((Target::Beside(file), path))
+}
+
+/// Removes what killed processes have left under temporary names that begin with `hidden`. Files that are still being
+/// written are locked.
+fn remove_left_over(directory: &Path, hidden: &str) {
+    // A directory in which files can be created need not be readable.
+    for entry in directory.read_dir().into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let random = name.to_str().and_then(|name| name.strip_prefix(hidden));
+        let is_temporary = random.is_some_and(|random| {
+            random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
+        let is_left = || {
+            let file = fs::File::options().write(true).open(&path);
+            file.is_ok_and(|file| file.try_lock().is_ok())
+        };
+        if is_temporary && entry.file_type().is_ok_and(|kind| kind.is_file()) && is_left() {
+            // A file that stays does no harm.
+            _ = remove_file(&path);
+        }
+    }
 }
 
 /// Writer of blocks as a stream of RLP, one after the other without bytes between them.
@@ -358,6 +390,29 @@ mod tests {
         assert_eq!(writer.finish().unwrap(), 1);
         assert_eq!(names(directory.path()), ["blocks.rlp"]);
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("blocks.rlp");
+        let others =
+            [".blocks.rlp.gz.partial-abCD12", ".blocks.rlp.partial-", ".blocks.rlp.partial-a.b.c."];
+        for name in others.iter().chain(&[".blocks.rlp.partial-abCD12"]) {
+            fs::write(directory.path().join(name), b"left").unwrap();
+        }
+        let mut first = RlpWriter::create(&path).unwrap();
+        first.push(b"first").unwrap();
+        assert_eq!(names(directory.path()).len(), others.len() + 1);
+        // The first file is still being written.
+        let second = RlpWriter::create(&path).unwrap();
+        assert_eq!(names(directory.path()).len(), others.len() + 2);
+        drop(second);
+        first.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        let mut expected = others.to_vec();
+        expected.push("blocks.rlp");
+        assert_eq!(names(directory.path()), expected);
     }
 
     #[cfg(unix)]

@@ -141,6 +141,10 @@ super::exit::fails_as!(ServeError [] {
     _ => Machine,
 });
 
+super::exit::fails_as!(NodeFailure [Layer] {
+    E::Store(_) | E::Lost(_) | E::Program(_) => Machine,
+});
+
 /// The failure of a command whose node failed.
 pub(super) fn machine(error: NodeError) -> Failure {
     Failure::Machine(error.to_string())
@@ -176,7 +180,7 @@ pub(super) fn serve(
     tracing::info!("stopping");
     servers.into_iter().for_each(RunningServer::stop);
     drop(threads);
-    let ended = failed.map_or(Ok(()), |failure| Err(Failure::Machine(failure.to_string())));
+    let ended = failed.map_or(Ok(()), |failure| Err(failure.into()));
     Failure::decide(ended, node.flush().map_err(machine))?;
     tracing::info!("stopped at block {}", node.view().head.number());
     Ok(())
@@ -187,7 +191,7 @@ fn ending(failure: NodeFailure) -> Option<NodeFailure> {
     match failure {
         // What is stored can still be read.
         NodeFailure::Store(_) => None,
-        NodeFailure::Lost(_) | NodeFailure::Program(_) => Some(failure),
+        NodeFailure::Lost(_) | NodeFailure::Layer(_) | NodeFailure::Program(_) => Some(failure),
     }
 }
 
@@ -206,6 +210,7 @@ fn wait_for<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Optio
 mod tests {
     use super::*;
     use polytrie_kv::KvError;
+    use polytrie_state::StateError;
 
     #[test]
     fn a_failure_ends_the_wait_as_an_interrupt_does() {
@@ -214,10 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_ends_where_nothing_can_be_read_any_more() {
+    fn a_node_ends_where_nothing_can_be_read_any_more_or_the_layer_has_failed() {
         let error = || KvError::Corrupt("on purpose".to_owned());
         assert!(ending(NodeFailure::Store(error())).is_none());
         assert!(ending(NodeFailure::Lost(error())).is_some());
+        let layer = ending(NodeFailure::Layer(StateError::Corrupt("a row".to_owned())));
+        assert!(matches!(layer.map(Failure::from), Some(Failure::Stored(_))));
         assert!(ending(NodeFailure::Program("on purpose".to_owned())).is_some());
     }
 }

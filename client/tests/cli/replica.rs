@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie::blocks::BlockReader;
 use polytrie::consensus::decode::decode_block;
-use std::{ffi::OsStr, fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path, process::Command};
 
 fn sample_blocks(count: usize) -> Vec<Bytes> {
     let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
@@ -279,6 +279,30 @@ fn drop_removes_the_flat_state_too() {
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
     assert!(run.text().contains("was not there"), "{}", run.text());
     assert!(!data.path().exists());
+}
+
+/// A copy of a data directory has the same flat state as the first one, which alone may change and remove it.
+#[test]
+fn a_copy_of_a_data_directory_leaves_the_flat_state_to_the_first() {
+    let blocks = sample_blocks(30);
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&blocks));
+    let (flat, copy) = (data.file("flat"), data.file("copy"));
+    let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap(), "--to", "20"];
+    import(&data, &file, &args).ok();
+    let copied = Command::new("cp").arg("-r").args([&data.path(), &copy]).status();
+    assert!(copied.unwrap().success());
+    let name = data.path().display().to_string();
+    for run in
+        [polytrie!["import", file, "--datadir", copy], polytrie!["db", "check", "--datadir", copy]]
+    {
+        assert_fails(&run, 2, &[&name, "of which this is a copy", "move it away"]);
+    }
+    let run = polytrie!["db", "drop", "--yes", "--datadir", copy].ok();
+    assert!(run.text().contains("stays") && run.text().contains("a copy"), "{}", run.text());
+    assert!(!copy.exists());
+    import(&data, &file, &[]).ok();
+    data.check();
 }
 
 /// Excessive settings are refused before they use up the memory.

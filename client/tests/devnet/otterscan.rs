@@ -99,7 +99,14 @@ fn blocks_with_their_fees_and_pages() {
     for value in 0..5 {
         hashes.push(node.send(ALICE, BOB, value));
     }
+    // Otterscan asks for what is in blocks, and the method of the nodes for what waits, too.
+    let third = |method: &str| node.call(method, json!([ALICE, "0x2"]));
+    assert_eq!(third("ots_getTransactionBySenderAndNonce"), Value::Null);
+    let waiting = third("eth_getTransactionBySenderAndNonce");
+    assert_eq!((&waiting["hash"], &waiting["blockHash"]), (&hashes[2], &Value::Null));
     node.call("evm_mine", json!([]));
+    let mined = third("eth_getTransactionBySenderAndNonce");
+    assert_eq!((&mined["hash"], &mined["blockNumber"]), (&hashes[2], &json!("0x1")));
     let details = node.call("ots_getBlockDetails", json!([1]));
     assert_eq!(details["block"]["transactionCount"], 5);
     assert_eq!(details["block"].get("transactions"), None);

@@ -52,6 +52,19 @@ fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
     });
 }
 
+/// The transaction is in ANVIL.md. It has no chain id.
+#[test]
+fn the_contract_through_which_forge_makes_contracts_can_be_deployed() {
+    let node = Devnet::start("mpt", args![]);
+    let sender = alloy_primitives::address!("3fab184622dc19b6109349b94811493bf2a45362");
+    node.send(ALICE, sender, 10_000_000_000_000_000);
+    let raw = include_str!("../../devnet/ANVIL.md").split_once("cast publish ").unwrap().1;
+    node.call("eth_sendRawTransaction", json!([raw.lines().next().unwrap()]));
+    let contract = "0x4e59b44847b379578588920cA78FbF26c0B4956C";
+    let code = node.call("eth_getCode", json!([contract, "latest"]));
+    assert_eq!(code.as_str().unwrap().len(), 2 + 2 * 69);
+}
+
 /// A request that gives no time to wait, or a time of zero, waits for the usual time, which is five seconds.
 #[test]
 fn a_time_of_zero_is_none() {

@@ -296,6 +296,29 @@ fn a_simulated_block_is_past_the_merge_when_its_chain_says_so() {
     assert_eq!((&late["difficulty"], &late["blobGasUsed"]), (&json!("0x0"), &json!("0x0")));
 }
 
+/// Blocks that are simulated on the pending block are those that are simulated on it once it is made.
+#[test]
+fn a_simulation_goes_on_from_the_pending_block() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--no-mining"]);
+        let somebody = "0x00000000000000000000000000000000000000cc";
+        node.call("anvil_setBalance", json!([somebody, "0x64"]));
+        node.send(ALICE, BOB, 7);
+        node.call("evm_setNextBlockTimestamp", json!([4_000_000_000u64]));
+        // The code returns the hash of the block before.
+        let state = json!({ BOB.to_string(): { "code": "0x60014303405f5260205ff3" } });
+        let calls = json!([{ "to": BOB }, { "from": ALICE, "to": somebody, "value": "0x1" }]);
+        let blocks = json!([{ "stateOverrides": state, "calls": calls }, {}]);
+        let simulate =
+            |at: &str| node.call("eth_simulateV1", json!([{ "blockStateCalls": blocks }, at]));
+        let before = simulate("pending");
+        assert_eq!(before[0]["number"], "0x2", "{layer}");
+        assert_eq!(before[0]["calls"][0]["returnData"], before[0]["parentHash"], "{layer}");
+        node.call("evm_mine", json!([]));
+        assert_eq!(simulate("latest"), before, "{layer}");
+    }
+}
+
 /// A call without a price for its blobs is treated like one without a gas price.
 #[test]
 fn blobs_without_a_price_are_simulated() {

@@ -322,6 +322,13 @@ fn the_pending_block_by_every_method() {
         assert_eq!((&receipt["transactionHash"], &receipt["status"]), (&hash, &json!("0x1")));
         assert_eq!((&receipt["blockHash"], &receipt["blockNumber"]), (&Value::Null, &json!("0x2")));
         assert_eq!(receipt["logs"][0]["blockHash"], Value::Null);
+        let traces = json!(["pending", { "tracer": "callTracer" }]);
+        let traces = node.call("debug_traceBlockByNumber", traces);
+        assert_eq!((&traces[0]["txHash"], &traces[0]["result"]["type"]), (&hash, &json!("CALL")));
+        let traces = node.call("trace_block", json!(["pending"]));
+        assert_eq!(traces[0]["transactionHash"], hash, "{layer}: {traces}");
+        let (code, message) = node.error("polytrie_getProof", json!([BOB, [], "pending"]));
+        assert!(code == -32000 && message.contains("pending"), "{layer}: {message}");
     }
 }
 

@@ -148,6 +148,20 @@ impl WriteSet {
         &self.accounts
     }
 
+    /// Returns the changes of the accounts whose addresses are known, without their code.
+    pub fn changes(&self) -> impl Iterator<Item = AccountChange> + '_ {
+        self.accounts.iter().filter_map(|write| {
+            let slots = write.slots.iter().filter_map(|slot| Some((slot.slot?, slot.after)));
+            Some(AccountChange {
+                address: write.address?,
+                account: write.after,
+                wiped: write.wipe,
+                code: None,
+                slots: slots.collect(),
+            })
+        })
+    }
+
     /// Returns code that may be new to the store, with its hash.
     pub fn codes(&self) -> &[(B256, Bytes)] {
         &self.codes

@@ -35,7 +35,7 @@ use polytrie_chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace}
 use polytrie_chainspec::ChainSpec;
 use polytrie_layers::LayerKind;
 use polytrie_node::datadir::DataDir;
-use polytrie_state::{Account, StateLayer};
+use polytrie_state::{Account, StateError, StateLayer};
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock, atomic::AtomicBool},
@@ -89,8 +89,8 @@ pub struct Node {
     durable: Mutex<u64>,
     /// The safe and finalized blocks.
     marks: MarksCell,
-    /// The bug in this program after which the node cannot continue, if there was one.
-    failed: Mutex<Option<String>>,
+    /// The failure of the state layer or bug in this program after which the node cannot continue, if there was one.
+    failed: Mutex<Option<NodeFailure>>,
     /// Whether the node logs its blocks and calls.
     pub(super) telling: AtomicBool,
     /// The settings at the start, which a reset restores.
@@ -307,17 +307,29 @@ impl Node {
     /// after a restart then.
     pub fn failure(&self) -> Option<NodeFailure> {
         let (failed, store) = (self.failed.lock().clone(), self.db.store());
-        let failed = failed.map(NodeFailure::Program);
         let failed = failed.or_else(|| store.lost().map(NodeFailure::Lost));
         failed.or_else(|| store.poisoned().map(NodeFailure::Store))
     }
 
     /// Marks the node as failed because of a bug in this program. All further changes are refused.
     pub(super) fn fail(&self, reason: &str) {
+        self.note(NodeFailure::Program(reason.to_owned()));
+    }
+
+    /// Marks the node as failed if the state layer has failed and the store has not.
+    pub(super) fn check_layer(&self) {
+        if let Err(StateError::Poisoned(failure)) = self.layer.reader()
+            && self.db.store().poisoned().is_none()
+        {
+            self.note(NodeFailure::Layer(*failure));
+        }
+    }
+
+    fn note(&self, failure: NodeFailure) {
         let mut failed = self.failed.lock();
         if failed.is_none() {
-            tracing::error!("{}", NodeFailure::Program(reason.to_owned()));
-            *failed = Some(reason.to_owned());
+            tracing::error!("{failure}");
+            *failed = Some(failure);
         }
     }
 

@@ -1,7 +1,7 @@
 //! State roots of simulated blocks.
 
 use super::Node;
-use crate::{Result, View};
+use crate::{PendingBlock, Result, View};
 use alloy_primitives::B256;
 use polytrie_state::{AccountChange, BlockRef, Session, StateLayer, TxWrites};
 use std::{sync::Arc, time::Instant};
@@ -18,22 +18,31 @@ struct Begun {
 }
 
 impl Node {
-    /// Starts to compute state roots on top of `parent`, a block that `view` shows. The roots are zero if the layer
-    /// has no canonical state root. For a block before the head this takes time and memory in proportion to the
-    /// changes since then.
+    /// Starts to compute state roots on top of `pending` if it is given, otherwise on top of `parent`, a block that
+    /// `view` shows. The roots are zero if the layer has no canonical state root. For a block before the head this takes
+    /// time and memory in proportion to the changes since then.
     ///
     /// # Errors
     ///
     /// If the block was reverted, the undo records back to it are not kept any more or take longer than `deadline`, or
     /// the layer fails.
-    pub fn roots(&self, view: &View, parent: BlockRef, deadline: Option<Instant>) -> Result<Roots> {
+    pub fn roots(
+        &self,
+        view: &View,
+        parent: BlockRef,
+        pending: Option<&PendingBlock>,
+        deadline: Option<Instant>,
+    ) -> Result<Roots> {
         if !self.kind.canonical {
             return Ok(Roots(None));
         }
-        let layer = self.layer_after(parent, deadline)?;
-        let mut session = Session::begin(&*layer, parent)?.with_intermediate_roots();
-        if parent.hash == view.hash() {
-            session.apply(&view.cheats.writes())?;
+        let stored = pending.map_or(parent, PendingBlock::parent);
+        let layer = self.layer_after(stored, deadline)?;
+        let mut session = Session::begin(&*layer, stored)?.with_intermediate_roots();
+        match pending {
+            Some(pending) => session.apply(&pending.changes)?,
+            None if parent.hash == view.hash() => session.apply(&view.cheats.writes())?,
+            None => {}
         }
         Ok(Roots(Some(Begun { session, _layer: layer })))
     }

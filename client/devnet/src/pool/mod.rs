@@ -176,6 +176,11 @@ impl Pool {
         self.by_hash.get(hash)
     }
 
+    /// Returns the transaction of a sender with this nonce, or `None` if it is not in the pool.
+    pub fn of_sender(&self, sender: &Address, nonce: u64) -> Option<&Arc<PoolTransaction>> {
+        self.senders.get(sender)?.txs.get(&nonce)
+    }
+
     /// Returns the senders of these transactions, if all of them are in the pool. An impersonated transaction has the
     /// sender that it names.
     pub(crate) fn senders_of(&self, transactions: &[TxEnvelope]) -> Option<Vec<Address>> {

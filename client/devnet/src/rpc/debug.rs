@@ -109,7 +109,11 @@ struct Traced {
 
 fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Traced>> {
     let view = rpc.node.view();
-    let found = named(rpc, &view, id)?;
+    let found = match rpc.find_on(&view, id)? {
+        Some(found) => found,
+        // The error says why there is none.
+        None => named(rpc, &view, id)?,
+    };
     if found.header.number == rpc.node.spec().genesis_header().number {
         return Err(RpcError::server("genesis is not traceable"));
     }

@@ -34,6 +34,8 @@ pub(super) struct At {
     pub(super) state: Arc<dyn StateReader>,
     /// Whether the block is past the merge.
     pub(super) merged: bool,
+    /// The block, if it is the pending one.
+    pub(super) pending: Option<Arc<PendingBlock>>,
     /// The chain that has the block or, for the pending block, its parent.
     db: ChainDb<Snapshot>,
 }
@@ -166,6 +168,24 @@ impl Rpc {
         }
     }
 
+    /// Returns the pending block if the ID names it and it is on the head of `view`, which may have changed since.
+    pub(super) fn pending_on(
+        &self,
+        view: &View,
+        id: BlockId,
+    ) -> RpcResult<Option<Arc<PendingBlock>>> {
+        let pending = if id.is_pending() { self.pending_block(view)? } else { None };
+        Ok(pending.filter(|pending| pending.header.parent_hash == view.hash()))
+    }
+
+    /// Returns the block of an ID, as [`Self::find`] does, to execute it again on a state of `view`.
+    pub(super) fn find_on(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        match self.pending_on(view, id)? {
+            Some(pending) => Ok(Some(self.pending(&pending))),
+            None => self.made(view, id),
+        }
+    }
+
     /// Returns the pending block in the form of other found blocks.
     pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
         let (header, block) = (pending.header.clone(), pending.block.clone());
@@ -181,13 +201,14 @@ impl Rpc {
         {
             let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
             let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
-            return Ok(At { header, state, merged, db: view.db().clone() });
+            let db = view.db().clone();
+            return Ok(At { header, state, merged, pending: Some(pending), db });
         }
         self.at_made(view, id)
     }
 
     /// Returns the state after a block of the chain; `pending` means the head.
-    pub(super) fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
+    fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         let number = self.known(view, id.unwrap_or_default())?;
         self.at_number(view, number)
     }
@@ -196,11 +217,12 @@ impl Rpc {
         let (state, db) = (self.state_of(view, number)?, view.db().clone());
         if number == view.head.number() {
             let merged = self.is_merged(&view.head.header, view.head.total_difficulty);
-            return Ok(At { header: view.head.header.clone(), state, merged, db });
+            let header = view.head.header.clone();
+            return Ok(At { header, state, merged, pending: None, db });
         }
         let head = db.block_head(number)?;
         let merged = self.is_merged(&head.header, head.total_difficulty);
-        Ok(At { header: head.header, state, merged, db })
+        Ok(At { header: head.header, state, merged, pending: None, db })
     }
 
     fn state_of(&self, view: &View, number: u64) -> RpcResult<Arc<dyn StateReader>> {

@@ -67,7 +67,7 @@ fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactio
 
 fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
     let view = rpc.node.view();
-    let Some(found) = rpc.made(&view, args.block()?)? else { return Ok(None) };
+    let Some(found) = rpc.find_on(&view, args.block()?)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
     block_traces(rpc, &view, &found, &mut bytes).map(Some)
 }
@@ -154,7 +154,7 @@ fn replay_block(
     args: &mut Args,
 ) -> RpcResult<Option<Vec<TraceResultsWithTransactionHash>>> {
     let view = rpc.node.view();
-    let Some(found) = rpc.made(&view, args.block()?)? else { return Ok(None) };
+    let Some(found) = rpc.find_on(&view, args.block()?)? else { return Ok(None) };
     let types: TraceTypes = args.next()?;
     let mut bytes = rpc.max_response;
     let results = replay_all(rpc, &view, &found, |replay, _, tx, sender| {

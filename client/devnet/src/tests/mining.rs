@@ -1,8 +1,9 @@
 //! Tests of the pool, of what makes blocks from it, and of who hears of them.
 
 use super::*;
-use polytrie_kv::KvError;
+use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
 use polytrie_kv_testing::Wrapped;
+use polytrie_state::{Account, AccountChange, Session, TxWrites};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -142,6 +143,82 @@ fn a_store_that_is_lost_is_a_failure_without_a_write() {
     assert!(matches!(failure, NodeFailure::Lost(_)), "{failure}");
     let refused = node.mine(MineOptions::EVEN_EMPTY).unwrap_err();
     assert_eq!(refused.to_string(), failure.to_string());
+}
+
+/// An engine that cannot be read while the flag is set.
+#[derive(Debug)]
+struct Unreadable<T>(T, Arc<AtomicBool>);
+
+polytrie_kv_testing::wrapped!(Unreadable<T>, T: Engine);
+
+impl<T: Engine> Wrapped for Unreadable<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
+    }
+
+    fn on_view(&self) -> Result<Box<dyn polytrie_kv::View>, KvError> {
+        Ok(Box::new(Unreadable(self.0.view()?, Arc::clone(&self.1))))
+    }
+}
+
+impl<T> Unreadable<T> {
+    fn check(&self) -> Result<(), KvError> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(KvError::Corrupt("it cannot be read".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Read for Unreadable<Box<dyn polytrie_kv::View>> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        self.check()?;
+        self.0.get_into(table, key, out)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        self.check()?;
+        self.0.scan(table, range, visit)
+    }
+}
+
+#[test]
+fn a_layer_that_has_failed_is_a_failure_though_the_store_is_whole() {
+    let undo_of_a_block = || {
+        let node = node("mpt");
+        let mut session = Session::begin(&**node.layer(), node.view().head.block_ref()).unwrap();
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let (address, slots) = (SOMEBODY, Vec::new());
+        let change = AccountChange { address, account, wiped: false, code: None, slots };
+        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+        session.finish().unwrap().outcome.undo.clone()
+    };
+    let undo = undo_of_a_block();
+    let unreadable = Arc::new(AtomicBool::new(false));
+    let engine = Unreadable(MemoryEngine::new(), Arc::clone(&unreadable));
+    let (chain, dir) = chain_in(Arc::new(engine), "mpt");
+    let node = node_on(chain, dir);
+    node.flush().unwrap();
+    unreadable.store(true, Ordering::Relaxed);
+    let error = node.layer().undo(&undo).unwrap_err();
+    unreadable.store(false, Ordering::Relaxed);
+    assert!(node.failure().is_none());
+    let threads = mining(&node);
+    let until = Instant::now() + Duration::from_secs(120);
+    while node.failure().is_none() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let failure = node.failure().unwrap();
+    assert!(matches!(failure, NodeFailure::Layer(_)), "{failure}");
+    assert_eq!(failure.to_string(), error.to_string());
+    drop(threads);
+    let refused = node.mine(MineOptions::EVEN_EMPTY).unwrap_err();
+    assert_eq!(refused.to_string(), error.to_string());
 }
 
 #[test]

@@ -8,9 +8,12 @@
 //! F/db/         the engine's files
 //! ```
 //!
-//! Only the numbers are compared, so both directories may be moved. The number is written into D first, and into F
-//! before any other file there and before D has its stamp. So an attempt after one that ended early finds its own F
-//! again, and a D with a stamp that finds F empty knows that F is missing, as when its disk is not mounted.
+//! Only the numbers are compared, so both directories may be moved. A copy of D has the same number: it is refused as
+//! long as D is at its path, because a flat state cannot follow two data directories.
+//!
+//! The number is written into D first, and into F before any other file there and before D has its stamp. So an attempt
+//! after one that ended early finds its own F again, and a D with a stamp that finds F empty knows that F is missing, as
+//! when its disk is not mounted.
 
 use polytrie_kv::{DirLock, KvError, create_dir, write_whole};
 use polytrie_layers::normal;
@@ -33,6 +36,9 @@ const LOCK: &str = "LOCK";
 const CHOOSE: &str = "choose an empty directory for --replica.path";
 /// The advice about a directory in which a data directory had its flat state.
 const RESTORE: &str = "put back what was there; if it is lost, remove the data directory with `polytrie db drop` and import again with an empty directory for --replica.path";
+
+/// The advice about a copy of a data directory.
+const COPY: &str = "use that one, or move it away if this one takes its place";
 
 /// The errors of the flat state's directory.
 #[derive(Debug, Error)]
@@ -98,7 +104,7 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Flat
 struct Owner {
     /// A random number, drawn once.
     id: String,
-    /// The path of the data directory at that time, for messages.
+    /// The path of the data directory at that time.
     datadir: String,
 }
 
@@ -118,12 +124,33 @@ impl Owner {
         unseal(&text).map(Some).map_err(|reason| FlatError::Damaged { path, reason })
     }
 
+    /// Returns in words which directory the number was drawn for, if that is still there and `datadir` is a copy of it.
+    fn first(&self, datadir: &Path) -> Option<String> {
+        let first = Path::new(&self.datadir);
+        let is_there = Self::read(first).ok().flatten().is_some_and(|there| there.id == self.id);
+        (is_there && !is_same(first, datadir))
+            .then(|| format!("that of {}, of which this is a copy", first.display()))
+    }
+
     /// Writes the file. A crash leaves the old file or the new one.
     fn write(&self, dir: &Path) -> Result<(), FlatError> {
         // The two directories may be on two disks, which keep no order between them, so the file is made durable.
         let write = || write_whole(&dir.join(OWNER_FILE), &seal(self)?);
         write().map_err(io_error("write", &dir.join(OWNER_FILE)))
     }
+}
+
+/// Whether two paths name the same directory, which may be mounted in two places.
+#[cfg(unix)]
+fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = |path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    place(one) == place(other)
+}
+
+#[cfg(not(unix))]
+fn is_same(one: &Path, other: &Path) -> bool {
+    fs::canonicalize(one).ok() == fs::canonicalize(other).ok()
 }
 
 /// The content of a directory for a flat state.
@@ -237,7 +264,7 @@ impl FlatDir {
     ///
     /// # Errors
     ///
-    /// If it is empty or missing, in use, or belongs to another data directory.
+    /// If it is empty or missing, in use, or belongs to another data directory, of which this one may be a copy.
     pub(super) fn open(path: &Path, datadir: &Path, read_only: bool) -> Result<Self, FlatError> {
         let known = Owner::read(datadir)?;
         match Content::of(path)? {
@@ -247,6 +274,11 @@ impl FlatDir {
             }
             content if content.is_of(known.as_ref()) => {}
             content => return Err(content.taken(path, datadir, RESTORE)),
+        }
+        if let Some(first) = known.and_then(|owner| owner.first(datadir)) {
+            let (path, datadir) = (path.to_owned(), datadir.to_owned());
+            let found = format!("holds {first}");
+            return Err(FlatError::Taken { path, found, datadir, advice: COPY });
         }
         let lock = if read_only { None } else { Some(DirLock::acquire(path)?) };
         Ok(Self { path: path.to_owned(), _lock: lock })
@@ -265,10 +297,16 @@ impl FlatDir {
 ///
 /// If the directory is in use or cannot be removed.
 pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatError> {
-    match Content::of(path)? {
-        Content::Nothing => return Ok(Some("was not there".to_owned())),
-        content if content.is_of(Owner::read(datadir)?.as_ref()) => {}
-        content => return Ok(Some(format!("stays, as the directory {}", content.words()))),
+    let content = Content::of(path)?;
+    if matches!(content, Content::Nothing) {
+        return Ok(Some("was not there".to_owned()));
+    }
+    let known = Owner::read(datadir)?;
+    if !content.is_of(known.as_ref()) {
+        return Ok(Some(format!("stays, as the directory {}", content.words())));
+    }
+    if let Some(first) = known.and_then(|owner| owner.first(datadir)) {
+        return Ok(Some(format!("stays, as it is {first}")));
     }
     let lock = DirLock::acquire(path)?;
     let gone = |path: &Path, result: io::Result<()>| match result {

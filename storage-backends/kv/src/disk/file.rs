@@ -2,7 +2,7 @@
 
 use super::simulated::{Access, Action, SimulatedDisk, mounted};
 use std::{
-    fs::{self, Metadata, OpenOptions},
+    fs::{self, Metadata, OpenOptions, TryLockError},
     io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
     sync::Arc,
@@ -49,6 +49,15 @@ impl File {
     /// The error of the operating system.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
+    }
+
+    /// Locks the file until it is closed.
+    ///
+    /// # Errors
+    ///
+    /// If it is locked already, or the file system has no locks.
+    pub fn try_lock(&self) -> Result<(), TryLockError> {
+        self.file.try_lock()
     }
 
     /// Cuts the file to `length` bytes, or extends it with zeros.

@@ -70,9 +70,7 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         )));
     }
     let view = rpc.node.view();
-    let pending = if newest.is_pending() { rpc.pending_block(&view)? } else { None };
-    // The head may have changed since.
-    let pending = pending.filter(|pending| pending.header.parent_hash == view.hash());
+    let pending = rpc.pending_on(&view, newest.into())?;
     let newest = rpc.known(&view, newest.into())?;
     let first = rpc.first_block(&view, newest)?;
     let end = newest + 1 + u64::from(pending.is_some());

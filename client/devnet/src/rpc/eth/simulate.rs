@@ -54,8 +54,11 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
         return Err(RpcError::params("empty input"));
     }
     let view = rpc.node.view();
-    let at = rpc.at_made(&view, id)?;
-    let total_difficulty = view.db().block_head(at.header.number)?.total_difficulty;
+    let at = rpc.at(&view, id)?;
+    let total_difficulty = match &at.pending {
+        Some(pending) => view.head.total_difficulty + pending.header.difficulty,
+        None => view.db().block_head(at.header.number)?.total_difficulty,
+    };
     let wanted = payload.block_state_calls.into_iter().zip(withdrawals);
     let wanted = wanted.map(|(block, withdrawals)| Planned { block, withdrawals }).collect();
     let blocks = fill_gaps(wanted, &at.header)?;
@@ -67,7 +70,7 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
         full: payload.return_full_transactions,
     };
     let parent = BlockRef { number: at.header.number, hash: at.header.hash() };
-    let mut roots = rpc.node.roots(&view, parent, rpc.deadline())?;
+    let mut roots = rpc.node.roots(&view, parent, at.pending.as_deref(), rpc.deadline())?;
     run_all(rpc, &at, total_difficulty, blocks, options, &mut roots)
 }
 
@@ -164,6 +167,8 @@ fn run_all(
     let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     sandbox.record();
     let mut parent = at.header.clone();
+    // The chain does not have the pending block.
+    sandbox.set_block_hash(parent.number, parent.hash());
     let mut gas_left = rpc.limits.gas_cap;
     let mut answers = Vec::with_capacity(blocks.len());
     for Planned { block, withdrawals } in blocks {

@@ -53,12 +53,19 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("ots_getTransactionError", transaction_error)?;
     methods.add_search("ots_searchTransactionsBefore", search::before)?;
     methods.add_search("ots_searchTransactionsAfter", search::after)?;
-    methods.add_search("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
+    methods.add_search("ots_getTransactionBySenderAndNonce", |rpc, args| {
+        let (sender, nonce): (Address, _) = (args.next()?, args.next::<Number>()?.as_u64()?);
+        search::by_sender_and_nonce(rpc, &sender, nonce)
+    })?;
     methods.add_search("eth_getTransactionBySenderAndNonce", |rpc, args| {
-        match search::by_sender_and_nonce(rpc, args)? {
-            Some(hash) => super::eth::transaction(rpc, &hash),
-            None => Ok(None),
-        }
+        let (sender, nonce): (Address, _) = (args.next()?, args.next::<Number>()?.as_u64()?);
+        // The pool is read first: a transaction moves from there into a block, never back.
+        let waiting = rpc.node.pool().of_sender(&sender, nonce).map(|tx| tx.hash());
+        let hash = match waiting {
+            Some(hash) => Some(hash),
+            None => search::by_sender_and_nonce(rpc, &sender, nonce)?,
+        };
+        hash.map_or(Ok(None), |hash| super::eth::transaction(rpc, &hash))
     })?;
     methods.add_search("ots_getContractCreator", search::contract_creator)
 }

@@ -145,20 +145,23 @@ fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResu
 }
 
 /// Returns the hash of the transaction with which an account used a nonce.
-pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
-    let (sender, nonce): (Address, u64) = (args.next()?, args.next::<Number>()?.as_u64()?);
+pub(super) fn by_sender_and_nonce(
+    rpc: &Rpc,
+    sender: &Address,
+    nonce: u64,
+) -> RpcResult<Option<B256>> {
     let view = rpc.node.view();
     let of_block = |number: u64| -> RpcResult<Option<B256>> {
         let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
         for tx in &found.block.body.transactions {
-            if tx.nonce() == nonce && convert::sender(tx)? == sender {
+            if tx.nonce() == nonce && convert::sender(tx)? == *sender {
                 return Ok(Some(*tx.tx_hash()));
             }
         }
         Ok(None)
     };
     let used = |state: &dyn polytrie_state::StateReader| -> RpcResult<bool> {
-        Ok(state.account(&sender)?.unwrap_or_default().nonce > nonce)
+        Ok(state.account(sender)?.unwrap_or_default().nonce > nonce)
     };
     match first_block(rpc, &view, &used)? {
         First::Never => Ok(None),
