@@ -25,7 +25,7 @@ class Client:
 
     def ask(self, method, params):
         """The answer, and how long it took."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token(self.secret)}"}
 
         def timed():
