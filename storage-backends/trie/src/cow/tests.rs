@@ -36,11 +36,35 @@ impl RowSink for Memory {
     }
 }
 
+/// Rows by path, and by the hash of the node that they hold.
+type Named = BTreeMap<(Nibbles, B256), Vec<u8>>;
+
+impl Memory {
+    /// Returns the rows as they are given.
+    pub(super) fn named(&self) -> Named {
+        let named = |(path, row): (&Nibbles, &Vec<u8>)| {
+            ((*path, hash_of_row::<SlotValue>(path, row).unwrap()), row.clone())
+        };
+        self.0.iter().map(named).collect()
+    }
+}
+
+/// Returns the rows of a trie as a sender may give them who calls all children nodes with rows of their own.
+pub(super) fn all_called_nodes(whole: &CowTrie<SlotValue>, rows: &Memory) -> Named {
+    let lie = |((path, hash), _): ((Nibbles, B256), Vec<u8>)| {
+        let (mut rlp, mut lie) = (Vec::new(), Vec::new());
+        assert!(whole.node_at(&path, &Memory::default(), 0, &mut rlp).unwrap());
+        row::encode(&rlp_node::<SlotValue>(&path, &rlp).unwrap(), path.len(), &mut lie);
+        ((path, hash), lie)
+    };
+    rows.named().into_iter().map(lie).collect()
+}
+
 /// Stored rows, and rows that were given.
 #[derive(Debug)]
-struct Given<'a> {
-    stored: Memory,
-    given: &'a BTreeMap<(Nibbles, B256), Vec<u8>>,
+pub(super) struct Given<'a> {
+    pub(super) stored: Memory,
+    pub(super) given: &'a Named,
 }
 
 impl RowSource for Given<'_> {
@@ -96,10 +120,7 @@ fn rows_that_were_given_are_checked_together_and_once() {
     let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
     update(&mut trie, &changes(&all(2)), &rows, 1);
     trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
-    let named = |(path, row): (&Nibbles, &Vec<u8>)| {
-        ((*path, hash_of_row::<SlotValue>(path, row).unwrap()), row.clone())
-    };
-    let given = rows.0.iter().map(named).collect();
+    let given = rows.named();
     let rows = Given { stored: rows, given: &given };
     let source = Counted { rows, read: Mutex::default() };
     let mut head = CowTrie::<SlotValue>::stored(trie.root());
