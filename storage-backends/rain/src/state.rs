@@ -23,13 +23,16 @@ impl State {
     }
 }
 
-/// Replays all shards at the same time, whatever the number of cores: mostly they wait for the store, which reads the
-/// nodes on the way to each key of a log one after the other.
+/// Number of shards that are replayed at the same time, whatever the number of cores: mostly they wait for the store. Each
+/// asks for many rows at a time, and a cluster should answer all of them soon.
+const AT_A_TIME: usize = SHARD_COUNT / 2;
+
+/// Replays all shards.
 fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
     let all = || -> Result<Vec<Replayed>> {
         (0..SHARD_COUNT).into_par_iter().map(|shard| replay(store, shard)).collect()
     };
-    match ThreadPoolBuilder::new().num_threads(SHARD_COUNT).build() {
+    match ThreadPoolBuilder::new().num_threads(AT_A_TIME).build() {
         Ok(pool) => pool.install(all),
         // Without threads of its own it takes longer.
         Err(_) => all(),
