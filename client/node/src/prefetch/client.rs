@@ -218,10 +218,12 @@ fn read_ahead(
     let block = decode_block(&rlp).map_err(|e| Failed::Block(format!("it sends no block: {e}")))?;
     let number = block.header.number;
     let layer = &state.dir.layer;
+    let bags = layers::bags(&**layer).map_err(Failed::State)?;
+    // The transactions run on what is read here, and seldom have to wait for the store.
+    bags.gather(&Foresight::announced(&block, &senders)).map_err(Failed::State)?;
     let touched = foresight.touched(block, senders, layer.reader().map_err(Failed::State)?);
     let room = BAG_BYTES - FRAME_OVERHEAD;
     let mut bag = Filling { block: number, nodes: Vec::new(), room, sent };
-    let bags = layers::bags(&**layer).map_err(Failed::State)?;
     bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;
     Ok(bag.nodes)
 }

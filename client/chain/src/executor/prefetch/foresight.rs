@@ -1,7 +1,7 @@
 //! The accesses of blocks, found for another process, which executes them.
 
 use super::{CODE_CACHE, job::Job};
-use crate::executor::CodeCache;
+use crate::executor::{CodeCache, hints::accesses_in};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
@@ -21,6 +21,13 @@ impl Foresight {
     /// Returns a runner for the blocks of a chain with this specification, on so many threads.
     pub fn new(spec: Arc<ChainSpec>, threads: usize) -> Self {
         Self { spec, codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads }
+    }
+
+    /// Returns the accesses that the bytes of a block contain, to be read before its transactions run.
+    pub fn announced(block: &Block<TxEnvelope>, senders: &[Address]) -> Vec<Access> {
+        let accounts = senders.iter().copied().chain([block.header.beneficiary]);
+        let in_transactions = block.body.transactions.iter().flat_map(accesses_in);
+        accounts.map(Access::Account).chain(in_transactions).collect()
     }
 
     /// Returns the accesses of a block's transactions, each run on the state of `state` without the earlier ones.
