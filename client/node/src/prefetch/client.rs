@@ -82,7 +82,7 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
 }
 
 /// Sends a bag for each block, until the node is done. A store that cannot be read for a while costs bags, which are empty
-/// then: the node waits for none.
+/// then: the node does not wait for them.
 fn read_blocks(
     options: &PrefetchOptions,
     node: &mut Node,
