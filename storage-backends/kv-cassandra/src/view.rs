@@ -12,6 +12,7 @@ use crate::{
     scan,
 };
 use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
+use scylla::statement::Consistency;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -56,20 +57,56 @@ impl CassandraView {
         value.filter(|_| !self.deleted.hides(table, key, version))
     }
 
-    /// Makes the request for some keys of one partition; the results are their newest rows up to the view's version.
+    /// Makes the request for some keys of one partition; the results are their newest rows up to the view's version, as far as
+    /// the replicas know that have to agree.
     fn request(
         &self,
         table: Table,
         keys: Vec<Vec<u8>>,
+        agree: Consistency,
     ) -> impl Future<Output = Result<Vec<Option<Versioned>>>> + Send + 'static {
         let (link, store) = (self.shared.cluster.link(), Arc::clone(&self.shared.store));
         let version = cql(self.version());
         async move {
             match keys.as_slice() {
-                [key] => Ok(vec![ask(&link, &store, table, key, version).await?]),
-                keys => ask_some(&link, &store, table, keys, version).await,
+                [key] => Ok(vec![ask(&link, &store, table, key, version, agree).await?]),
+                keys => ask_some(&link, &store, table, keys, version, agree).await,
             }
         }
+    }
+
+    /// Sends all requests at once, within the limits of [`Flight`]. Keys of a partition share a request.
+    fn read_many(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        agree: Consistency,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.shared.expect_table(table)?;
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let mut partitions: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            partitions.entry(bucket(table, key)).or_default().push(place);
+        }
+        let mut rows: Vec<Option<Versioned>> = vec![None; keys.len()];
+        let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
+            places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
+        };
+        // Rows under numbers may be blocks, of which many would be too much for one answer.
+        let together = if is_numbered(table) { 1 } else { TOGETHER };
+        let mut flight = Flight::new(&self.shared.cluster);
+        for places in partitions.values().flat_map(|places| places.chunks(together)) {
+            let some: Vec<Vec<u8>> = places.iter().map(|place| keys[*place].to_vec()).collect();
+            let (bytes, places) = (some.iter().map(Vec::len).sum(), places.to_vec());
+            let request = self.request(table, some, agree);
+            flight.push(bytes, async move { Ok((places, request.await?)) }, &mut take)?;
+        }
+        flight.finish(&mut take)?;
+        self.expect_whole()?;
+        let value = |(row, key): (Option<Versioned>, &&[u8])| {
+            row.and_then(|row| self.value(table, key, row))
+        };
+        Ok(rows.into_iter().zip(keys).map(value).collect())
     }
 
     /// Fails if another process may have removed rows that were just read, so that a removed row is not taken for a
@@ -107,10 +144,13 @@ async fn ask(
     table: Table,
     key: &[u8],
     version: i64,
+    agree: Consistency,
 ) -> Result<Option<Versioned>> {
     let action = "reading";
     let values = (store, table.name, bucket(table, key), key, version);
-    let request = || link.session.execute_unpaged(&link.statements.get, values);
+    let mut statement = link.statements.get.clone();
+    statement.set_consistency(agree);
+    let request = || link.session.execute_unpaged(&statement, values);
     let rows = link.persist(action, request).await?.into_rows_result();
     let rows = rows.map_err(|e| failed(action, e))?;
     rows.maybe_first_row::<Versioned>().map_err(|e| failed(action, e))
@@ -123,11 +163,14 @@ async fn ask_some(
     table: Table,
     keys: &[Vec<u8>],
     version: i64,
+    agree: Consistency,
 ) -> Result<Vec<Option<Versioned>>> {
     let action = "reading";
     let Some(first) = keys.first() else { return Ok(Vec::new()) };
     let values = (store, table.name, bucket(table, first), keys, version);
-    let request = || link.session.execute_unpaged(&link.statements.get_some, values);
+    let mut statement = link.statements.get_some.clone();
+    statement.set_consistency(agree);
+    let request = || link.session.execute_unpaged(&statement, values);
     let rows = link.persist(action, request).await?.into_rows_result();
     let rows = rows.map_err(|e| failed(action, e))?;
     let rows = rows.rows::<(Vec<u8>, i64, Option<Vec<u8>>)>().map_err(|e| failed(action, e))?;
@@ -147,40 +190,21 @@ impl Read for CassandraView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         self.shared.expect_table(table)?;
-        let mut row = self.shared.cluster.wait(self.request(table, vec![key.to_vec()]))?;
+        let request = self.request(table, vec![key.to_vec()], Consistency::Quorum);
+        let mut row = self.shared.cluster.wait(request)?;
         self.expect_whole()?;
         let value = row.pop().flatten().and_then(|row| self.value(table, key, row));
         value.iter().for_each(|value| out.extend_from_slice(value));
         Ok(value.is_some())
     }
 
-    /// Sends all requests at once, within the limits of [`Flight`]. Keys of a partition share a request.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.shared.expect_table(table)?;
-        keys.iter().try_for_each(|key| table.check_key(key))?;
-        let mut partitions: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-        for (place, key) in keys.iter().enumerate() {
-            partitions.entry(bucket(table, key)).or_default().push(place);
-        }
-        let mut rows: Vec<Option<Versioned>> = vec![None; keys.len()];
-        let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
-            places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
-        };
-        // Rows under numbers may be blocks, of which many would be too much for one answer.
-        let together = if is_numbered(table) { 1 } else { TOGETHER };
-        let mut flight = Flight::new(&self.shared.cluster);
-        for places in partitions.values().flat_map(|places| places.chunks(together)) {
-            let some: Vec<Vec<u8>> = places.iter().map(|place| keys[*place].to_vec()).collect();
-            let (bytes, places) = (some.iter().map(Vec::len).sum(), places.to_vec());
-            let request = self.request(table, some);
-            flight.push(bytes, async move { Ok((places, request.await?)) }, &mut take)?;
-        }
-        flight.finish(&mut take)?;
-        self.expect_whole()?;
-        let value = |(row, key): (Option<Versioned>, &&[u8])| {
-            row.and_then(|row| self.value(table, key, row))
-        };
-        Ok(rows.into_iter().zip(keys).map(value).collect())
+        self.read_many(table, keys, Consistency::Quorum)
+    }
+
+    /// Asks one replica for each row, which is half the work for the nodes.
+    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read_many(table, keys, Consistency::One)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {

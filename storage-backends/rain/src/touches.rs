@@ -131,6 +131,16 @@ impl<'a> Noted<'a> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
     }
 
+    /// Counts the rows of these keys.
+    fn came(&self, table: Table, keys: &[&[u8]], rows: &[Option<Vec<u8>>]) {
+        let Some(touches) = self.touches else { return };
+        for (key, row) in keys.iter().zip(rows) {
+            if let Some(row) = row {
+                touches.came(shard_of_row(table, key), row.len());
+            }
+        }
+    }
+
     /// Returns the value of a key in a trie. Nodes that are not in memory are read and kept; a slow store is asked for some
     /// levels of the path at a time.
     pub(crate) fn find<'t, V: LeafValue>(
@@ -170,13 +180,17 @@ impl Read for Noted<'_> {
     /// Reads without timing: many rows at a time say little about how long one takes.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         let rows = self.rows.get_many(table, keys)?;
-        if let Some(touches) = self.touches {
-            for (key, row) in keys.iter().zip(&rows) {
-                if let Some(row) = row {
-                    touches.came(shard_of_row(table, key), row.len());
-                }
-            }
-        }
+        self.came(table, keys, &rows);
+        Ok(rows)
+    }
+
+    fn get_many_doubted(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let rows = self.rows.get_many_doubted(table, keys)?;
+        self.came(table, keys, &rows);
         Ok(rows)
     }
 

@@ -5,7 +5,7 @@ use super::{
     node::{CowTrie, Kind, Link, Node},
 };
 use crate::{
-    LeafValue, Nibbles, Owner, Result, RowSource, TrieTables,
+    LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables,
     codec::{nibble, path_of},
 };
 use alloy_primitives::{B256, map::HashMap};
@@ -35,8 +35,9 @@ type Found = HashMap<(Owner, Nibbles), Option<Vec<u8>>>;
 
 impl TrieTables {
     /// Loads the nodes on the paths to keys that are not in memory. Each call of `store` reads some levels of all paths.
-    /// `rows_of` returns the rows of a trie: what they were given is used before the store. `now` is as in
-    /// [`CowTrie::get`].
+    /// `rows_of` returns the rows of a trie: what they were given is used before the store. If each of them is compared
+    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::get_many_doubted`]).
+    /// `now` is as in [`CowTrie::get`].
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl TrieTables {
                 let mut paths: Vec<_> = steps.iter().flat_map(Step::paths).collect();
                 paths.sort_unstable();
                 paths.dedup();
-                let rows = self.get_many(store, &paths)?;
+                let rows = self.get_many(store, &paths, rows_of(None).is_doubted())?;
                 found = paths.into_iter().zip(rows).collect();
             }
         }
@@ -146,8 +147,14 @@ impl<'a, V: LeafValue> Step<'a, V> {
         }
         match found.get(&(self.owner, path)) {
             None => Ok(None),
-            Some(Some(row)) => Ok(Some(link.keep(link.read(&path, row, rows, now)?))),
-            // It is lost, or a leaf that a given row called a node with a row of its own.
+            Some(Some(row)) => match link.read(&path, row, rows, now) {
+                // An older row, perhaps. The store has a sure one.
+                Err(TrieError::Malformed { .. }) if rows.is_doubted() => {
+                    link.resolve(|| path, rows, now)
+                }
+                node => Ok(Some(link.keep(node?))),
+            },
+            // An answer that was not sure, a leaf that a given row called a node with a row of its own, or a lost row.
             Some(None) => link.resolve(|| path, rows, now),
         }
     }
@@ -160,7 +167,7 @@ mod tests {
         super::tests::{Given, Memory, all_called_nodes},
         *,
     };
-    use crate::{SlotValue, TrieError};
+    use crate::{Rows, SlotValue};
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -170,10 +177,24 @@ mod tests {
     const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
     const OWNERS: [Owner; 3] = [None, Some(B256::repeat_byte(0x11)), Some(B256::repeat_byte(0xee))];
 
-    /// A store that counts its calls.
+    /// A store that counts its calls. Where its answers are doubted, some rows are missing and others are those of another
+    /// key.
     struct Counted {
         store: Store,
         calls: AtomicUsize,
+    }
+
+    /// Rows that are compared with their references.
+    struct Doubted<'a>(Rows<&'a dyn Read>);
+
+    impl RowSource for Doubted<'_> {
+        fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
+            self.0.load(path, out)
+        }
+
+        fn is_doubted(&self) -> bool {
+            true
+        }
     }
 
     impl Read for Counted {
@@ -185,6 +206,22 @@ mod tests {
         fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
             self.calls.fetch_add(1, Relaxed);
             self.store.get_many(table, keys)
+        }
+
+        fn get_many_doubted(
+            &self,
+            table: Table,
+            keys: &[&[u8]],
+        ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+            let mut rows = self.get_many(table, keys)?;
+            for at in 1..rows.len() {
+                match at % 5 {
+                    0 => rows[at] = None,
+                    1 => rows.swap(at, at - 1),
+                    _ => {}
+                }
+            }
+            Ok(rows)
         }
 
         fn scan(
@@ -273,6 +310,22 @@ mod tests {
                     tries[0].1.get(key, &none, 2).unwrap(),
                     whole.get(key, &none, 2).unwrap()
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_asked_for_again() {
+        let (whole, store) = stored();
+        let tries = OWNERS.map(|owner| (owner, CowTrie::<SlotValue>::stored(whole.root())));
+        let keys = asked();
+        let rows_of = |owner| Doubted(TABLES.rows_of(&store, owner));
+        TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
+        assert!(store.calls.load(Relaxed) > 6, "some came alone");
+        for (_, trie) in &tries {
+            for key in &keys {
+                let none = Memory::default();
+                assert_eq!(trie.get(key, &none, 2).unwrap(), whole.get(key, &none, 2).unwrap());
             }
         }
     }
