@@ -423,6 +423,17 @@ pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<
 }
 
 impl<V: LeafValue> Node<V> {
+    /// Whether this is a branch whose child at a nibble has the reference of a link. The child stands at `depth`.
+    pub(super) fn refers_at(&self, nibble: u8, link: &Link<V>, depth: usize) -> bool {
+        let Kind::Branch(children) = &self.kind else { return false };
+        let known = match children.get(nibble) {
+            None => return false,
+            Some(Child::Inner(child)) => child.reference(depth),
+            Some(Child::Leaf(leaf)) => leaf.reference(depth),
+        };
+        known == link.reference(depth)
+    }
+
     /// Appends the node's RLP at `depth` to `rlp`; `scratch` is a buffer for values.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {

@@ -136,6 +136,59 @@ fn rows_that_were_given_are_checked_together_and_once() {
     assert_eq!(read[1..].iter().sum::<usize>(), 0, "{read:?}");
 }
 
+/// Rows that were given, and a store in which some rows are older ones where many are read, and others are missing.
+struct Stale<'a> {
+    rows: Given<'a>,
+    older: Memory,
+}
+
+impl RowSource for Stale<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.rows.load(path, out)
+    }
+
+    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>, TrieError> {
+        let sure = self.rows.stored.load_many(paths)?;
+        let rows = (0..).zip(self.older.load_many(paths)?).zip(sure);
+        Ok(rows.map(|((n, older), sure)| [older, None, sure][n % 3].clone()).collect())
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        self.rows.given(path, hash, out)
+    }
+}
+
+/// A machine of the store may have missed a write, and the leaves of a branch must not be lost for that.
+#[test]
+fn leaves_of_given_rows_are_found_in_sure_ones() {
+    let all = |value: u8| -> Block { (0..200).map(|n| (n, value)).collect() };
+    let stored = |value: u8| {
+        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        update(&mut trie, &changes(&all(value)), &rows, 1);
+        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        (trie, rows)
+    };
+    let ((trie, rows), (_, older)) = (stored(2), stored(4));
+    let given = all_called_nodes(&trie, &rows);
+    let some: Block = (0..200).step_by(9).map(|n| (n, 3)).collect();
+    let written = |source: &dyn Fn(&mut CowTrie<SlotValue>, &mut Memory)| {
+        let (mut head, mut after) = (CowTrie::stored(trie.root()), rows.clone());
+        source(&mut head, &mut after);
+        after
+    };
+    let plain = written(&|head, after| {
+        update(head, &changes(&some), &rows, 1);
+        head.write_since(0, &[], &rows, after).unwrap();
+    });
+    let found = written(&|head, after| {
+        let rows = Given { stored: rows.clone(), given: &given };
+        let (source, mut gone) = (Stale { rows, older: older.clone() }, Vec::new());
+        head.update(&changes(&some), &source, 1, &mut gone).unwrap();
+        head.write_since(0, &gone, &source, after).unwrap();
+    });
+    assert!(found == plain, "other rows");
+}
+
 /// Returns a key that shares a long prefix with others, or one in four that does not.
 fn key(n: u16) -> B256 {
     let mut key = B256::repeat_byte((n % 3) as u8 * 0x11);
