@@ -11,7 +11,7 @@ use crate::datadir::{DataDir, OpenOptions};
 use polytrie_chain::executor::Foresight;
 use polytrie_consensus::decode::decode_block;
 use polytrie_layers as layers;
-use polytrie_state::{BagNode, StateError};
+use polytrie_state::{Access, BagNode, StateError};
 use serde::Serialize;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -219,9 +219,10 @@ fn read_ahead(
     let number = block.header.number;
     let layer = &state.dir.layer;
     let bags = layers::bags(&**layer).map_err(Failed::State)?;
-    // The transactions run on what is read here, and seldom have to wait for the store.
-    bags.gather(&Foresight::announced(&block, &senders)).map_err(Failed::State)?;
-    let touched = foresight.touched(block, senders, layer.reader().map_err(Failed::State)?);
+    let reader = layer.reader().map_err(Failed::State)?;
+    let mut gather = |accesses: &[Access]| bags.gather(accesses);
+    let touched = foresight.touched(&block, &senders, reader, &mut gather);
+    let touched = touched.map_err(Failed::State)?;
     let room = BAG_BYTES - FRAME_OVERHEAD;
     let mut bag = Filling { block: number, nodes: Vec::new(), room, sent };
     bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;
