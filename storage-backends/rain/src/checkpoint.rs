@@ -138,7 +138,7 @@ pub(crate) struct Replayed {
 
 /// Reads the checkpoint of a shard and replays its log, after all nodes that it touches were read together. Fails if a row of the log is damaged, or does not follow the
 /// row before it.
-pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
+pub(crate) fn replay(store: &Noted<'_>, shard: usize) -> Result<Replayed> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
         Some((seq, reference)) => {
@@ -168,11 +168,10 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
         rows.push((seq, row));
         Ok(())
     })?;
-    let store = Noted::plain(store);
-    gather(|_| &part, &store, &touched, last)?;
+    gather(|_| &part, store, &touched, last)?;
     let mut lost = Lost::default();
     for (seq, row) in rows {
-        lost.absorb(apply(&mut part, &row.writes, &store, seq)?);
+        lost.absorb(apply(&mut part, &row.writes, store, seq)?);
     }
     Ok(Replayed { saved, part, lost, last })
 }

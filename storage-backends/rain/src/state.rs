@@ -4,9 +4,9 @@ use crate::{
     SHARD_COUNT,
     checkpoint::{Replayed, replay},
     meta::Meta,
+    touches::Noted,
     version::Version,
 };
-use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
 use rayon::{ThreadPoolBuilder, prelude::*};
 
@@ -28,7 +28,7 @@ impl State {
 const AT_A_TIME: usize = SHARD_COUNT / 2;
 
 /// Replays all shards.
-fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
+fn replay_all(store: &Noted<'_>) -> Result<Vec<Replayed>> {
     let all = || -> Result<Vec<Replayed>> {
         (0..SHARD_COUNT).into_par_iter().map(|shard| replay(store, shard)).collect()
     };
@@ -40,7 +40,7 @@ fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
 }
 
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
-pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
+pub(crate) fn read_state(store: &Noted<'_>) -> Result<State> {
     let meta = Meta::read(store)?;
     let shards = replay_all(store)?;
     let Some(meta) = meta else {

@@ -3,6 +3,7 @@
 use crate::{
     RainLayer, RainOptions,
     state::read_state,
+    touches::Noted,
     version::{Version, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -211,7 +212,7 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     let head = layer.commitment();
     drop(layer);
     let store = Counted::of(&store);
-    let state = read_state(&store).unwrap();
+    let state = read_state(&Noted::plain(&store)).unwrap();
     assert_eq!(Commitment::state_root(state.version.root), head);
     // A row for each shard and that of the head come alone.
     let [single, many] = store.calls();

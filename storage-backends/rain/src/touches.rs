@@ -1,6 +1,9 @@
 //! Counts of the bytes of nodes that come into memory, and the rows that these nodes are read from.
 
-use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
+use crate::{
+    ACCOUNT_NODES, RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes,
+    version::shard_of,
+};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::ahead::Readers;
@@ -158,12 +161,12 @@ impl<'a> Noted<'a> {
     }
 }
 
-/// Returns the shard of the node in a row; `None` if the node is above the shards.
+/// Returns the shard of the node in a row; `None` if the node is above the shards, or the row is of another kind.
 fn shard_of_row(table: Table, key: &[u8]) -> Option<usize> {
     if table == STORAGE_NODES {
         return key.first_chunk().map(|account| shard_of(&B256::new(*account)));
     }
-    key.first().map(|nibble| usize::from(*nibble))
+    key.first().filter(|_| table == ACCOUNT_NODES).map(|nibble| usize::from(*nibble))
 }
 
 impl Read for Noted<'_> {
