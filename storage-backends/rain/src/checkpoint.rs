@@ -136,8 +136,8 @@ pub(crate) struct Replayed {
     pub(crate) last: u64,
 }
 
-/// Reads the checkpoint of a shard and replays its log, after all nodes that it touches were read together. Fails if a row of the log is damaged, or does not follow the
-/// row before it.
+/// Reads the checkpoint of a shard and replays its log, after all nodes on the paths to its keys were read together.
+/// Fails if a row of the log is damaged, or does not follow the row before it.
 pub(crate) fn replay(store: &Noted<'_>, shard: usize) -> Result<Replayed> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
