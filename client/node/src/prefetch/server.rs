@@ -63,8 +63,9 @@ pub struct Prefetchers {
     acceptor: Option<Worker>,
     /// Number of the last block that was announced.
     announced: u64,
-    /// The durable progress of the store that prefetchers were last informed of.
+    /// The durable progress of the store that prefetchers are informed of.
     durable: u64,
+    informing: Informing,
     /// Number of nodes that had come in time when the last block was executed.
     brought: u64,
     /// Number of blocks that were executed since that number grew, while there were prefetchers.
@@ -189,12 +190,14 @@ impl Prefetchers {
         let acceptor = Some(acceptor);
         let (alone_since, alone) = (None, Duration::ZERO);
         let (announced, brought, idle) = (0, 0, 0);
+        let informing = Informing::default();
         Ok(Self {
             address,
             shared,
             acceptor,
             announced,
             durable,
+            informing,
             brought,
             idle,
             alone_since,
@@ -311,12 +314,9 @@ impl Prefetchers {
         let durable = chain.db().store().progress().durable;
         if durable > self.durable {
             self.durable = durable;
-            let frame = Arc::new(Message::Flushed.encode());
-            for connection in &*self.shared.open.lock() {
-                // A prefetcher with a full outbox is informed of the next state.
-                let _ = connection.outbox.try_send(Arc::clone(&frame));
-            }
+            self.informing.begin(&self.shared);
         }
+        self.informing.go_on(&self.shared);
     }
 
     /// Counts a block that was executed, by the number of nodes that have come in time so far.
@@ -340,6 +340,41 @@ impl Prefetchers {
         let _ = self.shared.ended.set(Instant::now());
         self.shared.open.lock().clear();
         self.acceptor = None;
+    }
+}
+
+/// The prefetchers that have not heard of the last durable state. They hear of it one after the other: while one opens it,
+/// the others send bags.
+#[derive(Debug, Default)]
+struct Informing {
+    /// The numbers of their connections.
+    left: VecDeque<u64>,
+    /// Number of blocks that were executed when the last one was informed.
+    executed: usize,
+}
+
+impl Informing {
+    fn begin(&mut self, shared: &Shared) {
+        for connection in &*shared.open.lock() {
+            if !self.left.contains(&connection.number) {
+                self.left.push_back(connection.number);
+            }
+        }
+    }
+
+    /// Informs the next one, if the last one has opened its state by now: it would be late otherwise.
+    fn go_on(&mut self, shared: &Shared) {
+        let (open, executed) = (shared.open.lock(), shared.executed.load(Relaxed));
+        let least = if open.iter().any(Connection::is_late) { FARTHEST } else { SPARE };
+        if executed < self.executed + least {
+            return;
+        }
+        let Some(next) = self.left.pop_front() else { return };
+        self.executed = executed;
+        if let Some(connection) = open.iter().find(|of| of.number == next) {
+            // A prefetcher with a full outbox is informed of the next state.
+            let _ = connection.outbox.try_send(Arc::new(Message::Flushed.encode()));
+        }
     }
 }
 
@@ -693,6 +728,22 @@ mod tests {
         }
         shared.was_in_time();
         assert_eq!(shared.nearest.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn prefetchers_hear_of_a_newer_state_one_after_the_other() {
+        let shared = shared();
+        let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        let mut after = |blocks: usize| {
+            shared.executed.fetch_add(blocks, Relaxed);
+            informing.begin(&shared);
+            informing.go_on(&shared);
+            (one.len(), other.len())
+        };
+        assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
+        shared.open.lock()[0].is_late.store(true, Relaxed);
+        assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
     }
 
     /// A prefetcher would end at a frame that is too long.
