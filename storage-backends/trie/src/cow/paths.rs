@@ -163,11 +163,11 @@ impl<'a, V: LeafValue> Step<'a, V> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::{
-        super::tests::{Given, Memory, all_called_nodes},
-        *,
+    use super::*;
+    use crate::{
+        Rows, SlotValue,
+        cow::tests::{Given, Memory, all_called_nodes},
     };
-    use crate::{Rows, SlotValue};
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
