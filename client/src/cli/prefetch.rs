@@ -16,7 +16,7 @@ use clap::Args;
 ///
 /// The node announces blocks before their turn. This command runs their transactions on the durable state, which may be some blocks
 /// old, and sends the stored nodes on the paths to what they touch. The node uses those that are still part of its state and drops
-/// the others. It waits for none of them, and only its speed depends on them.
+/// the others. A block waits for them no longer than it takes without them, and only the speed depends on them.
 ///
 /// The data directory is that of the node, or for a store in a cluster a directory on another machine with the small files of
 /// the node's (polytrie.json, chain.json or genesis.json, db/cluster.json). It is only read. Up to 16 prefetchers may share

@@ -14,13 +14,18 @@ const NUMBERS: u16 = 12;
 /// them: each has 23,000 of 1.5 thousand million slots.
 const BITS: u32 = 12;
 
+/// Whether the keys of a table are numbers, or begin with one.
+pub(crate) const fn is_numbered(table: Table) -> bool {
+    table.max_key <= NUMBERS
+}
+
 /// Returns the bucket of a key.
 ///
 /// Numbers: all but the last byte, so 256 of them share a bucket. Other keys: the shortest prefix of 12 bits or more,
 /// where a byte below 16 counts as four bits, because paths have a nibble in each byte. A key that ends before that has
 /// a bucket for itself. No bucket is a prefix of keys in another one, so the order of buckets is that of keys.
 pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
-    if table.max_key <= NUMBERS {
+    if is_numbered(table) {
         let whole = usize::from(table.max_key);
         return &key[..key.len().min(whole.saturating_sub(1))];
     }

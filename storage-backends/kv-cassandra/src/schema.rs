@@ -120,6 +120,9 @@ statements! {
     bucket_read: "SELECT tbl, bucket FROM KS.buckets WHERE store = ?",
     get: "SELECT version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key = ? \
           AND version <= ? LIMIT 1",
+    /// Reads all versions of some keys up to a version: a node removes all but the newest few.
+    get_some: "SELECT key, version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key IN ? \
+               AND version <= ?",
     scan: "SELECT key, version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key >= ? \
            AND key < ?",
     scan_back: "SELECT key, version, value FROM KS.records WHERE store = ? AND tbl = ? AND bucket = ? AND key >= ? \

@@ -491,6 +491,25 @@ fn what_cannot_be_stored_is_refused_before_anything_is_sent() {
     assert_eq!(all(&engine)[0][0].1.len(), 14 << 20);
 }
 
+/// A node takes hardly longer for some rows of a partition than for one.
+#[test]
+fn keys_of_a_partition_share_requests() {
+    let Some(cluster) = cluster() else { return };
+    let engine = open(&cluster, &new_name()).unwrap();
+    let keys: Vec<Vec<u8>> = (0..100).map(|n| vec![7, 7, 7, n]).collect();
+    let mut batch = Batch::new();
+    keys.iter().for_each(|key| batch.put(TABLES[2], key, key));
+    engine.write(&batch).unwrap();
+    let (view, link) = (engine.view().unwrap(), cluster.link());
+    let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let before = link.line.left();
+    let found = view.get_many(TABLES[2], &asked).unwrap();
+    assert!(found.iter().zip(&keys).all(|(row, key)| row.as_ref() == Some(key)));
+    assert_eq!(view.get_many_doubted(TABLES[2], &asked).unwrap().len(), keys.len());
+    let requests = before - link.line.left();
+    assert!(requests < 50, "{requests}");
+}
+
 #[test]
 #[ignore = "figures for the README: cargo test -p polytrie-kv-cassandra --lib figures -- --ignored --nocapture"]
 fn figures() {

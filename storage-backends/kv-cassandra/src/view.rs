@@ -1,7 +1,7 @@
 //! A view: the rows up to one version.
 
 use crate::{
-    buckets::bucket,
+    buckets::{bucket, is_numbered},
     cluster::Link,
     deleted::Deleted,
     engine::Shared,
@@ -12,7 +12,14 @@ use crate::{
     scan,
 };
 use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
-use std::sync::Arc;
+use scylla::statement::Consistency;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Most keys of one partition in a request. A node reads them in one pass, and its time goes by the number of requests.
+const TOGETHER: usize = 64;
 
 /// The rows as they were after one version, whatever is written later.
 pub(crate) struct CassandraView {
@@ -50,15 +57,56 @@ impl CassandraView {
         value.filter(|_| !self.deleted.hides(table, key, version))
     }
 
-    /// Makes the request for a key; the result is its newest row up to the view's version.
+    /// Makes the request for some keys of one partition; the results are their newest rows up to the view's version, as far as
+    /// the replicas know that have to agree.
     fn request(
         &self,
         table: Table,
-        key: &[u8],
-    ) -> impl Future<Output = Result<Option<Versioned>>> + Send + 'static {
+        keys: Vec<Vec<u8>>,
+        agree: Consistency,
+    ) -> impl Future<Output = Result<Vec<Option<Versioned>>>> + Send + 'static {
         let (link, store) = (self.shared.cluster.link(), Arc::clone(&self.shared.store));
-        let (bucket, key, version) = (bucket(table, key).to_vec(), key.to_vec(), self.version());
-        async move { ask(&link, &store, table, (&bucket, &key), version).await }
+        let version = cql(self.version());
+        async move {
+            match keys.as_slice() {
+                [key] => Ok(vec![ask(&link, &store, table, key, version, agree).await?]),
+                keys => ask_some(&link, &store, table, keys, version, agree).await,
+            }
+        }
+    }
+
+    /// Sends all requests at once, within the limits of [`Flight`]. Keys of a partition share a request.
+    fn read_many(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        agree: Consistency,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.shared.expect_table(table)?;
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let mut partitions: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            partitions.entry(bucket(table, key)).or_default().push(place);
+        }
+        let mut rows: Vec<Option<Versioned>> = vec![None; keys.len()];
+        let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
+            places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
+        };
+        // Rows under numbers may be blocks, of which many would be too much for one answer.
+        let together = if is_numbered(table) { 1 } else { TOGETHER };
+        let mut flight = Flight::new(&self.shared.cluster);
+        for places in partitions.values().flat_map(|places| places.chunks(together)) {
+            let some: Vec<Vec<u8>> = places.iter().map(|place| keys[*place].to_vec()).collect();
+            let (bytes, places) = (some.iter().map(Vec::len).sum(), places.to_vec());
+            let request = self.request(table, some, agree);
+            flight.push(bytes, async move { Ok((places, request.await?)) }, &mut take)?;
+        }
+        flight.finish(&mut take)?;
+        self.expect_whole()?;
+        let value = |(row, key): (Option<Versioned>, &&[u8])| {
+            row.and_then(|row| self.value(table, key, row))
+        };
+        Ok(rows.into_iter().zip(keys).map(value).collect())
     }
 
     /// Fails if another process may have removed rows that were just read, so that a removed row is not taken for a
@@ -94,45 +142,69 @@ async fn ask(
     link: &Link,
     store: &Arc<str>,
     table: Table,
-    (bucket, key): (&[u8], &[u8]),
-    version: u64,
+    key: &[u8],
+    version: i64,
+    agree: Consistency,
 ) -> Result<Option<Versioned>> {
     let action = "reading";
-    let values = (store, table.name, bucket, key, cql(version));
-    let request = || link.session.execute_unpaged(&link.statements.get, values);
+    let values = (store, table.name, bucket(table, key), key, version);
+    let mut statement = link.statements.get.clone();
+    statement.set_consistency(agree);
+    let request = || link.session.execute_unpaged(&statement, values);
     let rows = link.persist(action, request).await?.into_rows_result();
     let rows = rows.map_err(|e| failed(action, e))?;
     rows.maybe_first_row::<Versioned>().map_err(|e| failed(action, e))
+}
+
+/// Asks for keys of one partition, of which there is one at least.
+async fn ask_some(
+    link: &Link,
+    store: &Arc<str>,
+    table: Table,
+    keys: &[Vec<u8>],
+    version: i64,
+    agree: Consistency,
+) -> Result<Vec<Option<Versioned>>> {
+    let action = "reading";
+    let Some(first) = keys.first() else { return Ok(Vec::new()) };
+    let values = (store, table.name, bucket(table, first), keys, version);
+    let mut statement = link.statements.get_some.clone();
+    statement.set_consistency(agree);
+    let request = || link.session.execute_unpaged(&statement, values);
+    let rows = link.persist(action, request).await?.into_rows_result();
+    let rows = rows.map_err(|e| failed(action, e))?;
+    let rows = rows.rows::<(Vec<u8>, i64, Option<Vec<u8>>)>().map_err(|e| failed(action, e))?;
+    let mut newest: HashMap<Vec<u8>, Versioned> = HashMap::new();
+    for row in rows {
+        let (key, version, value) = row.map_err(|e| failed(action, e))?;
+        let known = newest.entry(key).or_insert((version, None));
+        if version >= known.0 {
+            *known = (version, value);
+        }
+    }
+    // A key may be there twice.
+    Ok(keys.iter().map(|key| newest.get(key).cloned()).collect())
 }
 
 impl Read for CassandraView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         self.shared.expect_table(table)?;
-        let row = self.shared.cluster.wait(self.request(table, key))?;
+        let request = self.request(table, vec![key.to_vec()], Consistency::Quorum);
+        let mut row = self.shared.cluster.wait(request)?;
         self.expect_whole()?;
-        let value = row.and_then(|row| self.value(table, key, row));
+        let value = row.pop().flatten().and_then(|row| self.value(table, key, row));
         value.iter().for_each(|value| out.extend_from_slice(value));
         Ok(value.is_some())
     }
 
-    /// Sends all requests at once, within the limits of [`Flight`].
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.shared.expect_table(table)?;
-        keys.iter().try_for_each(|key| table.check_key(key))?;
-        let mut rows = vec![None; keys.len()];
-        let mut take = |(place, row): (usize, Option<Versioned>)| rows[place] = row;
-        let mut flight = Flight::new(&self.shared.cluster);
-        for (place, key) in keys.iter().enumerate() {
-            let request = self.request(table, key);
-            flight.push(key.len(), async move { Ok((place, request.await?)) }, &mut take)?;
-        }
-        flight.finish(&mut take)?;
-        self.expect_whole()?;
-        let value = |(row, key): (Option<Versioned>, &&[u8])| {
-            row.and_then(|row| self.value(table, key, row))
-        };
-        Ok(rows.into_iter().zip(keys).map(value).collect())
+        self.read_many(table, keys, Consistency::Quorum)
+    }
+
+    /// Asks one replica for each row, which is half the work for the nodes.
+    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read_many(table, keys, Consistency::One)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {

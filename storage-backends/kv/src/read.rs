@@ -86,6 +86,16 @@ pub trait Read: Send + Sync {
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
+    /// Reads many keys as [`Self::get_many`] does, for a caller that notices wrong answers and asks for them again: a value
+    /// may be an older one, or missing. An engine that asks several machines for a sure answer may ask one of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::get_into`].
+    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.get_many(table, keys)
+    }
+
     /// Reads the value of `key`.
     ///
     /// # Errors

@@ -48,15 +48,14 @@ impl Snapshot {
     }
 }
 
-impl Read for Snapshot {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let Inner { shared, layers, view, ticket } = &*self.inner;
-        let position = shared.tables.key_position(table, key)?;
-        let known = shared.overlay_get(layers, (position, key), ticket.seq(), out);
-        known.map_or_else(|| shared.engine_get(view, table, key, out), Ok)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+impl Snapshot {
+    /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.
+    fn read_many(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        is_doubted: bool,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let mut values = vec![None; keys.len()];
         // Indices of the keys that no layer knows and the engine must look up.
@@ -73,11 +72,28 @@ impl Read for Snapshot {
             }
         }
         let wanted: Vec<&[u8]> = rest.iter().map(|place| keys[*place]).collect();
-        let found = shared.engine_get_many(view, table, &wanted)?;
+        let found = shared.engine_get_many(view, table, &wanted, is_doubted)?;
         for (place, value) in rest.into_iter().zip(found) {
             values[place] = value;
         }
         Ok(values)
+    }
+}
+
+impl Read for Snapshot {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let Inner { shared, layers, view, ticket } = &*self.inner;
+        let position = shared.tables.key_position(table, key)?;
+        let known = shared.overlay_get(layers, (position, key), ticket.seq(), out);
+        known.map_or_else(|| shared.engine_get(view, table, key, out), Ok)
+    }
+
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read_many(table, keys, false)
+    }
+
+    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read_many(table, keys, true)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
@@ -162,23 +178,27 @@ impl StoreState {
         }
     }
 
-    /// Reads many keys from the engine in one call, and counts the reads.
+    /// Reads many keys from the engine in one call, and counts the reads. Doubted answers are not cached.
     fn engine_get_many(
         &self,
         view: &EngineView,
         table: Table,
         keys: &[&[u8]],
+        is_doubted: bool,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let started = self.counters.as_ref().map(|_| Instant::now());
-        let found = view.view.get_many(table, keys)?;
+        let found = match is_doubted {
+            true => view.view.get_many_doubted(table, keys)?,
+            false => view.view.get_many(table, keys)?,
+        };
         if let (Some(counters), Some(started)) = (&self.counters, started) {
             let bytes = found.iter().flatten().map(Vec::len).sum();
             counters.engine_got_many(keys.len(), started.elapsed(), bytes);
         }
-        for (key, row) in keys.iter().zip(&found) {
+        for (key, row) in keys.iter().zip(&found).filter(|_| !is_doubted) {
             self.keep(view, table, key, row.as_deref());
         }
         Ok(found)

@@ -322,6 +322,10 @@ impl Read for Store {
         self.snapshot().get_many(table, keys)
     }
 
+    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.snapshot().get_many_doubted(table, keys)
+    }
+
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         self.snapshot().scan(table, range, visit)
     }

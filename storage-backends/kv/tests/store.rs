@@ -4,7 +4,7 @@
 
 use polytrie_kv::{
     Batch, Changes, CountersSnapshot, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine,
-    Pending, Progress, Read, Store, StoreOptions, Table,
+    Pending, Progress, Read, Store, StoreOptions, Table, View, Visit,
 };
 use polytrie_kv_testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries};
 use std::{
@@ -434,6 +434,54 @@ fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
     assert_eq!(asked(&head), (second.clone(), 3));
     assert_eq!(asked(&|key| before.get(A, key).unwrap()), (first, 1), "as it was");
     assert_eq!(asked(&head), (second, 1));
+}
+
+/// An engine that has lost all rows where its answers are doubted.
+#[derive(Debug)]
+struct Forgetful<T>(T);
+
+polytrie_kv_testing::wrapped!(Forgetful<MemoryEngine>);
+
+impl Wrapped for Forgetful<MemoryEngine> {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
+    }
+
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
+        Ok(Box::new(Forgetful(self.0.view()?)))
+    }
+}
+
+impl Read for Forgetful<Box<dyn View>> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        self.0.get_into(table, key, out)
+    }
+
+    fn get_many_doubted(&self, _: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        Ok(vec![None; keys.len()])
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        self.0.scan(table, range, visit)
+    }
+}
+
+#[test]
+fn answers_that_are_doubted_are_not_kept() {
+    let engine = Arc::new(KeepsRows(Forgetful(MemoryEngine::new()), 1 << 20));
+    let store = open(&engine, every_write());
+    store.write(batch(b"row", b"value")).unwrap();
+    let keys: [&[u8]; 1] = [b"row"];
+    let row = vec![Some(b"value".to_vec())];
+    assert_eq!(store.get_many_doubted(A, &keys).unwrap(), vec![None]);
+    assert_eq!(store.get_many(A, &keys).unwrap(), row);
+    // What was sure is kept, and answers both.
+    assert_eq!(store.get_many_doubted(A, &keys).unwrap(), row);
 }
 
 #[test]

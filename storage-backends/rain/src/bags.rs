@@ -7,15 +7,13 @@
 //! A process that reads for others sends nodes as the store has them, without the changes in its log: nodes that
 //! changed since the checkpoint are in the memory of every process that executes blocks.
 
-use crate::{RainLayer, TRIE, version::shard_of};
+use crate::{RainLayer, TRIE, gather::hashed, version::shard_of};
 use alloy_primitives::{
     B256, Bytes,
     map::{HashMap, HashSet},
 };
 use parking_lot::Mutex;
-use polytrie_state::{
-    Access, BagCounts, BagNode, Bags, Result, TakeNode, Touched, hash_address, hash_slot,
-};
+use polytrie_state::{Access, BagCounts, BagNode, Bags, Result, TakeNode};
 use polytrie_trie::{
     Nibbles, SlotValue,
     cow::{CowTrie, Entry, hash_of_row},
@@ -204,14 +202,13 @@ impl Bags for RainLayer {
         u8::try_from(self.shared.options.retain).unwrap_or(u8::MAX)
     }
 
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        self.shared.reader()?.gather(&hashed(accesses))
+    }
+
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
-        let mut touched = Touched::new();
-        for access in accesses {
-            let (address, slot) = access.place();
-            let slots = touched.entry(hash_address(&address)).or_default();
-            slots.extend(slot.map(|slot| hash_slot(&slot)));
-        }
-        let reader = self.shared.reader()?;
+        let (touched, reader) = (hashed(accesses), self.shared.reader()?);
+        reader.gather(&touched)?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);
         let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };

@@ -7,6 +7,7 @@ use crate::{
     meta::{Meta, read_shard},
     reader::RainReader,
     state::read_state,
+    touches::Noted,
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
@@ -25,7 +26,7 @@ pub(crate) fn check(reader: &RainReader, progress: &mut dyn FnMut(u64)) -> Resul
 /// Checks that every node of every checkpoint is the one its parent refers to, and that there are no other rows.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<()> {
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
-    for Replayed { saved, .. } in read_state(store)?.shards {
+    for Replayed { saved, .. } in read_state(&Noted::plain(store))?.shards {
         let rows = TRIE.account_rows(store);
         let walked = saved.part.walk_stored(&rows, &mut |hash, entry: &Entry| {
             let rows = TRIE.storage_rows(store, *hash);

@@ -4,7 +4,9 @@
 //! batch of a later block: the more keys it covers, the later. That block also removes the log up to the checkpoint.
 
 use crate::{
-    TRIE, log,
+    TRIE,
+    gather::gather,
+    log,
     meta::{read_shard, write_shard},
     shard::{Lost, apply},
     touches::Noted,
@@ -13,7 +15,7 @@ use crate::{
 };
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
-use polytrie_state::{Result, corrupt};
+use polytrie_state::{Result, Touched, corrupt};
 use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
 
 /// Number of changes from one checkpoint to the next, which is of the next shard.
@@ -134,9 +136,9 @@ pub(crate) struct Replayed {
     pub(crate) last: u64,
 }
 
-/// Reads the checkpoint of a shard and replays its log. Fails if a row of the log is damaged, or does not follow the
-/// row before it.
-pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
+/// Reads the checkpoint of a shard and replays its log, after all nodes on the paths to its keys were read together.
+/// Fails if a row of the log is damaged, or does not follow the row before it.
+pub(crate) fn replay(store: &Noted<'_>, shard: usize) -> Result<Replayed> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
         Some((seq, reference)) => {
@@ -146,7 +148,7 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
         }
     };
     let mut part = saved.part.clone();
-    let (mut lost, mut last) = (Lost::default(), saved.seq);
+    let (mut rows, mut touched, mut last) = (Vec::new(), Touched::new(), saved.seq);
     log::scan_shard(store, shard, |seq, row| {
         // The row before the first one may have been removed with the checkpoint.
         let follows = row.before == last || (last == saved.seq && row.before < last);
@@ -157,8 +159,19 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed> {
             ));
         }
         last = seq;
-        lost.absorb(apply(&mut part, &row.writes, &Noted::plain(store), seq)?);
+        for write in &row.writes {
+            let slots = touched.entry(write.hash).or_default();
+            if !write.wipe {
+                slots.extend(write.slots().map(|(slot, _)| slot));
+            }
+        }
+        rows.push((seq, row));
         Ok(())
     })?;
+    gather(|_| &part, store, &touched, last)?;
+    let mut lost = Lost::default();
+    for (seq, row) in rows {
+        lost.absorb(apply(&mut part, &row.writes, store, seq)?);
+    }
     Ok(Replayed { saved, part, lost, last })
 }

@@ -12,6 +12,7 @@
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: the rows that are written; `state.rs`: the state read back from them,
 //! - `witness.rs`, `stateless.rs`: the nodes that a block needs of the state before it, made and used,
 //! - `bags.rs`: nodes that other processes have read for this layer,
+//! - `gather.rs`: reading many paths at a time,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs,
 //! - `options.rs`: the settings.
 
@@ -19,6 +20,7 @@ mod bags;
 mod change;
 mod check;
 mod checkpoint;
+mod gather;
 mod layer;
 mod load;
 mod log;

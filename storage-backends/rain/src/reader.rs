@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Account, Result, StateReader, Touched, hash_address, hash_slot, read_code};
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
@@ -28,6 +28,11 @@ impl RainReader {
     /// never be one.
     fn keeps(&self) -> bool {
         !self.touches.may_be_full()
+    }
+
+    /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time, while there is room.
+    pub(crate) fn gather(&self, touched: &Touched) -> Result<()> {
+        if self.keeps() { self.version.gather(&self.noted(), touched) } else { Ok(()) }
     }
 
     /// Finds an account and returns what `see` makes of it. Keeps the nodes that it reads while there is room.

@@ -2,6 +2,7 @@
 
 use crate::{
     change::change,
+    gather::hashed,
     shared::{RainChange, RainCore},
     touches::Source,
     version::Version,
@@ -85,13 +86,13 @@ impl LayerSession for RainSession {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
         let store = &self.proposal.change.shared.source.noted();
-        let (rows, now) = (store.rows_of(Some(*account)), self.parent.seq);
+        let now = self.parent.seq;
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
-            storage.get(hash, &rows, now)?.copied()
+            store.find(Some(*account), storage, hash, now)?.copied()
         } else {
             let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
-            let value = entry.storage.get(hash, &rows, now)?.copied();
+            let value = store.find(Some(*account), &*entry.storage, hash, now)?.copied();
             // From then on the root of this trie is in memory for later readers, too.
             self.storage = Some((*account, CowTrie::clone(&entry.storage)));
             value
@@ -154,6 +155,9 @@ impl ReadAhead for Ahead {
     type Wanted = Access;
 
     fn read(&self, wanted: Vec<Access>) -> bool {
+        if self.source.touches.readers.is_slow() {
+            return self.version.gather(&self.source.noted(), &hashed(&wanted)).is_ok();
+        }
         wanted.into_iter().all(|access| {
             let (address, slot) = access.place();
             let (store, account) = (self.source.noted(), hash_address(&address));

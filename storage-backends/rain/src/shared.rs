@@ -161,9 +161,10 @@ impl HeadChange for RainChange {
 impl RainCore {
     /// Opens the state in the store; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self> {
+        let source = Source::new(store.clone(), &options);
+        let state = read_state(&source.noted());
         let (lifecycle, State { version, shards }) =
-            Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
-        let source = Source::new(store, &options);
+            Lifecycle::opened(store, state, || Ok(State::empty()))?;
         Ok(Self {
             lifecycle,
             changes: source.clone(),
@@ -201,7 +202,7 @@ impl RainCore {
         let mut work = self.work.lock();
         self.lifecycle.fillable()?;
         load::load(&self.source.store, accounts)?;
-        let State { version, shards } = read_state(&self.source.store)?;
+        let State { version, shards } = read_state(&self.source.noted())?;
         let commitment = Commitment::state_root(version.root);
         *work = Work::of(shards);
         *self.head.write() = Arc::new(version).into();

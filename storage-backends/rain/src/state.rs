@@ -4,9 +4,9 @@ use crate::{
     SHARD_COUNT,
     checkpoint::{Replayed, replay},
     meta::Meta,
+    touches::Noted,
     version::Version,
 };
-use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
 use rayon::{ThreadPoolBuilder, prelude::*};
 
@@ -23,13 +23,16 @@ impl State {
     }
 }
 
-/// Replays all shards at the same time, whatever the number of cores: mostly they wait for the store, which reads the
-/// nodes on the way to each key of a log one after the other.
-fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
+/// Number of shards that are replayed at the same time, whatever the number of cores: mostly they wait for the store. Each
+/// asks for many rows at a time, and a cluster should answer all of them soon.
+const AT_A_TIME: usize = SHARD_COUNT / 2;
+
+/// Replays all shards.
+fn replay_all(store: &Noted<'_>) -> Result<Vec<Replayed>> {
     let all = || -> Result<Vec<Replayed>> {
         (0..SHARD_COUNT).into_par_iter().map(|shard| replay(store, shard)).collect()
     };
-    match ThreadPoolBuilder::new().num_threads(SHARD_COUNT).build() {
+    match ThreadPoolBuilder::new().num_threads(AT_A_TIME).build() {
         Ok(pool) => pool.install(all),
         // Without threads of its own it takes longer.
         Err(_) => all(),
@@ -37,7 +40,7 @@ fn replay_all(store: &dyn Read) -> Result<Vec<Replayed>> {
 }
 
 /// Reads the state: takes the checkpoints, replays the logs, and compares the root with that of the head.
-pub(crate) fn read_state(store: &dyn Read) -> Result<State> {
+pub(crate) fn read_state(store: &Noted<'_>) -> Result<State> {
     let meta = Meta::read(store)?;
     let shards = replay_all(store)?;
     let Some(meta) = meta else {

@@ -1,10 +1,16 @@
 //! Counts of the bytes of nodes that come into memory, and the rows that these nodes are read from.
 
-use crate::{RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes, version::shard_of};
+use crate::{
+    ACCOUNT_NODES, RainOptions, SHARD_COUNT, STORAGE_NODES, TRIE, bags::OfferedNodes,
+    version::shard_of,
+};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::ahead::Readers;
-use polytrie_trie::{Nibbles, RowSource, Rows, TrieError};
+use polytrie_trie::{
+    LeafValue, Nibbles, RowSource, Rows, TrieError,
+    cow::{CowTrie, Way},
+};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -127,6 +133,40 @@ impl<'a> Noted<'a> {
     pub(crate) fn rows_of(&self, owner: Option<B256>) -> NodeRows<'_> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
     }
+
+    /// Counts the rows of these keys.
+    fn came(&self, table: Table, keys: &[&[u8]], rows: &[Option<Vec<u8>>]) {
+        let Some(touches) = self.touches else { return };
+        for (key, row) in keys.iter().zip(rows) {
+            if let Some(row) = row {
+                touches.came(shard_of_row(table, key), row.len());
+            }
+        }
+    }
+
+    /// Returns the value of a key in a trie. Nodes that are not in memory are read and kept; a slow store is asked for some
+    /// levels of the path at a time.
+    pub(crate) fn find<'t, V: LeafValue>(
+        &self,
+        owner: Option<B256>,
+        trie: &'t CowTrie<V>,
+        key: &B256,
+        now: u64,
+    ) -> Result<Option<&'t V>, TrieError> {
+        if self.touches.is_some_and(|touches| touches.readers.is_slow()) {
+            let way = Way { owner, trie, key: *key };
+            TRIE.load_paths(self, [way], |owner| self.rows_of(owner), now)?;
+        }
+        trie.get(key, &self.rows_of(owner), now)
+    }
+}
+
+/// Returns the shard of the node in a row; `None` if the node is above the shards, or the row is of another kind.
+fn shard_of_row(table: Table, key: &[u8]) -> Option<usize> {
+    if table == STORAGE_NODES {
+        return key.first_chunk().map(|account| shard_of(&B256::new(*account)));
+    }
+    key.first().filter(|_| table == ACCOUNT_NODES).map(|nibble| usize::from(*nibble))
 }
 
 impl Read for Noted<'_> {
@@ -135,14 +175,26 @@ impl Read for Noted<'_> {
         let before = out.len();
         let found = touches.readers.timed(|| self.rows.get_into(table, key, out))?;
         if found {
-            let shard = if table == STORAGE_NODES {
-                key.first_chunk().map(|account| shard_of(&B256::new(*account)))
-            } else {
-                key.first().map(|nibble| usize::from(*nibble))
-            };
-            touches.came(shard, out.len() - before);
+            touches.came(shard_of_row(table, key), out.len() - before);
         }
         Ok(found)
+    }
+
+    /// Reads without timing: many rows at a time say little about how long one takes.
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let rows = self.rows.get_many(table, keys)?;
+        self.came(table, keys, &rows);
+        Ok(rows)
+    }
+
+    fn get_many_doubted(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let rows = self.rows.get_many_doubted(table, keys)?;
+        self.came(table, keys, &rows);
+        Ok(rows)
     }
 
     fn scan(

@@ -1,9 +1,9 @@
 //! The state after one block: 16 parts of the account trie, and the root that they make.
 
-use crate::{SHARD_COUNT, TRIE, touches::Noted};
+use crate::{SHARD_COUNT, TRIE, gather::gather, touches::Noted};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Result, SlotVisit};
+use polytrie_state::{Result, SlotVisit, Touched};
 use polytrie_trie::{
     EMPTY_ROOT,
     cow::{CowTrie, Entry},
@@ -43,8 +43,12 @@ impl Version {
 
     /// Finds an account. Nodes that are not in memory come from `store` and are kept.
     pub(crate) fn account(&self, store: &Noted<'_>, hash: &B256) -> Result<Option<&Entry>> {
-        let part = &self.parts[shard_of(hash)];
-        Ok(part.get(hash, &store.rows_of(None), self.seq)?)
+        Ok(store.find(None, &self.parts[shard_of(hash)], hash, self.seq)?)
+    }
+
+    /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time.
+    pub(crate) fn gather(&self, store: &Noted<'_>, touched: &Touched) -> Result<()> {
+        gather(|account| &self.parts[shard_of(account)], store, touched, self.seq)
     }
 
     /// Finds an account and returns what `see` makes of it. Nodes that are not in memory are read, and not kept.
@@ -66,8 +70,7 @@ impl Version {
     /// Returns the value of a slot; zero if there is none. Nodes that are not in memory are read and kept.
     pub(crate) fn slot(&self, store: &Noted<'_>, account: &B256, slot: &B256) -> Result<U256> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
-        let rows = store.rows_of(Some(*account));
-        let value = entry.storage.get(slot, &rows, self.seq)?;
+        let value = store.find(Some(*account), &*entry.storage, slot, self.seq)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 

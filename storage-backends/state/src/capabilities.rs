@@ -78,6 +78,14 @@ pub trait Bags {
     /// not be sent.
     fn levels_kept(&self) -> u8;
 
+    /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time, so that what is done with
+    /// them next waits for no store.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    fn gather(&self, accesses: &[Access]) -> Result<()>;
+
     /// Reads the stored nodes on the paths to accounts and slots, each once, for a layer that has so many levels of
     /// the account trie.
     ///

@@ -28,7 +28,8 @@ pub trait RowSource: Sync {
     /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Reads the rows at many paths, in the order of the paths; `None` where there is none.
+    /// Reads the rows at many paths, in the order of the paths; `None` where there is none. They may be older ones, or
+    /// missing ([`Read::get_many_doubted`]): the caller asks [`Self::load`] for a row that cannot be right.
     ///
     /// # Errors
     ///
@@ -303,7 +304,7 @@ impl RowSource for Rows<&dyn Read> {
     fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = paths.iter().map(|path| self.key(path)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        Ok(self.inner.get_many(self.table, &keys)?)
+        Ok(self.inner.get_many_doubted(self.table, &keys)?)
     }
 }
 

@@ -3,6 +3,7 @@
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::U256;
 use polytrie_state::{Access, Session};
+use std::iter;
 
 use super::BlockToExecute;
 
@@ -19,7 +20,7 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
         if are_known {
             announce_sender(session, block, number);
         }
-        announce_transaction(session, tx);
+        accesses_in(tx).for_each(|access| session.hint(access));
     }
     for access in block.accesses {
         session.hint(*access);
@@ -48,15 +49,15 @@ fn announce_sender(session: &mut Session, block: &BlockToExecute<'_>, number: us
     }
 }
 
-fn announce_transaction(session: &mut Session, tx: &TxEnvelope) {
-    if let Some(recipient) = tx.to() {
-        session.hint(Access::Account(recipient));
-    }
-    for item in tx.access_list().into_iter().flat_map(|list| list.iter()) {
-        session.hint(Access::Account(item.address));
+/// Returns the accounts and slots that the bytes of a transaction contain.
+pub(super) fn accesses_in(tx: &TxEnvelope) -> impl Iterator<Item = Access> {
+    let items = tx.access_list().into_iter().flat_map(|list| list.iter());
+    let listed = items.flat_map(|item| {
         // The list does not say which slots are written; a hint for a write covers a read too.
-        for slot in &item.storage_keys {
-            session.hint(Access::SlotWrite(item.address, U256::from_be_bytes(slot.0)));
-        }
-    }
+        let slots = item.storage_keys.iter();
+        let slots =
+            slots.map(move |slot| Access::SlotWrite(item.address, U256::from_be_bytes(slot.0)));
+        iter::once(Access::Account(item.address)).chain(slots)
+    });
+    tx.to().map(Access::Account).into_iter().chain(listed)
 }

@@ -211,7 +211,7 @@ impl<'c> Run<'c> {
         }
         ahead.begin(&mut candidate, self.chain)?;
         if let Some(prefetchers) = &mut self.options.prefetchers {
-            prefetchers.announce(&mut ahead.blocks);
+            prefetchers.begin(&candidate, &mut ahead.blocks);
         }
         let transactions = candidate.block.body.transactions.len();
         let again = self.options.shadow.is_some().then(|| candidate.clone());

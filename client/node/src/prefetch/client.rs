@@ -11,7 +11,7 @@ use crate::datadir::{DataDir, OpenOptions};
 use polytrie_chain::executor::Foresight;
 use polytrie_consensus::decode::decode_block;
 use polytrie_layers as layers;
-use polytrie_state::{BagNode, StateError};
+use polytrie_state::{Access, BagNode, StateError};
 use serde::Serialize;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -82,7 +82,7 @@ pub fn prefetch(options: &PrefetchOptions) -> Result<Prefetched, PrefetchError> 
 }
 
 /// Sends a bag for each block, until the node is done. A store that cannot be read for a while costs bags, which are empty
-/// then: the node waits for none.
+/// then: the node does not wait for them.
 fn read_blocks(
     options: &PrefetchOptions,
     node: &mut Node,
@@ -218,10 +218,13 @@ fn read_ahead(
     let block = decode_block(&rlp).map_err(|e| Failed::Block(format!("it sends no block: {e}")))?;
     let number = block.header.number;
     let layer = &state.dir.layer;
-    let touched = foresight.touched(block, senders, layer.reader().map_err(Failed::State)?);
+    let bags = layers::bags(&**layer).map_err(Failed::State)?;
+    let reader = layer.reader().map_err(Failed::State)?;
+    let mut gather = |accesses: &[Access]| bags.gather(accesses);
+    let touched = foresight.touched(&block, &senders, reader, &mut gather);
+    let touched = touched.map_err(Failed::State)?;
     let room = BAG_BYTES - FRAME_OVERHEAD;
     let mut bag = Filling { block: number, nodes: Vec::new(), room, sent };
-    let bags = layers::bags(&**layer).map_err(Failed::State)?;
     bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;
     Ok(bag.nodes)
 }

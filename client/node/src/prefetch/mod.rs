@@ -8,9 +8,10 @@
 //!   └──────◄── bag: the stored nodes on the paths to the keys that they touched
 //! ```
 //!
-//! No block waits for a prefetcher, and no result depends on one: each node is verified by its hash where it is used
-//! ([`Bags`](polytrie_state::Bags)). Any process that can reach the port sees the announced blocks and can waste time,
-//! so the port must be in a private network.
+//! A block waits for its bag no longer than it would take without one, and for no prefetcher that was late before. No
+//! result depends on a prefetcher: each node is verified by its hash where it is used ([`Bags`](polytrie_state::Bags)).
+//! Any process that can reach the port sees the announced blocks and can waste time, so the port must be in a private
+//! network.
 
 mod client;
 mod error;

@@ -10,32 +10,34 @@ use super::{
 use crate::import::Upcoming;
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use polytrie_chain::{Candidate, Chain};
 use polytrie_kv::{Worker, caught};
 use polytrie_layers as layers;
 use polytrie_state::{BagCounts, StateLayer};
 use serde::Serialize;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
-/// Least distance between the announcement of a block and its turn, in blocks, if bags come at once. It grows by the
-/// number of blocks that are executed until a bag comes.
-const NEAREST: usize = 4;
+/// Number of blocks by which blocks are announced earlier than the last late bag took; and least number of blocks without
+/// a node after which prefetchers count as idle.
+const SPARE: usize = 4;
 /// Blocks are announced at most so many blocks before their execution.
 const FARTHEST: usize = 64;
 /// Number of blocks that one prefetcher may have at a time: one to work on, and one so that it need not wait. So a slow one
 /// gets few blocks, and others get the rest.
 const AT_A_TIME: usize = 2;
+/// Most time for which a block waits for its bag.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
 /// Number of prefetchers that may be connected at a time.
@@ -61,12 +63,18 @@ pub struct Prefetchers {
     acceptor: Option<Worker>,
     /// Number of the last block that was announced.
     announced: u64,
-    /// The durable progress of the store that prefetchers were last informed of.
+    /// The durable progress of the store that prefetchers are informed of.
     durable: u64,
+    informing: Informing,
     /// Number of nodes that had come in time when the last block was executed.
     brought: u64,
     /// Number of blocks that were executed since that number grew, while there were prefetchers.
     idle: usize,
+    /// Beginning of the turn of a block without a bag and its number of transactions, if it is such a block's turn.
+    alone_since: Option<(Instant, u32)>,
+    /// Time that each transaction of the last block without a bag took. A block waits for no longer than its transactions
+    /// would take like that.
+    alone: Duration,
 }
 
 /// The work that prefetchers have done.
@@ -74,7 +82,7 @@ pub struct Prefetchers {
 pub struct PrefetcherReport {
     /// Number of connections that said hello.
     pub connected: u64,
-    /// Number of blocks that were announced, each to one prefetcher.
+    /// Number of announcements. A block is announced to one prefetcher, and again to another one if the first is late.
     pub announced: u64,
     /// The bags and nodes that they sent.
     #[serde(flatten)]
@@ -94,8 +102,15 @@ struct Shared {
     announced: AtomicU64,
     /// Number of blocks that were executed.
     executed: AtomicUsize,
-    /// Current least distance between the announcement of a block and its turn, in blocks.
+    /// Number of the last block whose turn has begun.
+    turn_of: AtomicU64,
+    /// Current least distance between the announcement of a block and its turn, in blocks. It is zero as long as bags come in
+    /// time.
     nearest: AtomicUsize,
+    /// Numbers of the blocks, from the last turn on, whose bags have come.
+    came: Mutex<BTreeSet<u64>>,
+    /// Signals that a bag has come, or that a prefetcher has left.
+    news: Condvar,
 }
 
 /// A prefetcher that said hello.
@@ -104,12 +119,30 @@ struct Connection {
     number: u64,
     outbox: Sender<Arc<Vec<u8>>>,
     due: Due,
+    /// Whether its last bag came too late, or a block has waited for one in vain.
+    is_late: Arc<AtomicBool>,
+}
+
+impl Connection {
+    fn is_late(&self) -> bool {
+        self.is_late.load(Relaxed)
+    }
+
+    /// Whether it has this block to work on.
+    fn has(&self, number: u64) -> bool {
+        self.due.lock().iter().any(|block| block.number == number)
+    }
+
+    /// Whether it takes one more block. A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
+    fn has_time(&self) -> bool {
+        self.due.lock().len() < AT_A_TIME && !self.outbox.is_full()
+    }
 }
 
 /// The blocks of a prefetcher whose bag has not come, in the order in which they were announced.
 type Due = Arc<Mutex<VecDeque<DueBlock>>>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct DueBlock {
     number: u64,
     hash: B256,
@@ -155,7 +188,21 @@ impl Prefetchers {
             Worker::start("prefetchers", move || accept(&shared, &listener))?
         };
         let acceptor = Some(acceptor);
-        Ok(Self { address, shared, acceptor, announced: 0, durable, brought: 0, idle: 0 })
+        let (alone_since, alone) = (None, Duration::ZERO);
+        let (announced, brought, idle) = (0, 0, 0);
+        let informing = Informing::default();
+        Ok(Self {
+            address,
+            shared,
+            acceptor,
+            announced,
+            durable,
+            informing,
+            brought,
+            idle,
+            alone_since,
+            alone,
+        })
     }
 
     /// Returns the address on which it listens.
@@ -166,48 +213,99 @@ impl Prefetchers {
     /// Whether there are prefetchers, and bring nodes in time. They are idle if none has come for more blocks than lie
     /// between the announcement of a block and its turn: they may hang, wait for a store, or be far too slow.
     pub fn read_ahead(&self) -> bool {
-        self.are_connected() && self.idle <= self.shared.nearest.load(Relaxed)
+        self.are_connected() && self.idle <= self.shared.nearest.load(Relaxed).max(SPARE)
     }
 
     fn are_connected(&self) -> bool {
         !self.shared.open.lock().is_empty()
     }
 
-    /// Announces blocks that are executed soon, as many as prefetchers have time for. Each goes to one of them, and those
-    /// whose bags would be late go to none.
+    /// Begins the turn of a block: announces those after it, and waits for its bag if a prefetcher is at work on it. The
+    /// wait is no longer than a block takes without a bag. Reading beside the prefetcher would read each row twice.
+    pub fn begin(&mut self, block: &Candidate, upcoming: &mut impl Upcoming) {
+        self.announce(upcoming);
+        let (number, transactions) = (block.header.number, block.block.body.transactions.len());
+        // No block has as many transactions as would not fit.
+        let transactions = u32::try_from(transactions).unwrap_or(u32::MAX);
+        let patience = self.alone.saturating_mul(transactions).min(LONGEST_WAIT);
+        let is_alone = transactions > 0 && !self.wait(number, patience, upcoming);
+        self.shared.turn_of.store(number, Relaxed);
+        self.alone_since = is_alone.then(|| (Instant::now(), transactions));
+    }
+
+    /// Waits for the bag of a block, and goes on announcing others. Returns whether it has come.
+    pub(super) fn wait(
+        &mut self,
+        number: u64,
+        patience: Duration,
+        upcoming: &mut impl Upcoming,
+    ) -> bool {
+        let (shared, until) = (Arc::clone(&self.shared), Instant::now() + patience);
+        loop {
+            {
+                let mut came = shared.came.lock();
+                if came.contains(&number) {
+                    return true;
+                }
+                if patience.is_zero() || !self.read_ahead() || !shared.expects(number) {
+                    return false;
+                }
+                if shared.news.wait_until(&mut came, until).timed_out() {
+                    shared.is_late_with(number);
+                    return came.contains(&number);
+                }
+            }
+            // The prefetcher that sent a bag has time for another block.
+            self.announce(upcoming);
+        }
+    }
+
+    /// Announces blocks that are executed soon, in their order and as many as prefetchers have time for. Each goes to one of
+    /// them, and again to another one if the first is late. Those whose bags would be late go to none.
     pub fn announce(&mut self, upcoming: &mut impl Upcoming) {
         if !self.are_connected() {
             return;
         }
-        let before = self.announced;
-        for place in self.shared.nearest.load(Relaxed)..FARTHEST {
+        let (before, nearest) = (self.announced, self.shared.nearest.load(Relaxed));
+        for place in 0..FARTHEST {
             let Some(next) = upcoming.peek(place) else {
                 // A pipe may never have so many blocks, and without bags nothing would show that they take less by now.
                 if self.announced == before {
-                    self.shared.took(0);
+                    self.shared.was_in_time();
                 }
                 return;
             };
             let number = next.header.number;
-            if number <= self.announced || next.block.body.transactions.is_empty() {
+            if next.block.body.transactions.is_empty() {
                 continue;
             }
-            if !self.shared.announce(next) {
-                return;
+            if number <= self.announced {
+                self.shared.announce_again(next);
+            } else if place >= nearest {
+                if !self.shared.announce(next) {
+                    return;
+                }
+                self.announced = number;
             }
-            self.announced = number;
         }
     }
 
     #[cfg(test)]
-    pub(super) fn took(&self, blocks: usize) {
-        self.shared.took(blocks);
+    pub(super) fn was_late(&self, blocks: usize) {
+        self.shared.was_late(blocks);
     }
 
     /// Ends the turn of the blocks up to the head, and informs prefetchers if a newer state is durable than before. The turn
     /// of a block whose root is that of a group lasts until the group ends, as the root takes its nodes.
     pub fn executed(&mut self, chain: &Chain) {
         self.shared.executed.fetch_add(1, Relaxed);
+        if let Some((since, transactions)) = self.alone_since.take() {
+            self.alone = since.elapsed() / transactions;
+        }
+        {
+            let mut came = self.shared.came.lock();
+            *came = came.split_off(&self.shared.turn_of.load(Relaxed));
+        }
         if let Some(bags) = self.shared.layer.bags() {
             bags.over(chain.head().number());
             let brought = bags.counts().nodes;
@@ -216,12 +314,9 @@ impl Prefetchers {
         let durable = chain.db().store().progress().durable;
         if durable > self.durable {
             self.durable = durable;
-            let frame = Arc::new(Message::Flushed.encode());
-            for connection in &*self.shared.open.lock() {
-                // A prefetcher with a full outbox is informed of the next state.
-                let _ = connection.outbox.try_send(Arc::clone(&frame));
-            }
+            self.informing.begin(&self.shared);
         }
+        self.informing.go_on(&self.shared);
     }
 
     /// Counts a block that was executed, by the number of nodes that have come in time so far.
@@ -245,6 +340,41 @@ impl Prefetchers {
         let _ = self.shared.ended.set(Instant::now());
         self.shared.open.lock().clear();
         self.acceptor = None;
+    }
+}
+
+/// The prefetchers that have not heard of the last durable state. They hear of it one after the other: while one opens it,
+/// the others send bags.
+#[derive(Debug, Default)]
+struct Informing {
+    /// The numbers of their connections.
+    left: VecDeque<u64>,
+    /// Number of blocks that were executed when the last one was informed.
+    executed: usize,
+}
+
+impl Informing {
+    fn begin(&mut self, shared: &Shared) {
+        for connection in &*shared.open.lock() {
+            if !self.left.contains(&connection.number) {
+                self.left.push_back(connection.number);
+            }
+        }
+    }
+
+    /// Informs the next one, if the last one has opened its state by now: it would be late otherwise.
+    fn go_on(&mut self, shared: &Shared) {
+        let (open, executed) = (shared.open.lock(), shared.executed.load(Relaxed));
+        let least = if open.iter().any(Connection::is_late) { FARTHEST } else { SPARE };
+        if executed < self.executed + least {
+            return;
+        }
+        let Some(next) = self.left.pop_front() else { return };
+        self.executed = executed;
+        if let Some(connection) = open.iter().find(|of| of.number == next) {
+            // A prefetcher with a full outbox is informed of the next state.
+            let _ = connection.outbox.try_send(Arc::new(Message::Flushed.encode()));
+        }
     }
 }
 
@@ -272,19 +402,37 @@ impl Shared {
             connected: AtomicU64::new(0),
             announced: AtomicU64::new(0),
             executed: AtomicUsize::new(0),
-            nearest: AtomicUsize::new(NEAREST),
+            turn_of: AtomicU64::new(0),
+            nearest: AtomicUsize::new(0),
+            came: Mutex::default(),
+            news: Condvar::new(),
         })
     }
 
-    /// Announces a block to the prefetcher with the fewest blocks; `false` if none has time. A block that is too large for
-    /// a frame is left out.
+    /// Announces a block to the prefetcher with the fewest blocks, or to one that is late if no other has time; `false` if
+    /// none has. A block that is too large for a frame is left out.
     fn announce(&self, block: &Candidate) -> bool {
-        let Ok(senders) = block.senders() else { return true };
         let open = self.open.lock();
-        let load = |connection: &&Connection| connection.due.lock().len();
-        // A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
-        let has_time = |of: &&Connection| load(of) < AT_A_TIME && !of.outbox.is_full();
-        let Some(connection) = open.iter().filter(has_time).min_by_key(load) else { return false };
+        let load = |of: &&Connection| (of.is_late(), of.due.lock().len());
+        let to = open.iter().filter(|of| of.has_time()).min_by_key(load);
+        to.is_some_and(|to| self.announce_to(to, block))
+    }
+
+    /// Announces a block again, if only prefetchers that are late have it and another one has time.
+    fn announce_again(&self, block: &Candidate) {
+        let open = self.open.lock();
+        let number = block.header.number;
+        let mut have = open.iter().filter(|of| of.has(number)).peekable();
+        if have.peek().is_none() || !have.all(Connection::is_late) {
+            return;
+        }
+        if let Some(to) = open.iter().find(|of| !of.is_late() && of.has_time()) {
+            self.announce_to(to, block);
+        }
+    }
+
+    fn announce_to(&self, connection: &Connection, block: &Candidate) -> bool {
+        let Ok(senders) = block.senders() else { return true };
         let (number, hash) = (block.header.number, block.header.hash());
         let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.to_vec() };
         let frame = Message::Block(announced).encode();
@@ -303,12 +451,42 @@ impl Shared {
         is_sent
     }
 
-    /// Records that so many blocks were executed between the announcement of a block and its bag. A slower bag raises the
-    /// least distance at once, a faster one lowers it by one block.
-    fn took(&self, blocks: usize) {
-        let nearer = self.nearest.load(Relaxed).saturating_sub(1);
-        let nearest = (blocks + NEAREST).max(nearer).min(FARTHEST - 1);
-        self.nearest.store(nearest, Relaxed);
+    /// Whether a prefetcher that is not late is at work on a block.
+    fn expects(&self, number: u64) -> bool {
+        self.open.lock().iter().any(|of| !of.is_late() && of.has(number))
+    }
+
+    /// Whether no other prefetcher could have been in time.
+    fn are_all_late(&self) -> bool {
+        self.open.lock().iter().all(Connection::is_late)
+    }
+
+    /// Notes that a block has waited in vain.
+    fn is_late_with(&self, number: u64) {
+        for connection in self.open.lock().iter().filter(|of| of.has(number)) {
+            connection.is_late.store(true, Relaxed);
+        }
+    }
+
+    /// Records that a bag came too late, and that so many blocks were executed after the announcement of its block: the
+    /// next ones are announced as early as that.
+    fn was_late(&self, blocks: usize) {
+        let nearest = (blocks + SPARE).max(self.nearest.load(Relaxed).saturating_sub(1));
+        self.nearest.store(nearest.min(FARTHEST - 1), Relaxed);
+    }
+
+    /// Records that a bag came in time: the least distance is one block shorter.
+    fn was_in_time(&self) {
+        self.nearest.store(self.nearest.load(Relaxed).saturating_sub(1), Relaxed);
+    }
+
+    /// Records that the bag of a block is there, and whether it is late.
+    fn came(&self, number: u64, is_late: bool) {
+        let mut came = self.came.lock();
+        if !is_late {
+            came.insert(number);
+        }
+        self.news.notify_all();
     }
 
     /// Whether the grace after the end of the node is over.
@@ -327,6 +505,9 @@ impl Shared {
 
     fn leave(&self, number: u64) {
         self.open.lock().retain(|connection| connection.number != number);
+        // A block may wait for a bag of this one.
+        let _came = self.came.lock();
+        self.news.notify_all();
     }
 }
 
@@ -398,10 +579,11 @@ fn serve(
     let sender = stream.try_clone()?;
     let sender = Worker::start("prefetcher-out", move || send(&sender, &frames));
     let _sender = sender.map_err(io::Error::other)?;
-    shared.enter(Connection { number, outbox, due: Arc::clone(&due) });
+    let is_late = Arc::new(AtomicBool::new(false));
+    shared.enter(Connection { number, outbox, due: Arc::clone(&due), is_late: is_late.clone() });
     tracing::info!("a prefetcher at {peer} has connected");
     // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
-    let ended = caught(|| take_bags(shared, stream, &due));
+    let ended = caught(|| take_bags(shared, stream, &due, &is_late));
     shared.leave(number);
     match ended {
         Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
@@ -417,6 +599,7 @@ fn take_bags(
     shared: &Shared,
     stream: &TcpStream,
     due: &Mutex<VecDeque<DueBlock>>,
+    is_late: &AtomicBool,
 ) -> Result<(), WireError> {
     let is_patient = || {
         let is_slow = due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
@@ -429,12 +612,21 @@ fn take_bags(
         let Message::Bag(SentBag { block, nodes }) = Message::decode(&frame)? else {
             return Err(unexpected().into());
         };
-        let asked = due.lock().pop_front().filter(|asked| asked.hash == block);
+        let asked = due.lock().front().filter(|asked| asked.hash == block).copied();
         let DueBlock { number, executed, .. } = asked.ok_or_else(unexpected)?;
-        shared.took(shared.executed.load(Relaxed).saturating_sub(executed));
         if let Some(bags) = shared.layer.bags() {
             bags.offer(number, nodes);
         }
+        let was_late = number <= shared.turn_of.load(Relaxed);
+        is_late.store(was_late, Relaxed);
+        if !was_late {
+            shared.was_in_time();
+        } else if shared.are_all_late() {
+            shared.was_late(shared.executed.load(Relaxed).saturating_sub(executed));
+        }
+        // From then on the block does not wait for it, so its nodes must be there.
+        due.lock().pop_front();
+        shared.came(number, was_late);
     }
     Ok(())
 }
@@ -496,7 +688,8 @@ mod tests {
     /// Adds a prefetcher. Returns the frames that its thread would send.
     fn connect(shared: &Shared, number: u64) -> Receiver<Arc<Vec<u8>>> {
         let (outbox, frames) = bounded(OUTBOX);
-        shared.enter(Connection { number, outbox, due: Due::default() });
+        let is_late = Arc::default();
+        shared.enter(Connection { number, outbox, due: Due::default(), is_late });
         frames
     }
 
@@ -520,18 +713,37 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_announced_as_early_as_bags_take() {
+    fn blocks_are_announced_as_early_as_late_bags_took() {
         let shared = shared();
+        assert_eq!(shared.nearest.load(Relaxed), 0);
         let after = |blocks: usize| {
-            shared.took(blocks);
+            shared.was_late(blocks);
             shared.nearest.load(Relaxed)
         };
         assert_eq!([0, 1, 20, 3, 19].map(after), [4, 5, 24, 23, 23]);
         assert_eq!(after(1_000), FARTHEST - 1);
-        for _ in 0..FARTHEST {
-            after(0);
+        for nearest in (0..FARTHEST - 1).rev() {
+            shared.was_in_time();
+            assert_eq!(shared.nearest.load(Relaxed), nearest);
         }
-        assert_eq!(after(0), NEAREST);
+        shared.was_in_time();
+        assert_eq!(shared.nearest.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn prefetchers_hear_of_a_newer_state_one_after_the_other() {
+        let shared = shared();
+        let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        let mut after = |blocks: usize| {
+            shared.executed.fetch_add(blocks, Relaxed);
+            informing.begin(&shared);
+            informing.go_on(&shared);
+            (one.len(), other.len())
+        };
+        assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
+        shared.open.lock()[0].is_late.store(true, Relaxed);
+        assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
     }
 
     /// A prefetcher would end at a frame that is too long.

@@ -125,25 +125,75 @@ impl Upcoming for Sample {
     }
 }
 
+/// Announces blocks until the prefetcher at the other end of a connection has received something.
+fn announce_to(stream: &TcpStream, prefetchers: &mut Prefetchers, blocks: &mut Sample) {
+    // The node says hello before it counts on the prefetcher.
+    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    while stream.peek(&mut [0]).is_err() {
+        prefetchers.announce(blocks);
+    }
+    stream.set_read_timeout(None).unwrap();
+}
+
+/// Returns the hash of the block that is announced next.
+fn announced(stream: &mut TcpStream) -> B256 {
+    let message = Message::read(stream, BLOCK_BYTES).unwrap();
+    let Some(Message::Block(block)) = message else { panic!("{message:?}") };
+    block.hash
+}
+
+fn send_bag(stream: &mut TcpStream, block: B256) {
+    let bag = SentBag { block, nodes: Vec::new() };
+    stream.write_all(&Message::Bag(bag).encode()).unwrap();
+}
+
+/// Each block has one prefetcher, in order. It waits for the bag of that one, and for no bag that was late before: then
+/// another prefetcher has the block, too.
+#[test]
+fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
+    /// Longer than any test runs.
+    const LONG: Duration = Duration::from_secs(3_600);
+    let mut prefetchers = start(layer("rain")).unwrap();
+    let mut blocks = Sample::read();
+    let filled = blocks.0.iter().filter(|block| !block.block.body.transactions.is_empty());
+    let filled: Vec<_> =
+        filled.map(|block| (block.header.number, block.header.hash())).take(4).collect();
+    let [(first, _), (second, again), (third, then), (last, _)] = filled[..] else { panic!() };
+    let (mut one, _) = connect(&prefetchers, hello());
+    announce_to(&one, &mut prefetchers, &mut blocks);
+    for (_, hash) in &filled[..2] {
+        assert_eq!(announced(&mut one), *hash);
+    }
+    send_bag(&mut one, filled[0].1);
+    assert!(prefetchers.wait(first, LONG, &mut blocks));
+    // Without patience nobody is late, and for a block that no prefetcher has there is nothing to wait for.
+    assert!(!prefetchers.wait(second, Duration::ZERO, &mut blocks));
+    assert!(!prefetchers.wait(u64::MAX, LONG, &mut blocks));
+    assert!(!prefetchers.wait(second, Duration::from_nanos(1), &mut blocks));
+    assert!(!prefetchers.wait(second, LONG, &mut blocks), "its prefetcher is late");
+
+    let (mut other, _) = connect(&prefetchers, hello());
+    announce_to(&other, &mut prefetchers, &mut blocks);
+    for (number, hash) in [(second, again), (third, then)] {
+        assert_eq!(announced(&mut other), hash);
+        send_bag(&mut other, hash);
+        assert!(prefetchers.wait(number, LONG, &mut blocks));
+    }
+    // A prefetcher that leaves is not waited for.
+    drop((one, other));
+    assert!(!prefetchers.wait(last, LONG, &mut blocks));
+}
+
 /// A bag may hold anything, and must be that of the block at hand.
 #[test]
 fn bags_are_taken_in_the_order_of_their_blocks() {
     let mut prefetchers = start(layer("rain")).unwrap();
     let mut blocks = Sample::read();
     let (mut stream, _) = connect(&prefetchers, hello());
-    // The node says hello before it counts on the prefetcher.
-    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    while stream.peek(&mut [0]).is_err() {
-        prefetchers.announce(&mut blocks);
-    }
-    stream.set_read_timeout(None).unwrap();
-    let mut announced = Vec::new();
-    for _ in 0..2 {
-        let message = Message::read(&mut stream, BLOCK_BYTES).unwrap();
-        let Some(Message::Block(block)) = message else { panic!("{message:?}") };
-        announced.push(block.hash);
-    }
-    // Those that are executed soon are left out, and so is the sixth one, which has no transactions. A prefetcher has two.
+    // Those that would be late are left out, and so is the sixth one, which has no transactions. A prefetcher has two.
+    prefetchers.was_late(0);
+    announce_to(&stream, &mut prefetchers, &mut blocks);
+    let announced = [(); 2].map(|()| announced(&mut stream));
     assert_eq!(announced, [4, 6].map(|place: usize| blocks.0[place].header.hash()));
     let mut send = |block: B256, nodes: Vec<BagNode>| {
         stream.write_all(&Message::Bag(SentBag { block, nodes }).encode()).unwrap();
@@ -166,7 +216,7 @@ fn where_few_blocks_are_ahead_nearer_ones_are_announced() {
     let mut blocks = Sample::read();
     let (stream, _) = connect(&prefetchers, hello());
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    prefetchers.took(2 * blocks.0.len());
+    prefetchers.was_late(2 * blocks.0.len());
     // Each attempt takes at least a millisecond.
     let is_announced = (0..60_000).any(|_| {
         prefetchers.announce(&mut blocks);
@@ -233,7 +283,7 @@ fn prefetchers_that_bring_nothing_are_not_relied_on() {
     prefetchers.count(1);
     assert_eq!(blocks_until_idle(&mut prefetchers, 1), 5);
     // Bags that take twenty blocks leave so many without any.
-    prefetchers.took(20);
+    prefetchers.was_late(20);
     prefetchers.count(2);
     assert_eq!(blocks_until_idle(&mut prefetchers, 2), 25);
     drop(stream);

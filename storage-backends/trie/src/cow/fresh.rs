@@ -5,7 +5,7 @@ use super::{
     node::{CowTrie, Kind, Link, Node, load},
     row,
 };
-use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError};
+use crate::{LeafValue, Nibbles, Result, RowSink, RowSource};
 use alloy_primitives::B256;
 use std::{collections::VecDeque, vec};
 
@@ -108,16 +108,15 @@ struct Stored<'s, R> {
 }
 
 impl<R: RowSource> Stored<'_, R> {
-    /// Returns the stored branch at a path, if it is the next one.
+    /// Returns the stored branch at a path, if it is the next one and was found. It may be an older one.
     fn next_at<V: LeafValue>(&mut self, path: &Nibbles) -> Result<Option<Node<V>>> {
         if self.read.is_empty() {
             let paths: Vec<Nibbles> = self.paths.by_ref().take(AT_A_TIME).collect();
             self.read = paths.iter().copied().zip(self.rows.load_many(&paths)?).collect();
         }
         match self.read.pop_front_if(|(next, _)| next == path) {
-            None => Ok(None),
+            None | Some((_, None)) => Ok(None),
             Some((path, Some(row))) => Ok(Some(row::read(&path, &row, 0)?)),
-            Some((path, None)) => Err(TrieError::Missing { path }),
         }
     }
 }
@@ -168,7 +167,9 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
             let leaf = match link.in_memory() {
                 Some(node) => node.as_leaf(),
                 None => {
-                    if stored.is_none() {
+                    let depth = path.len() + 1;
+                    // With the same reference it is the same child, however old the row is.
+                    if !stored.as_ref().is_some_and(|stored| stored.refers_at(n, link, depth)) {
                         stored = Some(load::<V>(path, self.stored.rows, 0)?);
                     }
                     stored.as_ref().and_then(|node| node.leaf_at(n))

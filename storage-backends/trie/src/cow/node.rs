@@ -267,35 +267,66 @@ impl<V: LeafValue> Link<V> {
     ) -> Result<Option<&Node<V>>> {
         if self.node.get().is_none() && !self.is_empty() {
             let node = self.load(&path(), rows, now)?;
-            // Another thread may have set it first; both loaded the same node.
-            let _ = self.node.set(Arc::new(node));
+            return Ok(Some(self.keep(node)));
         }
         Ok(self.in_memory())
+    }
+
+    /// Keeps the node that was loaded, and returns it.
+    pub(super) fn keep(&self, node: Node<V>) -> &Node<V> {
+        // Another thread may have set it first; both loaded the same node.
+        self.node.get_or_init(|| Arc::new(node))
     }
 
     /// Reads the node at this path, which is not empty: from a row that was given for its hash, from the store, or from
     /// the reference where embedded nodes have no rows.
     pub(super) fn load(&self, path: &Nibbles, rows: &impl RowSource, now: u64) -> Result<Node<V>> {
-        let mut bytes = Vec::with_capacity(1_024);
-        match self.reference.get().map(|known| (known, known.as_hash())) {
-            Some((_, Some(hash))) if rows.given(path, &hash, &mut bytes) => {
-                return row::read_given(path, &bytes, now);
-            }
-            // The reference to an embedded node is the node.
-            Some((embedded, None)) if rows.leaves_out_embedded() => {
-                return row::read_given(path, embedded.bytes(), now);
-            }
-            _ => {}
-        }
-        if rows.load(path, &mut bytes)? {
-            let node = row::read(path, &bytes, now)?;
-            if rows.is_doubted() {
-                self.expect(&node, path)?;
-            }
+        if let Some(node) = self.given(path, rows, now)? {
             return Ok(node);
+        }
+        let mut bytes = Vec::with_capacity(1_024);
+        if rows.load(path, &mut bytes)? {
+            return self.read(path, &bytes, rows, now);
         }
         let leaf = self.leaf_above(path, rows, now)?;
         leaf.ok_or(TrieError::Missing { path: *path })
+    }
+
+    /// Reads the node without the store: from a row that was given for its hash, or from the reference where embedded
+    /// nodes have no rows.
+    pub(super) fn given(
+        &self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Option<Node<V>>> {
+        let Some(reference) = self.reference.get() else { return Ok(None) };
+        let mut bytes = Vec::new();
+        let is_given = match reference.as_hash() {
+            Some(hash) => rows.given(path, &hash, &mut bytes),
+            None => rows.leaves_out_embedded(),
+        };
+        if !is_given {
+            return Ok(None);
+        }
+        // The reference to an embedded node is the node.
+        let bytes = if bytes.is_empty() { reference.bytes() } else { bytes.as_slice() };
+        row::read_given(path, bytes, now).map(Some)
+    }
+
+    /// Decodes the node from its row at a path in the store.
+    pub(super) fn read(
+        &self,
+        path: &Nibbles,
+        row: &[u8],
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Node<V>> {
+        let node = row::read(path, row, now)?;
+        if rows.is_doubted() {
+            self.expect(&node, path)?;
+        }
+        Ok(node)
     }
 
     /// Compares a node that was read at a path with the reference.
@@ -392,6 +423,17 @@ pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<
 }
 
 impl<V: LeafValue> Node<V> {
+    /// Whether this is a branch whose child at a nibble has the reference of a link. The child stands at `depth`.
+    pub(super) fn refers_at(&self, nibble: u8, link: &Link<V>, depth: usize) -> bool {
+        let Kind::Branch(children) = &self.kind else { return false };
+        let known = match children.get(nibble) {
+            None => return false,
+            Some(Child::Inner(child)) => child.reference(depth),
+            Some(Child::Leaf(leaf)) => leaf.reference(depth),
+        };
+        known == link.reference(depth)
+    }
+
     /// Appends the node's RLP at `depth` to `rlp`; `scratch` is a buffer for values.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {

@@ -36,11 +36,35 @@ impl RowSink for Memory {
     }
 }
 
+/// Rows by path, and by the hash of the node that they hold.
+type Named = BTreeMap<(Nibbles, B256), Vec<u8>>;
+
+impl Memory {
+    /// Returns the rows as they are given.
+    pub(super) fn named(&self) -> Named {
+        let named = |(path, row): (&Nibbles, &Vec<u8>)| {
+            ((*path, hash_of_row::<SlotValue>(path, row).unwrap()), row.clone())
+        };
+        self.0.iter().map(named).collect()
+    }
+}
+
+/// Returns the rows of a trie as a sender may give them who calls all children nodes with rows of their own.
+pub(super) fn all_called_nodes(whole: &CowTrie<SlotValue>, rows: &Memory) -> Named {
+    let lie = |((path, hash), _): ((Nibbles, B256), Vec<u8>)| {
+        let (mut rlp, mut lie) = (Vec::new(), Vec::new());
+        assert!(whole.node_at(&path, &Memory::default(), 0, &mut rlp).unwrap());
+        row::encode(&rlp_node::<SlotValue>(&path, &rlp).unwrap(), path.len(), &mut lie);
+        ((path, hash), lie)
+    };
+    rows.named().into_iter().map(lie).collect()
+}
+
 /// Stored rows, and rows that were given.
 #[derive(Debug)]
-struct Given<'a> {
-    stored: Memory,
-    given: &'a BTreeMap<(Nibbles, B256), Vec<u8>>,
+pub(super) struct Given<'a> {
+    pub(super) stored: Memory,
+    pub(super) given: &'a Named,
 }
 
 impl RowSource for Given<'_> {
@@ -96,10 +120,7 @@ fn rows_that_were_given_are_checked_together_and_once() {
     let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
     update(&mut trie, &changes(&all(2)), &rows, 1);
     trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
-    let named = |(path, row): (&Nibbles, &Vec<u8>)| {
-        ((*path, hash_of_row::<SlotValue>(path, row).unwrap()), row.clone())
-    };
-    let given = rows.0.iter().map(named).collect();
+    let given = rows.named();
     let rows = Given { stored: rows, given: &given };
     let source = Counted { rows, read: Mutex::default() };
     let mut head = CowTrie::<SlotValue>::stored(trie.root());
@@ -113,6 +134,59 @@ fn rows_that_were_given_are_checked_together_and_once() {
     let read = source.read.into_inner();
     assert!(read[0] > 1, "{read:?}");
     assert_eq!(read[1..].iter().sum::<usize>(), 0, "{read:?}");
+}
+
+/// Rows that were given, and a store in which some rows are older ones where many are read, and others are missing.
+struct Stale<'a> {
+    rows: Given<'a>,
+    older: Memory,
+}
+
+impl RowSource for Stale<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        self.rows.load(path, out)
+    }
+
+    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>, TrieError> {
+        let sure = self.rows.stored.load_many(paths)?;
+        let rows = (0..).zip(self.older.load_many(paths)?).zip(sure);
+        Ok(rows.map(|((n, older), sure)| [older, None, sure][n % 3].clone()).collect())
+    }
+
+    fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
+        self.rows.given(path, hash, out)
+    }
+}
+
+/// A machine of the store may have missed a write, and the leaves of a branch must not be lost for that.
+#[test]
+fn leaves_of_given_rows_are_found_in_sure_ones() {
+    let all = |value: u8| -> Block { (0..200).map(|n| (n, value)).collect() };
+    let stored = |value: u8| {
+        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        update(&mut trie, &changes(&all(value)), &rows, 1);
+        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        (trie, rows)
+    };
+    let ((trie, rows), (_, older)) = (stored(2), stored(4));
+    let given = all_called_nodes(&trie, &rows);
+    let some: Block = (0..200).step_by(9).map(|n| (n, 3)).collect();
+    let written = |source: &dyn Fn(&mut CowTrie<SlotValue>, &mut Memory)| {
+        let (mut head, mut after) = (CowTrie::stored(trie.root()), rows.clone());
+        source(&mut head, &mut after);
+        after
+    };
+    let plain = written(&|head, after| {
+        update(head, &changes(&some), &rows, 1);
+        head.write_since(0, &[], &rows, after).unwrap();
+    });
+    let found = written(&|head, after| {
+        let rows = Given { stored: rows.clone(), given: &given };
+        let (source, mut gone) = (Stale { rows, older: older.clone() }, Vec::new());
+        head.update(&changes(&some), &source, 1, &mut gone).unwrap();
+        head.write_since(0, &gone, &source, after).unwrap();
+    });
+    assert!(found == plain, "other rows");
 }
 
 /// Returns a key that shares a long prefix with others, or one in four that does not.

@@ -87,7 +87,7 @@ pub(super) fn read(tables: &TrieTables, store: &dyn Read, ways: &[Way]) -> Resul
         let mut paths: Vec<_> = paths.chain(beside.drain(..)).collect();
         paths.sort_unstable();
         paths.dedup();
-        let rows = tables.get_many(store, &paths)?;
+        let rows = tables.get_many(store, &paths, false)?;
         let rows = paths.into_iter().zip(rows);
         found.extend(rows.filter_map(|(path, row)| Some((path, row?))));
         level.retain_mut(|way| {

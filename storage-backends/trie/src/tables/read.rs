@@ -19,17 +19,23 @@ impl TrieTables {
         leaf(account, &self.account_rows(store))
     }
 
-    /// Reads the rows of many paths, which must be sorted. Each path has the account of its storage trie, or `None`.
+    /// Reads the rows of many paths, which must be sorted. Each path has the account of its storage trie, or `None`. With
+    /// `is_doubted` the rows may be wrong ([`Read::get_many_doubted`]).
     pub(crate) fn get_many(
         &self,
         store: &dyn Read,
         paths: &[(Option<B256>, Nibbles)],
+        is_doubted: bool,
     ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         let keys: Vec<_> = paths.iter().map(|(owner, path)| key_of(owner.as_ref(), path)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let accounts = paths.partition_point(|(owner, _)| owner.is_none());
-        let mut rows = store.get_many(self.accounts, &keys[..accounts])?;
-        rows.extend(store.get_many(self.storage, &keys[accounts..])?);
+        let get_many = |table, keys: &[&[u8]]| match is_doubted {
+            true => store.get_many_doubted(table, keys),
+            false => store.get_many(table, keys),
+        };
+        let mut rows = get_many(self.accounts, &keys[..accounts])?;
+        rows.extend(get_many(self.storage, &keys[accounts..])?);
         Ok(rows)
     }
 

@@ -1,13 +1,19 @@
 //! The accesses of blocks, found for another process, which executes them.
 
 use super::{CODE_CACHE, job::Job};
-use crate::executor::CodeCache;
+use crate::executor::{CodeCache, hints::accesses_in};
 use alloy_consensus::{Block, TxEnvelope};
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, Bytes, U256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::{Access, StateReader};
+use polytrie_state::{Access, Account, StateError, StateReader};
 use std::{sync::Arc, thread};
+
+/// Number of runs of a block on what was gathered. Few transactions depend on longer chains of values.
+const GUESSES: usize = 4;
+
+/// A function that reads accounts and slots together, so that the state has them in memory.
+pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<(), StateError> + 'a;
 
 /// Runner of blocks on an older state, which finds their accesses.
 #[derive(Debug)]
@@ -23,15 +29,51 @@ impl Foresight {
         Self { spec, codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads }
     }
 
+    /// Returns the accesses that the bytes of a block contain.
+    fn announced(block: &Block<TxEnvelope>, senders: &[Address]) -> Vec<Access> {
+        let accounts = senders.iter().copied().chain([block.header.beneficiary]);
+        let in_transactions = block.body.transactions.iter().flat_map(accesses_in);
+        accounts.map(Access::Account).chain(in_transactions).collect()
+    }
+
     /// Returns the accesses of a block's transactions, each run on the state of `state` without the earlier ones.
     /// Values that cannot be read and transactions that cannot run are left out.
+    ///
+    /// The block runs some times on what `gather` has read, with nothing in place of what it has not. So a state on other
+    /// machines is not asked for one key after the other, but for all keys that depend on as many others.
+    ///
+    /// # Errors
+    ///
+    /// Those of `gather`.
     pub fn touched(
         &self,
-        block: Block<TxEnvelope>,
-        senders: Vec<Address>,
+        block: &Block<TxEnvelope>,
+        senders: &[Address],
+        state: Arc<dyn StateReader>,
+        gather: &mut Gather<'_>,
+    ) -> Result<Vec<Access>, StateError> {
+        let known = Arc::new(Known { state: Arc::clone(&state), places: Mutex::default() });
+        let mut wanted = Self::announced(block, senders);
+        for _ in 0..GUESSES {
+            gather(&wanted)?;
+            known.add(&wanted);
+            let accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
+            wanted = known.take_asked();
+            if wanted.is_empty() {
+                return Ok(accesses);
+            }
+        }
+        Ok(self.run(block, senders, state))
+    }
+
+    fn run(
+        &self,
+        block: &Block<TxEnvelope>,
+        senders: &[Address],
         state: Arc<dyn StateReader>,
     ) -> Vec<Access> {
-        let job = Job::new(B256::ZERO, block, senders, state, Arc::clone(&self.codes));
+        let codes = Arc::clone(&self.codes);
+        let job = Job::new(B256::ZERO, block.clone(), senders.to_vec(), state, codes);
         thread::scope(|scope| {
             for _ in 1..self.threads.min(job.transactions()) {
                 let thread = thread::Builder::new().name("foresight".to_owned());
@@ -43,5 +85,62 @@ impl Foresight {
             job.run(&self.spec);
         });
         job.end()
+    }
+}
+
+/// A state of which only some accounts and slots are read. All others seem absent, and are noted.
+#[derive(Debug)]
+struct Known {
+    state: Arc<dyn StateReader>,
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    known: HashSet<(Address, Option<U256>)>,
+    asked: HashSet<Access>,
+}
+
+impl Known {
+    fn add(&self, accesses: &[Access]) {
+        self.places.lock().known.extend(accesses.iter().map(|access| access.place()));
+    }
+
+    /// Returns what was asked for and is not known.
+    fn take_asked(&self) -> Vec<Access> {
+        std::mem::take(&mut self.places.lock().asked).into_iter().collect()
+    }
+
+    fn is_known(&self, access: Access) -> bool {
+        let mut places = self.places.lock();
+        let is_known = places.known.contains(&access.place());
+        if !is_known {
+            places.asked.insert(access);
+        }
+        is_known
+    }
+}
+
+impl StateReader for Known {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        if !self.is_known(Access::Account(*address)) {
+            return Ok(None);
+        }
+        self.state.account(address)
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        if !self.is_known(Access::SlotRead(*address, *slot)) {
+            return Ok(U256::ZERO);
+        }
+        self.state.slot(address, slot)
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.state.code(code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        Ok(self.is_known(Access::Account(*address)) && self.state.has_storage(address)?)
     }
 }

@@ -16,7 +16,7 @@ mod job;
 mod pace;
 mod scout;
 
-pub use foresight::Foresight;
+pub use foresight::{Foresight, Gather};
 
 use crate::executor::CodeCache;
 use alloy_consensus::{Block, TxEnvelope};

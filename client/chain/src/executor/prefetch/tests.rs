@@ -20,7 +20,11 @@ fn spec() -> Arc<ChainSpec> {
 
 /// Returns a state with a contract that reads the slot whose number is its input.
 fn state() -> Arc<dyn StateReader> {
-    let code = bytes!("600035805460010155");
+    state_with(bytes!("600035805460010155"))
+}
+
+/// Returns a state with a contract of this code, whose slot 5 holds 7.
+fn state_with(code: Bytes) -> Arc<dyn StateReader> {
     let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
     let slots = vec![(hash_slot(&U256::from(5)), U256::from(7))].into();
     let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
@@ -241,13 +245,38 @@ fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
     let touched = |threads| {
         let foresight = Foresight::new(spec(), threads);
         let senders = vec![SENDER; transactions.len()];
-        let mut touched = foresight.touched(block(1, &transactions), senders, state());
+        let block = block(1, &transactions);
+        let touched = foresight.touched(&block, &senders, state(), &mut |_| Ok(()));
+        let mut touched = touched.unwrap();
         touched.sort_unstable_by_key(|access| format!("{access:?}"));
         touched
     };
     assert!(touched(1).contains(&Access::Account(SENDER)));
     assert_eq!(touched(1), touched(3));
     assert_eq!(touched(1), touched(50));
+}
+
+/// The contract reads a slot whose number it finds in another one.
+#[test]
+fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
+    let state = state_with(bytes!("600035545400"));
+    let slot = |number: u64| Access::SlotRead(CONTRACT, U256::from(number));
+    let mut gathered = Vec::new();
+    let mut gather = |accesses: &[Access]| {
+        gathered.push(accesses.to_vec());
+        Ok(())
+    };
+    let block = block(1, &[5, 9]);
+    let touched = Foresight::new(spec(), 1).touched(&block, &[SENDER; 2], state, &mut gather);
+    let touched = touched.unwrap();
+    for number in [0, 5, 7, 9] {
+        assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
+    }
+    // What the block names, the slots of its input, and that which one of these leads to.
+    assert_eq!(gathered.len(), 3, "{gathered:?}");
+    assert!(gathered[0].contains(&Access::Account(MINER)));
+    assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
+    assert_eq!(gathered[2], [slot(7)]);
 }
 
 #[test]

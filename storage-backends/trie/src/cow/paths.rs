@@ -1,0 +1,345 @@
+//! Loading the nodes on the paths to many keys together: a store on other machines takes as long for one row as for many.
+
+use super::{
+    children::Child,
+    node::{CowTrie, Kind, Link, Node},
+};
+use crate::{
+    LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables,
+    codec::{nibble, path_of},
+};
+use alloy_primitives::{B256, map::HashMap};
+use polytrie_kv::Read;
+
+/// Number of levels of a path that are read at a time. Below the upper levels, where rows for many keys are in memory, hardly
+/// any path has more. A row that is not there costs little beside one that is: both would be in the same part of the store.
+const LEVELS: usize = 3;
+/// Most keys whose paths are read at a time: their rows are held until they are nodes.
+const AT_A_TIME: usize = 4_096;
+/// Length of a path of all nibbles of a key.
+const LONGEST: usize = 64;
+
+/// A key, and the trie in which it is looked for.
+#[derive(Debug)]
+pub struct Way<'a, V> {
+    /// The account whose storage trie it is; `None` for the account trie.
+    pub owner: Owner,
+    /// The trie, or the part of it below the first nibble of the key.
+    pub trie: &'a CowTrie<V>,
+    /// The key.
+    pub key: B256,
+}
+
+/// The rows that were read last, by trie and path; `None` where there is none.
+type Found = HashMap<(Owner, Nibbles), Option<Vec<u8>>>;
+
+impl TrieTables {
+    /// Loads the nodes on the paths to keys that are not in memory. Each call of `store` reads some levels of all paths.
+    /// `rows_of` returns the rows of a trie: what they were given is used before the store. If each of them is compared
+    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::get_many_doubted`]).
+    /// `now` is as in [`CowTrie::get`].
+    ///
+    /// # Errors
+    ///
+    /// If a node on a path cannot be read.
+    pub fn load_paths<'a, V: LeafValue + 'a, R: RowSource>(
+        &self,
+        store: &dyn Read,
+        ways: impl IntoIterator<Item = Way<'a, V>>,
+        rows_of: impl Fn(Owner) -> R,
+        now: u64,
+    ) -> Result<()> {
+        let mut ways = ways.into_iter().peekable();
+        while ways.peek().is_some() {
+            let mut steps: Vec<Step<'a, V>> =
+                ways.by_ref().take(AT_A_TIME).map(Step::first).collect();
+            let mut found = Found::default();
+            loop {
+                let mut waiting = Vec::new();
+                for mut step in steps {
+                    if step.must_wait(&found, &rows_of, now)? {
+                        waiting.push(step);
+                    }
+                }
+                if waiting.is_empty() {
+                    break;
+                }
+                steps = waiting;
+                let mut paths: Vec<_> = steps.iter().flat_map(Step::paths).collect();
+                paths.sort_unstable();
+                paths.dedup();
+                let rows = self.get_many(store, &paths, rows_of(None).is_doubted())?;
+                found = paths.into_iter().zip(rows).collect();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The place on the way to a key that was reached.
+struct Step<'a, V> {
+    owner: Owner,
+    key: B256,
+    link: &'a Link<V>,
+    /// Depth of the node at the link.
+    depth: usize,
+}
+
+impl<'a, V: LeafValue> Step<'a, V> {
+    fn first(Way { owner, trie, key }: Way<'a, V>) -> Self {
+        Self { owner, key, link: &trie.root, depth: trie.depth() }
+    }
+
+    /// Returns the paths that are read next: that of the node at the link, and those on the way below it.
+    fn paths(&self) -> impl Iterator<Item = (Owner, Nibbles)> {
+        let depths = self.depth..=(self.depth + LEVELS - 1).min(LONGEST);
+        depths.map(move |depth| (self.owner, path_of(&self.key, depth)))
+    }
+
+    /// Goes on through the nodes that are in memory, were read or were given. Returns whether the next one must be read.
+    fn must_wait<R: RowSource>(
+        &mut self,
+        found: &Found,
+        rows_of: &impl Fn(Owner) -> R,
+        now: u64,
+    ) -> Result<bool> {
+        loop {
+            let node = match self.link.in_memory() {
+                Some(node) => node,
+                None if self.link.is_empty() => return Ok(false),
+                None => match self.arrived(found, &rows_of(self.owner), now)? {
+                    Some(node) => node,
+                    None => return Ok(true),
+                },
+            };
+            node.touch(now);
+            match &node.kind {
+                Kind::Leaf(_) => return Ok(false),
+                Kind::Extension { prefix, child } => {
+                    let end = self.depth + prefix.len();
+                    if path_of(&self.key, end).slice(self.depth..) != *prefix {
+                        return Ok(false);
+                    }
+                    self.link = child;
+                    self.depth = end;
+                }
+                Kind::Branch(children) => match children.get(nibble(&self.key, self.depth)) {
+                    Some(Child::Inner(child)) => {
+                        self.link = child;
+                        self.depth += 1;
+                    }
+                    Some(Child::Leaf(_)) | None => return Ok(false),
+                },
+            }
+        }
+    }
+
+    /// Returns the node at the link, if its row was read or given.
+    fn arrived(
+        &self,
+        found: &Found,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Option<&'a Node<V>>> {
+        let (link, path) = (self.link, path_of(&self.key, self.depth));
+        if let Some(node) = link.given(&path, rows, now)? {
+            return Ok(Some(link.keep(node)));
+        }
+        match found.get(&(self.owner, path)) {
+            None => Ok(None),
+            Some(Some(row)) => match link.read(&path, row, rows, now) {
+                // An older row, perhaps. The store has a sure one.
+                Err(TrieError::Malformed { .. }) if rows.is_doubted() => {
+                    link.resolve(|| path, rows, now)
+                }
+                node => Ok(Some(link.keep(node?))),
+            },
+            // An answer that was not sure, a leaf that a given row called a node with a row of its own, or a lost row.
+            Some(None) => link.resolve(|| path, rows, now),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        Rows, SlotValue,
+        cow::tests::{Given, Memory, all_called_nodes},
+    };
+    use alloy_primitives::{U256, keccak256};
+    use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
+    const STORAGE: Table = Table::new(2, "Storage", 96);
+    const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
+    const OWNERS: [Owner; 3] = [None, Some(B256::repeat_byte(0x11)), Some(B256::repeat_byte(0xee))];
+
+    /// A store that counts its calls. Where its answers are doubted, some rows are missing and others are those of another
+    /// key.
+    struct Counted {
+        store: Store,
+        calls: AtomicUsize,
+    }
+
+    /// Rows that are compared with their references.
+    struct Doubted<'a>(Rows<&'a dyn Read>);
+
+    impl RowSource for Doubted<'_> {
+        fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
+            self.0.load(path, out)
+        }
+
+        fn is_doubted(&self) -> bool {
+            true
+        }
+    }
+
+    impl Read for Counted {
+        fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+            self.calls.fetch_add(1, Relaxed);
+            self.store.get_into(table, key, out)
+        }
+
+        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+            self.calls.fetch_add(1, Relaxed);
+            self.store.get_many(table, keys)
+        }
+
+        fn get_many_doubted(
+            &self,
+            table: Table,
+            keys: &[&[u8]],
+        ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+            let mut rows = self.get_many(table, keys)?;
+            for at in 1..rows.len() {
+                match at % 5 {
+                    0 => rows[at] = None,
+                    1 => rows.swap(at, at - 1),
+                    _ => {}
+                }
+            }
+            Ok(rows)
+        }
+
+        fn scan(
+            &self,
+            table: Table,
+            range: KeyRange<'_>,
+            visit: &mut Visit<'_>,
+        ) -> Result<(), KvError> {
+            self.store.scan(table, range, visit)
+        }
+    }
+
+    fn key(n: u64) -> B256 {
+        keccak256(n.to_be_bytes())
+    }
+
+    /// Makes a trie of 500 keys, and a store in which each owner has it.
+    fn stored() -> (CowTrie<SlotValue>, Counted) {
+        let value = Some(SlotValue(U256::from(7)));
+        let mut changes: Vec<_> = (0..500).map(|n| (key(n), value)).collect();
+        changes.sort_unstable_by_key(|(key, _)| *key);
+        let (none, mut whole) = (Memory::default(), CowTrie::<SlotValue>::empty());
+        whole.update(&changes, &none, 1, &mut Vec::new()).unwrap();
+        let store = Store::memory(&[ACCOUNTS, STORAGE]).unwrap();
+        for owner in OWNERS {
+            let mut sink = match owner {
+                None => TABLES.account_sink(Batch::new()),
+                Some(owner) => TABLES.storage_sink(Batch::new(), owner),
+            };
+            whole.write_since(0, &[], &none, &mut sink).unwrap();
+            store.write(sink.into_inner()).unwrap();
+        }
+        (whole, Counted { store, calls: AtomicUsize::new(0) })
+    }
+
+    /// Keys that are there, and some that are not.
+    fn asked() -> Vec<B256> {
+        (400..600).map(key).collect()
+    }
+
+    fn ways<'a>(
+        tries: &'a [(Owner, CowTrie<SlotValue>)],
+        keys: &'a [B256],
+    ) -> impl Iterator<Item = Way<'a, SlotValue>> {
+        tries.iter().flat_map(move |(owner, trie)| {
+            keys.iter().map(move |key| Way { owner: *owner, trie, key: *key })
+        })
+    }
+
+    #[test]
+    fn paths_of_many_tries_are_loaded_in_a_few_calls() {
+        let (whole, store) = stored();
+        let none = Memory::default();
+        let tries = OWNERS.map(|owner| (owner, CowTrie::<SlotValue>::stored(whole.root())));
+        let (keys, rows_of) = (asked(), |owner| TABLES.rows_of(&store, owner));
+        TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
+        // A call for each table, and levels by threes.
+        let calls = store.calls.load(Relaxed);
+        assert!((2..=6).contains(&calls), "{calls}");
+        TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
+        assert_eq!(store.calls.load(Relaxed), calls, "all of it is in memory");
+        for (_, trie) in &tries {
+            for key in &keys {
+                assert_eq!(trie.get(key, &none, 2).unwrap(), whole.get(key, &none, 2).unwrap());
+            }
+        }
+    }
+
+    /// Rows that were given are not read, and a leaf that they call a node is found all the same.
+    #[test]
+    fn rows_that_were_given_come_first() {
+        let (whole, store) = stored();
+        let (keys, mut rows) = (asked(), Memory::default());
+        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        for (lies, calls) in [(false, 0..=0), (true, 1..=usize::MAX)] {
+            store.calls.store(0, Relaxed);
+            let given = if lies { all_called_nodes(&whole, &rows) } else { rows.named() };
+            let tries = [(None, CowTrie::<SlotValue>::stored(whole.root()))];
+            let rows_of = |_| Given { stored: rows.clone(), given: &given };
+            TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
+            let found = store.calls.load(Relaxed);
+            assert!(calls.contains(&found), "{found}");
+            for key in &keys {
+                let none = Memory::default();
+                assert_eq!(
+                    tries[0].1.get(key, &none, 2).unwrap(),
+                    whole.get(key, &none, 2).unwrap()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_asked_for_again() {
+        let (whole, store) = stored();
+        let tries = OWNERS.map(|owner| (owner, CowTrie::<SlotValue>::stored(whole.root())));
+        let keys = asked();
+        let rows_of = |owner| Doubted(TABLES.rows_of(&store, owner));
+        TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
+        assert!(store.calls.load(Relaxed) > 6, "some came alone");
+        for (_, trie) in &tries {
+            for key in &keys {
+                let none = Memory::default();
+                assert_eq!(trie.get(key, &none, 2).unwrap(), whole.get(key, &none, 2).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_lost_is_noticed() {
+        let (whole, store) = stored();
+        let mut batch = Batch::new();
+        batch.delete(ACCOUNTS, &[4]);
+        store.store.write(batch).unwrap();
+        let tries = [(None, CowTrie::<SlotValue>::stored(whole.root()))];
+        let (keys, rows_of) = (asked(), |owner| TABLES.rows_of(&store, owner));
+        let loaded = TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2);
+        let lost = Nibbles::from_nibbles([4]);
+        assert!(matches!(loaded, Err(TrieError::Missing { path }) if path == lost), "{loaded:?}");
+    }
+}
