@@ -196,7 +196,7 @@ fn a_layer_that_has_failed_is_a_failure_though_the_store_is_whole() {
         let (address, slots) = (SOMEBODY, Vec::new());
         let change = AccountChange { address, account, wiped: false, code: None, slots };
         session.apply(&TxWrites { accounts: vec![change] }).unwrap();
-        session.finish().unwrap().outcome.undo.clone()
+        session.finish().unwrap().outcome.undo
     };
     let undo = undo_of_a_block();
     let unreadable = Arc::new(AtomicBool::new(false));
