@@ -480,9 +480,11 @@ impl Shared {
         self.nearest.store(self.nearest.load(Relaxed).saturating_sub(1), Relaxed);
     }
 
-    /// Records that the bag of a block is there, and whether it is late.
-    fn came(&self, number: u64, is_late: bool) {
+    /// Records that the bag of a block is there, which a prefetcher has to work on no more, and whether it is late.
+    fn came(&self, due: &Mutex<VecDeque<DueBlock>>, number: u64, is_late: bool) {
+        // A block that waits finds its bag here or on its way.
         let mut came = self.came.lock();
+        due.lock().pop_front();
         if !is_late {
             came.insert(number);
         }
@@ -625,8 +627,7 @@ fn take_bags(
             shared.was_late(shared.executed.load(Relaxed).saturating_sub(executed));
         }
         // From then on the block does not wait for it, so its nodes must be there.
-        due.lock().pop_front();
-        shared.came(number, was_late);
+        shared.came(due, number, was_late);
     }
     Ok(())
 }
@@ -744,6 +745,26 @@ mod tests {
         assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
         shared.open.lock()[0].is_late.store(true, Relaxed);
         assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
+    }
+
+    /// A block that waits holds the lock of what has come while it looks at what is on its way.
+    #[test]
+    fn a_bag_is_on_its_way_until_it_has_come() {
+        let shared = shared();
+        let _frames = connect(&shared, 1);
+        assert!(shared.announce(&block(10)));
+        let due = Arc::clone(&shared.open.lock()[0].due);
+        let number = due.lock()[0].number;
+        thread::scope(|scope| {
+            let came = shared.came.lock();
+            scope.spawn(|| shared.came(&due, number, false));
+            assert!((0..1_000).all(|_| {
+                thread::yield_now();
+                shared.expects(number)
+            }));
+            drop(came);
+        });
+        assert!(shared.came.lock().contains(&number) && !shared.expects(number));
     }
 
     /// A prefetcher would end at a frame that is too long.
