@@ -19,6 +19,7 @@ use serde::Serialize;
 use std::{
     collections::{BTreeSet, VecDeque},
     io::{self, Read, Write},
+    iter,
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, OnceLock,
@@ -369,9 +370,11 @@ impl Informing {
         if executed < self.executed + least {
             return;
         }
-        let Some(next) = self.left.pop_front() else { return };
-        self.executed = executed;
-        if let Some(connection) = open.iter().find(|of| of.number == next) {
+        let connected = |number: u64| open.iter().find(|of| of.number == number);
+        // Those that have left take no turn.
+        let next = iter::from_fn(|| self.left.pop_front()).find_map(connected);
+        if let Some(connection) = next {
+            self.executed = executed;
             // A prefetcher with a full outbox is informed of the next state.
             let _ = connection.outbox.try_send(Arc::new(Message::Flushed.encode()));
         }
@@ -745,6 +748,18 @@ mod tests {
         assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
         shared.open.lock()[0].is_late.store(true, Relaxed);
         assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn prefetchers_that_have_left_are_not_informed_first() {
+        let shared = shared();
+        let (_left, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        informing.begin(&shared);
+        shared.leave(1);
+        shared.executed.fetch_add(SPARE, Relaxed);
+        informing.go_on(&shared);
+        assert_eq!(other.len(), 1);
     }
 
     /// A block that waits holds the lock of what has come while it looks at what is on its way.
