@@ -1,9 +1,9 @@
 //! Bytes of nodes that stay in memory, and the calls of the store that bring them there.
 
 use crate::{
-    RainLayer, RainOptions,
+    ACCOUNT_NODES, RainLayer, RainOptions,
     state::read_state,
-    touches::Noted,
+    touches::{Noted, Source},
     version::{Version, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -18,6 +18,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 const ACCOUNTS: u64 = 20_000;
@@ -217,4 +218,33 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     // A row for each shard and that of the head come alone.
     let [single, many] = store.calls();
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
+}
+
+/// A store that answers at once.
+struct Fast;
+
+impl Read for Fast {
+    fn get_into(&self, _: Table, _: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        out.push(0);
+        Ok(true)
+    }
+
+    fn scan(&self, _: Table, _: KeyRange<'_>, _: &mut Visit<'_>) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+/// A store may be slow only until the system has its rows in memory. While it counts as slow, paths are read as a whole.
+#[test]
+fn a_store_that_is_fast_again_does_not_count_as_slow() {
+    let store = Store::memory(RainLayer::TABLES).unwrap();
+    let source = Source::new(store, &RainOptions::default());
+    let (noted, readers) = (source.touches.noting(&Fast), &source.touches.readers);
+    while !readers.is_slow() {
+        readers.took(Duration::from_millis(1), 1);
+    }
+    assert!((0..1_000_000).any(|_| {
+        noted.get_many_doubted(ACCOUNT_NODES, &[&[1][..]]).unwrap();
+        !readers.is_slow()
+    }));
 }
