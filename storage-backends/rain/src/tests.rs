@@ -9,8 +9,8 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Commitment, GenesisAccount, GenesisSlots, Session,
-    StateLayer, TxWrites, hash_address, hash_slot,
+    Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
+    Session, StateLayer, TxWrites, hash_address, hash_slot,
 };
 use std::{
     collections::BTreeSet,
@@ -66,6 +66,16 @@ fn reads_without_blocks_stay_within_the_cache() {
         assert_eq!(reader.slot(&address(n), &U256::from(1)).unwrap(), U256::ZERO);
         assert_eq!(reader.has_storage(&address(n)).unwrap(), n < WITH_SLOT);
     }
+    let kept = bytes(&layer.shared.reader().unwrap().version);
+    assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
+}
+
+/// A block may touch far more than there is room for.
+#[test]
+fn what_is_gathered_stays_within_the_cache() {
+    let (_store, layer) = loaded(1 << 20);
+    let accesses: Vec<_> = (0..ACCOUNTS).map(|n| Access::Account(address(n))).collect();
+    layer.gather(&accesses).unwrap();
     let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
