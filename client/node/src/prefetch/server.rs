@@ -421,10 +421,13 @@ impl Shared {
         to.is_some_and(|to| self.announce_to(to, block))
     }
 
-    /// Announces a block again, if only prefetchers that are late have it and another one has time.
+    /// Announces a block again, if its bag has not come, only prefetchers that are late have it and another one has time.
     fn announce_again(&self, block: &Candidate) {
-        let open = self.open.lock();
         let number = block.header.number;
+        if self.came.lock().contains(&number) {
+            return;
+        }
+        let open = self.open.lock();
         let mut have = open.iter().filter(|of| of.has(number)).peekable();
         if have.peek().is_none() || !have.all(Connection::is_late) {
             return;
@@ -780,6 +783,22 @@ mod tests {
             drop(came);
         });
         assert!(shared.came.lock().contains(&number) && !shared.expects(number));
+    }
+
+    /// The bag of the one that was late may have come, while the other one has the block and is late.
+    #[test]
+    fn a_block_is_announced_again_until_its_bag_has_come() {
+        let shared = shared();
+        let (_late, other) = (connect(&shared, 1), connect(&shared, 2));
+        let block = block(10);
+        assert!(shared.announce(&block));
+        shared.is_late_with(block.header.number);
+        shared.came.lock().insert(block.header.number);
+        shared.announce_again(&block);
+        assert!(other.is_empty());
+        shared.came.lock().clear();
+        shared.announce_again(&block);
+        assert_eq!(other.len(), 1);
     }
 
     /// A prefetcher would end at a frame that is too long.
