@@ -7,10 +7,10 @@ use crate::{
     version::{Version, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::{
     Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
-    Session, StateLayer, TxWrites, hash_address, hash_slot,
+    Session, StateError, StateLayer, TxWrites, hash_address, hash_slot,
 };
 use std::{
     collections::BTreeSet,
@@ -228,6 +228,29 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     // A row for each shard and that of the head come alone.
     let [single, many] = store.calls();
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
+}
+
+/// Where the store is not trusted, an opening compares the nodes that its logs lead to with their hashes.
+#[test]
+fn an_opening_finds_damaged_nodes() {
+    let (store, layer) = loaded(1 << 20);
+    after_blocks((&store, &layer), 0, 3);
+    drop(layer);
+    let hash = hash_address(&address(2));
+    let (first, second) = (hash[0] >> 4, hash[0] & 0x0f);
+    let beside = store.get(ACCOUNT_NODES, &[first, second ^ 1]).unwrap().unwrap();
+    for (row, said) in [(Some(beside), "not what its parent refers to"), (None, "has no node")] {
+        let mut batch = Batch::new();
+        match row {
+            Some(row) => batch.put(ACCOUNT_NODES, &[first, second], &row),
+            None => batch.delete(ACCOUNT_NODES, &[first, second]),
+        }
+        store.write(batch).unwrap();
+        let options = RainOptions { verify: true, ..RainOptions::default() };
+        let opened = RainLayer::open(store.clone(), options).unwrap();
+        let Err(StateError::Corrupt(reason)) = opened.reader() else { panic!("{said}") };
+        assert!(reason.contains(said), "{reason}");
+    }
 }
 
 /// A store that answers at once.
