@@ -39,6 +39,8 @@ const FARTHEST: usize = 64;
 const AT_A_TIME: usize = 2;
 /// Most time for which a block waits for its bag.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Time in which a prefetcher has opened a newer state, also where hardly a block is executed meanwhile.
+const OPENING: Duration = Duration::from_secs(10);
 /// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
 /// Number of prefetchers that may be connected at a time.
@@ -357,6 +359,8 @@ struct Informing {
     left: VecDeque<u64>,
     /// Number of blocks that were executed when the last one was informed.
     executed: usize,
+    /// The time at which the last one was informed.
+    since: Option<Instant>,
 }
 
 impl Informing {
@@ -372,14 +376,16 @@ impl Informing {
     fn go_on(&mut self, shared: &Shared) {
         let (open, executed) = (shared.open.lock(), shared.executed.load(Relaxed));
         let least = if open.iter().any(Connection::is_late) { FARTHEST } else { SPARE };
-        if executed < self.executed + least {
+        // The blocks of a pipe may come slowly, and a cluster keeps the rows of an older state for two flushes.
+        let is_long_ago = self.since.is_none_or(|since| since.elapsed() >= OPENING);
+        if executed < self.executed + least && !is_long_ago {
             return;
         }
         let connected = |number: u64| open.iter().find(|of| of.number == number);
         // Those that have left take no turn.
         let next = iter::from_fn(|| self.left.pop_front()).find_map(connected);
         if let Some(connection) = next {
-            self.executed = executed;
+            (self.executed, self.since) = (executed, Some(Instant::now()));
             // A prefetcher with a full outbox is informed of the next state.
             let _ = connection.outbox.try_send(Arc::new(Message::Flushed.encode()));
         }
@@ -756,6 +762,17 @@ mod tests {
         assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
         shared.open.lock()[0].is_late.store(true, Relaxed);
         assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
+    }
+
+    /// No other one opens a state at that time, however few blocks were executed.
+    #[test]
+    fn the_first_prefetcher_hears_of_a_newer_state_at_once() {
+        let shared = shared();
+        let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        informing.begin(&shared);
+        informing.go_on(&shared);
+        assert_eq!((one.len(), other.len()), (1, 0));
     }
 
     #[test]
