@@ -139,8 +139,8 @@ impl<'a> Noted<'a> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
     }
 
-    /// Reads the rows of these keys by `read`, and counts them. Rows of one path are timed; more rows at a time say little
-    /// about how long one takes.
+    /// Reads the rows of these keys by `read`, and counts them. Rows of one path are timed while the store counts as slow,
+    /// because hardly any row is read alone then; more rows at a time say little about how long one takes.
     fn many(
         &self,
         table: Table,
@@ -150,7 +150,7 @@ impl<'a> Noted<'a> {
         let Some(touches) = self.touches else { return read() };
         let started = Instant::now();
         let rows = read()?;
-        if keys.len() <= TIMED {
+        if keys.len() <= TIMED && touches.readers.is_slow() {
             // A row that is not there costs little beside one that is.
             touches.readers.took(started.elapsed(), rows.iter().flatten().count());
         }
