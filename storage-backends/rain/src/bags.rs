@@ -203,12 +203,12 @@ impl Bags for RainLayer {
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {
-        self.shared.reader()?.gather(&hashed(accesses))
+        self.shared.reader()?.gather(accesses)
     }
 
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
         let (touched, reader) = (hashed(accesses), self.shared.reader()?);
-        reader.gather(&touched)?;
+        reader.gather(accesses)?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);
         let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };

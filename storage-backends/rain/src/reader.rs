@@ -1,14 +1,18 @@
 //! Reads at one version, beside the blocks that follow.
 
 use crate::{
+    gather::hashed,
     touches::{Noted, Touches},
     version::{Version, look_at_slot},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, Result, StateReader, Touched, hash_address, hash_slot, read_code};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
+
+/// Number of keys whose nodes are read together: what they add to a full cache is small beside it.
+const PORTION: usize = 1_024;
 
 #[derive(Debug)]
 pub(crate) struct RainReader {
@@ -31,8 +35,9 @@ impl RainReader {
     }
 
     /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time, while there is room.
-    pub(crate) fn gather(&self, touched: &Touched) -> Result<()> {
-        if self.keeps() { self.version.gather(&self.noted(), touched) } else { Ok(()) }
+    pub(crate) fn gather(&self, accesses: &[Access]) -> Result<()> {
+        let mut portions = accesses.chunks(PORTION).take_while(|_| self.keeps());
+        portions.try_for_each(|some| self.version.gather(&self.noted(), &hashed(some)))
     }
 
     /// Finds an account and returns what `see` makes of it. Keeps the nodes that it reads while there is room.

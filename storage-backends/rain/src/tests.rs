@@ -1,16 +1,16 @@
 //! Bytes of nodes that stay in memory, and the calls of the store that bring them there.
 
 use crate::{
-    RainLayer, RainOptions,
+    ACCOUNT_NODES, RainLayer, RainOptions,
     state::read_state,
-    touches::Noted,
+    touches::{Noted, Source},
     version::{Version, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Commitment, GenesisAccount, GenesisSlots, Session,
-    StateLayer, TxWrites, hash_address, hash_slot,
+    Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
+    Session, StateError, StateLayer, TxWrites, hash_address, hash_slot,
 };
 use std::{
     collections::BTreeSet,
@@ -18,6 +18,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 const ACCOUNTS: u64 = 20_000;
@@ -65,6 +66,16 @@ fn reads_without_blocks_stay_within_the_cache() {
         assert_eq!(reader.slot(&address(n), &U256::from(1)).unwrap(), U256::ZERO);
         assert_eq!(reader.has_storage(&address(n)).unwrap(), n < WITH_SLOT);
     }
+    let kept = bytes(&layer.shared.reader().unwrap().version);
+    assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
+}
+
+/// A block may touch far more than there is room for.
+#[test]
+fn what_is_gathered_stays_within_the_cache() {
+    let (_store, layer) = loaded(1 << 20);
+    let accesses: Vec<_> = (0..ACCOUNTS).map(|n| Access::Account(address(n))).collect();
+    layer.gather(&accesses).unwrap();
     let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
@@ -217,4 +228,56 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     // A row for each shard and that of the head come alone.
     let [single, many] = store.calls();
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
+}
+
+/// Where the store is not trusted, an opening compares the nodes that its logs lead to with their hashes.
+#[test]
+fn an_opening_finds_damaged_nodes() {
+    let (store, layer) = loaded(1 << 20);
+    after_blocks((&store, &layer), 0, 3);
+    drop(layer);
+    let hash = hash_address(&address(2));
+    let (first, second) = (hash[0] >> 4, hash[0] & 0x0f);
+    let beside = store.get(ACCOUNT_NODES, &[first, second ^ 1]).unwrap().unwrap();
+    for (row, said) in [(Some(beside), "not what its parent refers to"), (None, "has no node")] {
+        let mut batch = Batch::new();
+        match row {
+            Some(row) => batch.put(ACCOUNT_NODES, &[first, second], &row),
+            None => batch.delete(ACCOUNT_NODES, &[first, second]),
+        }
+        store.write(batch).unwrap();
+        let options = RainOptions { verify: true, ..RainOptions::default() };
+        let opened = RainLayer::open(store.clone(), options).unwrap();
+        let Err(StateError::Corrupt(reason)) = opened.reader() else { panic!("{said}") };
+        assert!(reason.contains(said), "{reason}");
+    }
+}
+
+/// A store that answers at once.
+struct Fast;
+
+impl Read for Fast {
+    fn get_into(&self, _: Table, _: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        out.push(0);
+        Ok(true)
+    }
+
+    fn scan(&self, _: Table, _: KeyRange<'_>, _: &mut Visit<'_>) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+/// A store may be slow only until the system has its rows in memory. While it counts as slow, paths are read as a whole.
+#[test]
+fn a_store_that_is_fast_again_does_not_count_as_slow() {
+    let store = Store::memory(RainLayer::TABLES).unwrap();
+    let source = Source::new(store, &RainOptions::default());
+    let (noted, readers) = (source.touches.noting(&Fast), &source.touches.readers);
+    while !readers.is_slow() {
+        readers.took(Duration::from_millis(1), 1);
+    }
+    assert!((0..1_000_000).any(|_| {
+        noted.get_many_doubted(ACCOUNT_NODES, &[&[1][..]]).unwrap();
+        !readers.is_slow()
+    }));
 }

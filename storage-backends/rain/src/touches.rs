@@ -11,9 +11,12 @@ use polytrie_trie::{
     LeafValue, Nibbles, RowSource, Rows, TrieError,
     cow::{CowTrie, Way},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 /// Bytes of memory that a node takes beside its children.
@@ -22,6 +25,8 @@ const NODE_BYTES: u64 = 512;
 const GROWTH: u64 = 5;
 /// Bytes that the write of one key can add to the nodes in memory: a leaf, and a branch and an extension above it.
 const KEY_BYTES: u64 = 2 << 10;
+/// Most keys of a call that is timed: those of one path.
+const TIMED: usize = 3;
 
 /// An upper bound of the bytes of nodes that each shard has in memory: the bytes measured last, and those that came
 /// since. Measuring visits every node in memory, so it is done only when they could have filled the cache.
@@ -134,14 +139,27 @@ impl<'a> Noted<'a> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
     }
 
-    /// Counts the rows of these keys.
-    fn came(&self, table: Table, keys: &[&[u8]], rows: &[Option<Vec<u8>>]) {
-        let Some(touches) = self.touches else { return };
-        for (key, row) in keys.iter().zip(rows) {
+    /// Reads the rows of these keys by `read`, and counts them. Rows of one path are timed while the store counts as slow,
+    /// because hardly any row is read alone then; more rows at a time say little about how long one takes.
+    fn many(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        read: impl FnOnce() -> Result<Vec<Option<Vec<u8>>>, KvError>,
+    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let Some(touches) = self.touches else { return read() };
+        let started = Instant::now();
+        let rows = read()?;
+        if keys.len() <= TIMED && touches.readers.is_slow() {
+            // A row that is not there costs little beside one that is.
+            touches.readers.took(started.elapsed(), rows.iter().flatten().count());
+        }
+        for (key, row) in keys.iter().zip(&rows) {
             if let Some(row) = row {
                 touches.came(shard_of_row(table, key), row.len());
             }
         }
+        Ok(rows)
     }
 
     /// Returns the value of a key in a trie. Nodes that are not in memory are read and kept; a slow store is asked for some
@@ -180,11 +198,8 @@ impl Read for Noted<'_> {
         Ok(found)
     }
 
-    /// Reads without timing: many rows at a time say little about how long one takes.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        let rows = self.rows.get_many(table, keys)?;
-        self.came(table, keys, &rows);
-        Ok(rows)
+        self.many(table, keys, || self.rows.get_many(table, keys))
     }
 
     fn get_many_doubted(
@@ -192,9 +207,7 @@ impl Read for Noted<'_> {
         table: Table,
         keys: &[&[u8]],
     ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        let rows = self.rows.get_many_doubted(table, keys)?;
-        self.came(table, keys, &rows);
-        Ok(rows)
+        self.many(table, keys, || self.rows.get_many_doubted(table, keys))
     }
 
     fn scan(

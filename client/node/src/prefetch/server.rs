@@ -19,6 +19,7 @@ use serde::Serialize;
 use std::{
     collections::{BTreeSet, VecDeque},
     io::{self, Read, Write},
+    iter,
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, OnceLock,
@@ -38,6 +39,8 @@ const FARTHEST: usize = 64;
 const AT_A_TIME: usize = 2;
 /// Most time for which a block waits for its bag.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Time in which a prefetcher has opened a newer state, also where hardly a block is executed meanwhile.
+const OPENING: Duration = Duration::from_secs(10);
 /// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
 const OUTBOX: usize = AT_A_TIME + 4;
 /// Number of prefetchers that may be connected at a time.
@@ -291,6 +294,11 @@ impl Prefetchers {
     }
 
     #[cfg(test)]
+    pub(super) fn connected(&self) -> u64 {
+        self.shared.connected.load(Relaxed)
+    }
+
+    #[cfg(test)]
     pub(super) fn was_late(&self, blocks: usize) {
         self.shared.was_late(blocks);
     }
@@ -351,6 +359,8 @@ struct Informing {
     left: VecDeque<u64>,
     /// Number of blocks that were executed when the last one was informed.
     executed: usize,
+    /// The time at which the last one was informed.
+    since: Option<Instant>,
 }
 
 impl Informing {
@@ -366,12 +376,16 @@ impl Informing {
     fn go_on(&mut self, shared: &Shared) {
         let (open, executed) = (shared.open.lock(), shared.executed.load(Relaxed));
         let least = if open.iter().any(Connection::is_late) { FARTHEST } else { SPARE };
-        if executed < self.executed + least {
+        // The blocks of a pipe may come slowly, and a cluster keeps the rows of an older state for two flushes.
+        let is_long_ago = self.since.is_none_or(|since| since.elapsed() >= OPENING);
+        if executed < self.executed + least && !is_long_ago {
             return;
         }
-        let Some(next) = self.left.pop_front() else { return };
-        self.executed = executed;
-        if let Some(connection) = open.iter().find(|of| of.number == next) {
+        let connected = |number: u64| open.iter().find(|of| of.number == number);
+        // Those that have left take no turn.
+        let next = iter::from_fn(|| self.left.pop_front()).find_map(connected);
+        if let Some(connection) = next {
+            (self.executed, self.since) = (executed, Some(Instant::now()));
             // A prefetcher with a full outbox is informed of the next state.
             let _ = connection.outbox.try_send(Arc::new(Message::Flushed.encode()));
         }
@@ -418,10 +432,13 @@ impl Shared {
         to.is_some_and(|to| self.announce_to(to, block))
     }
 
-    /// Announces a block again, if only prefetchers that are late have it and another one has time.
+    /// Announces a block again, if its bag has not come, only prefetchers that are late have it and another one has time.
     fn announce_again(&self, block: &Candidate) {
-        let open = self.open.lock();
         let number = block.header.number;
+        if self.came.lock().contains(&number) {
+            return;
+        }
+        let open = self.open.lock();
         let mut have = open.iter().filter(|of| of.has(number)).peekable();
         if have.peek().is_none() || !have.all(Connection::is_late) {
             return;
@@ -480,9 +497,11 @@ impl Shared {
         self.nearest.store(self.nearest.load(Relaxed).saturating_sub(1), Relaxed);
     }
 
-    /// Records that the bag of a block is there, and whether it is late.
-    fn came(&self, number: u64, is_late: bool) {
+    /// Records that the bag of a block is there, which a prefetcher has to work on no more, and whether it is late.
+    fn came(&self, due: &Mutex<VecDeque<DueBlock>>, number: u64, is_late: bool) {
+        // A block that waits finds its bag here or on its way.
         let mut came = self.came.lock();
+        due.lock().pop_front();
         if !is_late {
             came.insert(number);
         }
@@ -625,8 +644,7 @@ fn take_bags(
             shared.was_late(shared.executed.load(Relaxed).saturating_sub(executed));
         }
         // From then on the block does not wait for it, so its nodes must be there.
-        due.lock().pop_front();
-        shared.came(number, was_late);
+        shared.came(due, number, was_late);
     }
     Ok(())
 }
@@ -744,6 +762,65 @@ mod tests {
         assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
         shared.open.lock()[0].is_late.store(true, Relaxed);
         assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
+    }
+
+    /// No other one opens a state at that time, however few blocks were executed.
+    #[test]
+    fn the_first_prefetcher_hears_of_a_newer_state_at_once() {
+        let shared = shared();
+        let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        informing.begin(&shared);
+        informing.go_on(&shared);
+        assert_eq!((one.len(), other.len()), (1, 0));
+    }
+
+    #[test]
+    fn prefetchers_that_have_left_are_not_informed_first() {
+        let shared = shared();
+        let (_left, other) = (connect(&shared, 1), connect(&shared, 2));
+        let mut informing = Informing::default();
+        informing.begin(&shared);
+        shared.leave(1);
+        shared.executed.fetch_add(SPARE, Relaxed);
+        informing.go_on(&shared);
+        assert_eq!(other.len(), 1);
+    }
+
+    /// A block that waits holds the lock of what has come while it looks at what is on its way.
+    #[test]
+    fn a_bag_is_on_its_way_until_it_has_come() {
+        let shared = shared();
+        let _frames = connect(&shared, 1);
+        assert!(shared.announce(&block(10)));
+        let due = Arc::clone(&shared.open.lock()[0].due);
+        let number = due.lock()[0].number;
+        thread::scope(|scope| {
+            let came = shared.came.lock();
+            scope.spawn(|| shared.came(&due, number, false));
+            assert!((0..1_000).all(|_| {
+                thread::yield_now();
+                shared.expects(number)
+            }));
+            drop(came);
+        });
+        assert!(shared.came.lock().contains(&number) && !shared.expects(number));
+    }
+
+    /// The bag of the one that was late may have come, while the other one has the block and is late.
+    #[test]
+    fn a_block_is_announced_again_until_its_bag_has_come() {
+        let shared = shared();
+        let (_late, other) = (connect(&shared, 1), connect(&shared, 2));
+        let block = block(10);
+        assert!(shared.announce(&block));
+        shared.is_late_with(block.header.number);
+        shared.came.lock().insert(block.header.number);
+        shared.announce_again(&block);
+        assert!(other.is_empty());
+        shared.came.lock().clear();
+        shared.announce_again(&block);
+        assert_eq!(other.len(), 1);
     }
 
     /// A prefetcher would end at a frame that is too long.

@@ -173,6 +173,10 @@ fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
     assert!(!prefetchers.wait(second, LONG, &mut blocks), "its prefetcher is late");
 
     let (mut other, _) = connect(&prefetchers, hello());
+    // Were it counted on only from the third block on, it would hear of that one first.
+    while prefetchers.connected() < 2 {
+        std::thread::yield_now();
+    }
     announce_to(&other, &mut prefetchers, &mut blocks);
     for (number, hash) in [(second, again), (third, then)] {
         assert_eq!(announced(&mut other), hash);

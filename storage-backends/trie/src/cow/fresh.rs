@@ -108,7 +108,7 @@ struct Stored<'s, R> {
 }
 
 impl<R: RowSource> Stored<'_, R> {
-    /// Returns the stored branch at a path, if it is the next one and was found. It may be an older one.
+    /// Returns the stored branch at a path, if it is the next one and a row of it was found. It may be an older one.
     fn next_at<V: LeafValue>(&mut self, path: &Nibbles) -> Result<Option<Node<V>>> {
         if self.read.is_empty() {
             let paths: Vec<Nibbles> = self.paths.by_ref().take(AT_A_TIME).collect();
@@ -116,7 +116,8 @@ impl<R: RowSource> Stored<'_, R> {
         }
         match self.read.pop_front_if(|(next, _)| next == path) {
             None | Some((_, None)) => Ok(None),
-            Some((path, Some(row))) => Ok(Some(row::read(&path, &row, 0)?)),
+            // A row that is damaged is read again.
+            Some((path, Some(row))) => Ok(row::read(&path, &row, 0).ok()),
         }
     }
 }

@@ -136,7 +136,8 @@ fn rows_that_were_given_are_checked_together_and_once() {
     assert_eq!(read[1..].iter().sum::<usize>(), 0, "{read:?}");
 }
 
-/// Rows that were given, and a store in which some rows are older ones where many are read, and others are missing.
+/// Rows that were given, and a store in which some rows are older ones where many are read, and others are missing or
+/// damaged.
 struct Stale<'a> {
     rows: Given<'a>,
     older: Memory,
@@ -150,7 +151,12 @@ impl RowSource for Stale<'_> {
     fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>, TrieError> {
         let sure = self.rows.stored.load_many(paths)?;
         let rows = (0..).zip(self.older.load_many(paths)?).zip(sure);
-        Ok(rows.map(|((n, older), sure)| [older, None, sure][n % 3].clone()).collect())
+        let damaged = Some(b"no row".to_vec());
+        let answers = rows.map(|((n, older), sure)| {
+            let answers = [older, None, sure, damaged.clone()];
+            answers[n % 4].clone()
+        });
+        Ok(answers.collect())
     }
 
     fn given(&self, path: &Nibbles, hash: &B256, out: &mut Vec<u8>) -> bool {
