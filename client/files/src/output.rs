@@ -1,7 +1,7 @@
 //! Writes files so that an incomplete one never has its final name.
 
 use std::{
-    fs,
+    fs::{self, TryLockError},
     io::{self, BufWriter, Stdout, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -290,9 +290,10 @@ fn beside(path: PathBuf) -> io::Result<(Target, PathBuf)> {
     let file = builder.make_in(parent(&path), |path| {
         // The file gets the usual permissions: `tempfile` would make it readable for its owner only.
         let file = File::open(path, Access::CreateNew)?;
-        // Where there are no locks, `remove_left_over` removes nothing.
-        _ = file.try_lock();
-        Ok(file)
+        // Another writer may have taken the file for a left one before it was locked: then there is a next name. Where
+        // there are no locks, nothing is removed.
+        let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists();
+        if is_taken { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(file) }
     })?;
     Ok((Target::Beside(file), path))
 }
@@ -307,12 +308,13 @@ fn remove_left_over(directory: &Path, hidden: &str) {
         let is_temporary = random.is_some_and(|random| {
             random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
         });
-        let is_left = || {
-            let file = fs::File::options().write(true).open(&path);
-            file.is_ok_and(|file| file.try_lock().is_ok())
-        };
-        if is_temporary && entry.file_type().is_ok_and(|kind| kind.is_file()) && is_left() {
-            // A file that stays does no harm.
+        if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // The lock is held until the file is gone. A file that stays does no harm.
+        if let Ok(file) = fs::File::options().write(true).open(&path)
+            && file.try_lock().is_ok()
+        {
             _ = remove_file(&path);
         }
     }

@@ -101,8 +101,9 @@ pub(super) struct ImportArgs {
     prefetch: Prefetch,
     /// Listen on this address (port 0: any that is free) for processes that read what the next blocks will need, also on other
     /// machines (`polytrie prefetch`). Their nodes are verified by hash before use, and a block waits for them no longer than
-    /// it takes without them. Only the layer `rain` uses them. The port checks no identity: a stranger who reaches it sees the announced blocks, and can waste time
-    /// and memory of this process, up to a bound, but change nothing. So keep it in a private network.
+    /// it takes without them. Only the layer `rain` uses them. The port checks no identity: a stranger who reaches it sees the
+    /// announced blocks, and can waste time and memory of this process, up to a bound, but change nothing. So keep it in a
+    /// private network.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prefetchers: Option<SocketAddr>,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every written value

@@ -166,7 +166,7 @@ fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
     }
     send_bag(&mut one, filled[0].1);
     assert!(prefetchers.wait(first, LONG, &mut blocks));
-    // Without patience nobody is late, and for a block that no prefetcher has there is nothing to wait for.
+    // Without patience no prefetcher is late, and for a block that no prefetcher has there is nothing to wait for.
     assert!(!prefetchers.wait(second, Duration::ZERO, &mut blocks));
     assert!(!prefetchers.wait(u64::MAX, LONG, &mut blocks));
     assert!(!prefetchers.wait(second, Duration::from_nanos(1), &mut blocks));

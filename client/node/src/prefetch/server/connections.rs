@@ -1,0 +1,189 @@
+//! The threads that accept connections, receive bags and send blocks.
+
+use super::shared::{Connection, Due, DueBlock, OUTBOX, Shared};
+use crate::prefetch::wire::{
+    BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, WireError, notice_loss, read_raw,
+};
+use crossbeam_channel::{Receiver, bounded};
+use parking_lot::Mutex;
+use polytrie_kv::{Worker, caught};
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Number of prefetchers that may be connected at a time.
+const MOST_PREFETCHERS: usize = 16;
+/// Number of connections that may be open at a time, with those that have not said hello or learn that they are too many.
+const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
+/// Interval at which a thread that waits for a connection checks whether it should go on.
+const TICK: Duration = Duration::from_millis(50);
+/// Time within which a new connection must send its hello. A prefetcher sends it at once, but its machine may stand still for
+/// some seconds.
+const GREETING: Duration = Duration::from_secs(60);
+/// Time within which a bag must come, and a frame must be received.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Accepts connections until the node is done. Then waits until they are closed.
+pub(super) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+    let mut connections: Vec<Worker> = Vec::new();
+    let mut number = 0;
+    while shared.ended.get().is_none() {
+        connections.retain(|connection| !connection.is_finished());
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    tracing::debug!("a connection of a prefetcher is lost: {error}");
+                }
+                thread::sleep(TICK);
+                continue;
+            }
+        };
+        if connections.len() >= MOST_CONNECTIONS {
+            tracing::debug!("a connection of {peer} is one too many");
+            continue;
+        }
+        number += 1;
+        let shared = Arc::clone(shared);
+        let work = move || {
+            if let Err(error) = serve(&shared, &stream, peer, number) {
+                tracing::debug!("the connection of {peer} is closed: {error}");
+            }
+            // The shutdown ends the thread that sends, whatever it waits for.
+            let _ = stream.shutdown(Shutdown::Both);
+        };
+        match Worker::start("prefetcher", work) {
+            Ok(worker) => connections.push(worker),
+            Err(error) => tracing::warn!("a prefetcher at {peer} is not taken in: {error}"),
+        }
+    }
+}
+
+/// Serves one connection, until either side ends it.
+fn serve(
+    shared: &Shared,
+    stream: &TcpStream,
+    peer: SocketAddr,
+    number: u64,
+) -> Result<(), WireError> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    notice_loss(stream)?;
+    stream.set_read_timeout(Some(TICK))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let began = Instant::now();
+    let is_patient = || began.elapsed() < GREETING && shared.ended.get().is_none();
+    let mut input = Patient { stream, is_patient: &is_patient };
+    let Some(Message::Hello(hello)) = Message::read(&mut input, HELLO_BYTES)? else {
+        return Ok(());
+    };
+    let mut output = stream;
+    let is_full = shared.open.lock().len() >= MOST_PREFETCHERS;
+    let many = || format!("the node has {MOST_PREFETCHERS} prefetchers; wait for one to leave");
+    let objection = Hello::objection(&shared.hello, &hello).or_else(|| is_full.then(many));
+    if let Some(reason) = objection {
+        tracing::warn!("a prefetcher at {peer} is refused: {reason}");
+        return Ok(output.write_all(&Message::Refused(reason).encode())?);
+    }
+    output.write_all(&Message::Hello(shared.hello.clone()).encode())?;
+    let (outbox, frames) = bounded(OUTBOX);
+    let due = Due::default();
+    let sender = stream.try_clone()?;
+    let sender = Worker::start("prefetcher-out", move || send(&sender, &frames));
+    let _sender = sender.map_err(io::Error::other)?;
+    let is_late = Arc::new(AtomicBool::new(false));
+    shared.enter(Connection { number, outbox, due: Arc::clone(&due), is_late: is_late.clone() });
+    tracing::info!("a prefetcher at {peer} has connected");
+    // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
+    let ended = caught(|| take_bags(shared, stream, &due, &is_late));
+    shared.leave(number);
+    match ended {
+        Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
+        Ok(Err(error)) => tracing::info!("the prefetcher at {peer} has left: {error}"),
+        Err(said) => tracing::error!("the thread of the prefetcher at {peer} panicked: {said}"),
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+    Ok(())
+}
+
+/// Hands bags to the layer, until the prefetcher closes the connection, is too slow or breaks the protocol.
+fn take_bags(
+    shared: &Shared,
+    stream: &TcpStream,
+    due: &Mutex<VecDeque<DueBlock>>,
+    is_late: &AtomicBool,
+) -> Result<(), WireError> {
+    let is_patient = || {
+        let is_slow = due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
+        !is_slow && !shared.is_over()
+    };
+    let mut input = Patient { stream, is_patient: &is_patient };
+    while let Some(frame) = read_raw(&mut input, BAG_BYTES)? {
+        let unexpected = || io::Error::other("it sends what it was not asked for");
+        let _turn = shared.turn.lock();
+        let Message::Bag(SentBag { block, nodes }) = Message::decode(&frame)? else {
+            return Err(unexpected().into());
+        };
+        let asked = due.lock().front().filter(|asked| asked.hash == block).copied();
+        let DueBlock { number, executed, .. } = asked.ok_or_else(unexpected)?;
+        if let Some(bags) = shared.layer.bags() {
+            bags.offer(number, nodes);
+        }
+        let was_late = number <= shared.turn_of.load(Relaxed);
+        is_late.store(was_late, Relaxed);
+        if !was_late {
+            shared.was_in_time();
+        } else if shared.are_all_late() {
+            shared.was_late(shared.executed.load(Relaxed).saturating_sub(executed));
+        }
+        // From then on the block does not wait for it, so its nodes must be there.
+        shared.came(due, number, was_late);
+    }
+    Ok(())
+}
+
+/// Sends frames, and the message of the end after the last one.
+fn send(mut stream: &TcpStream, frames: &Receiver<Arc<Vec<u8>>>) {
+    let mut send = || -> io::Result<()> {
+        for frame in frames {
+            stream.write_all(&frame)?;
+        }
+        stream.write_all(&Message::End.encode())?;
+        // Bags that still come are read, because the prefetcher might not receive the end otherwise.
+        stream.shutdown(Shutdown::Write)
+    };
+    if send().is_err() {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Reads from a connection whose reads time out, as long as `is_patient` returns `true`.
+struct Patient<'a> {
+    stream: &'a TcpStream,
+    is_patient: &'a dyn Fn() -> bool,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The check also applies to a connection that sends a byte now and then.
+        while (self.is_patient)() {
+            match self.stream.read(buffer) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) => {}
+                other => return other,
+            }
+        }
+        Err(io::Error::other("it takes too long"))
+    }
+}

@@ -1,0 +1,222 @@
+//! The connected prefetchers, the blocks that each has to work on, and the bags that have come.
+
+use super::{FARTHEST, SPARE};
+use crate::prefetch::{
+    PrefetchError,
+    wire::{AnnouncedBlock, BLOCK_BYTES, Hello, Message, VERSION},
+};
+use alloy_primitives::B256;
+use crossbeam_channel::Sender;
+use parking_lot::{Condvar, Mutex};
+use polytrie_chain::Candidate;
+use polytrie_layers as layers;
+use polytrie_state::StateLayer;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// Number of blocks that one prefetcher may have at a time: one to work on, and one so that it need not wait. So a slow one
+/// gets few blocks, and others get the rest.
+pub(super) const AT_A_TIME: usize = 2;
+/// Number of frames that may wait to be sent to one prefetcher: its blocks, and news of the store.
+pub(super) const OUTBOX: usize = AT_A_TIME + 4;
+/// Time within which prefetchers must end after the node is done.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) hello: Hello,
+    pub(super) layer: Arc<dyn StateLayer>,
+    pub(super) open: Mutex<Vec<Connection>>,
+    /// Lock that is held while a bag is decoded and hashed, so that only one bag at a time takes time and memory.
+    pub(super) turn: Mutex<()>,
+    /// The time at which the node was done.
+    pub(super) ended: OnceLock<Instant>,
+    pub(super) connected: AtomicU64,
+    pub(super) announced: AtomicU64,
+    /// Number of blocks that were executed.
+    pub(super) executed: AtomicUsize,
+    /// Number of the last block whose turn has begun.
+    pub(super) turn_of: AtomicU64,
+    /// Current least distance between the announcement of a block and its turn, in blocks. It is zero as long as bags come in
+    /// time.
+    pub(super) nearest: AtomicUsize,
+    /// Numbers of the blocks, from the last turn on, whose bags have come.
+    pub(super) came: Mutex<BTreeSet<u64>>,
+    /// Signals that a bag has come, or that a prefetcher has left.
+    pub(super) news: Condvar,
+}
+
+/// A prefetcher that said hello.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) number: u64,
+    pub(super) outbox: Sender<Arc<Vec<u8>>>,
+    pub(super) due: Due,
+    /// Whether its last bag came too late, or a block has waited for one in vain.
+    pub(super) is_late: Arc<AtomicBool>,
+}
+
+impl Connection {
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Relaxed)
+    }
+
+    /// Whether it has this block to work on.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.due.lock().iter().any(|block| block.number == number)
+    }
+
+    /// Whether it takes one more block. A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
+    pub(super) fn has_time(&self) -> bool {
+        self.due.lock().len() < AT_A_TIME && !self.outbox.is_full()
+    }
+}
+
+/// The blocks of a prefetcher whose bag has not come, in the order in which they were announced.
+pub(super) type Due = Arc<Mutex<VecDeque<DueBlock>>>;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DueBlock {
+    pub(super) number: u64,
+    pub(super) hash: B256,
+    pub(super) since: Instant,
+    /// Number of blocks that were executed before it was announced.
+    pub(super) executed: usize,
+}
+
+impl Shared {
+    pub(super) fn new(genesis: B256, layer: Arc<dyn StateLayer>) -> Result<Self, PrefetchError> {
+        let hello = Hello {
+            version: VERSION,
+            genesis,
+            layer: layer.name().to_owned(),
+            levels: layers::bags(&*layer)?.levels_kept(),
+        };
+        Ok(Self {
+            hello,
+            layer,
+            open: Mutex::default(),
+            turn: Mutex::default(),
+            ended: OnceLock::new(),
+            connected: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
+            executed: AtomicUsize::new(0),
+            turn_of: AtomicU64::new(0),
+            nearest: AtomicUsize::new(0),
+            came: Mutex::default(),
+            news: Condvar::new(),
+        })
+    }
+
+    /// Announces a block to the prefetcher with the fewest blocks, or to one that is late if no other has time; `false` if
+    /// none has. A block that is too large for a frame is left out.
+    pub(super) fn announce(&self, block: &Candidate) -> bool {
+        let open = self.open.lock();
+        let load = |of: &&Connection| (of.is_late(), of.due.lock().len());
+        let to = open.iter().filter(|of| of.has_time()).min_by_key(load);
+        to.is_some_and(|to| self.announce_to(to, block))
+    }
+
+    /// Announces a block again, if its bag has not come, only prefetchers that are late have it and another one has time.
+    pub(super) fn announce_again(&self, block: &Candidate) {
+        let number = block.header.number;
+        if self.came.lock().contains(&number) {
+            return;
+        }
+        let open = self.open.lock();
+        let mut have = open.iter().filter(|of| of.has(number)).peekable();
+        if have.peek().is_none() || !have.all(Connection::is_late) {
+            return;
+        }
+        if let Some(to) = open.iter().find(|of| !of.is_late() && of.has_time()) {
+            self.announce_to(to, block);
+        }
+    }
+
+    pub(super) fn announce_to(&self, connection: &Connection, block: &Candidate) -> bool {
+        let Ok(senders) = block.senders() else { return true };
+        let (number, hash) = (block.header.number, block.header.hash());
+        let announced = AnnouncedBlock { hash, rlp: block.rlp.clone(), senders: senders.to_vec() };
+        let frame = Message::Block(announced).encode();
+        if frame.len() > BLOCK_BYTES {
+            return true;
+        }
+        // The block is recorded before the bag can come.
+        let (since, executed) = (Instant::now(), self.executed.load(Relaxed));
+        connection.due.lock().push_back(DueBlock { number, hash, since, executed });
+        let is_sent = connection.outbox.try_send(Arc::new(frame)).is_ok();
+        if is_sent {
+            self.announced.fetch_add(1, Relaxed);
+        } else {
+            connection.due.lock().pop_back();
+        }
+        is_sent
+    }
+
+    /// Whether a prefetcher that is not late is at work on a block.
+    pub(super) fn expects(&self, number: u64) -> bool {
+        self.open.lock().iter().any(|of| !of.is_late() && of.has(number))
+    }
+
+    /// Whether no other prefetcher could have been in time.
+    pub(super) fn are_all_late(&self) -> bool {
+        self.open.lock().iter().all(Connection::is_late)
+    }
+
+    /// Notes that a block has waited in vain.
+    pub(super) fn is_late_with(&self, number: u64) {
+        for connection in self.open.lock().iter().filter(|of| of.has(number)) {
+            connection.is_late.store(true, Relaxed);
+        }
+    }
+
+    /// Records that a bag came too late, and that so many blocks were executed after the announcement of its block: the
+    /// next ones are announced as early as that.
+    pub(super) fn was_late(&self, blocks: usize) {
+        let nearest = (blocks + SPARE).max(self.nearest.load(Relaxed).saturating_sub(1));
+        self.nearest.store(nearest.min(FARTHEST - 1), Relaxed);
+    }
+
+    /// Records that a bag came in time: the least distance is one block shorter.
+    pub(super) fn was_in_time(&self) {
+        self.nearest.store(self.nearest.load(Relaxed).saturating_sub(1), Relaxed);
+    }
+
+    /// Records that the bag of a block is there, which a prefetcher has to work on no more, and whether it is late.
+    pub(super) fn came(&self, due: &Mutex<VecDeque<DueBlock>>, number: u64, is_late: bool) {
+        // A block that waits finds its bag here or on its way.
+        let mut came = self.came.lock();
+        due.lock().pop_front();
+        if !is_late {
+            came.insert(number);
+        }
+        self.news.notify_all();
+    }
+
+    /// Whether the grace after the end of the node is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended.get().is_some_and(|ended| ended.elapsed() > GRACE)
+    }
+
+    pub(super) fn enter(&self, connection: Connection) {
+        let mut open = self.open.lock();
+        // A connection that comes after the end would never be dropped.
+        if self.ended.get().is_none() {
+            self.connected.fetch_add(1, Relaxed);
+            open.push(connection);
+        }
+    }
+
+    pub(super) fn leave(&self, number: u64) {
+        self.open.lock().retain(|connection| connection.number != number);
+        // A block may wait for a bag of this one.
+        let _came = self.came.lock();
+        self.news.notify_all();
+    }
+}

@@ -1,0 +1,161 @@
+//! Tests of the prefetchers' node without connections.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::{
+    FARTHEST, SPARE,
+    informing::Informing,
+    shared::{AT_A_TIME, Connection, Due, OUTBOX, Shared},
+};
+use crate::prefetch::wire::{BLOCK_BYTES, Message};
+use alloy_consensus::Block;
+use alloy_primitives::B256;
+use crossbeam_channel::{Receiver, bounded};
+use polytrie_chain::Candidate;
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::Store;
+use polytrie_layers as layers;
+use polytrie_layers::LayerOptions;
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+};
+
+fn shared() -> Shared {
+    let kind = layers::layer("rain").unwrap();
+    let store = Store::memory(kind.tables).unwrap();
+    let layer = (kind.open)(store.into(), &LayerOptions::default()).unwrap();
+    Shared::new(B256::ZERO, layer).unwrap()
+}
+
+/// Adds a prefetcher. Returns the frames that its thread would send.
+fn connect(shared: &Shared, number: u64) -> Receiver<Arc<Vec<u8>>> {
+    let (outbox, frames) = bounded(OUTBOX);
+    let is_late = Arc::default();
+    shared.enter(Connection { number, outbox, due: Due::default(), is_late });
+    frames
+}
+
+/// Returns a block with so many bytes as its RLP.
+fn block(bytes: usize) -> Candidate {
+    let spec = ChainSpec::load("dev").unwrap();
+    Candidate::of(&spec, Block::default(), vec![0; bytes].into()).0
+}
+
+/// The first prefetcher has no block, as if it had sent its bags without reading a frame.
+#[test]
+fn a_prefetcher_that_reads_nothing_takes_no_blocks_from_others() {
+    let shared = shared();
+    let (unread, read) = (connect(&shared, 1), connect(&shared, 2));
+    while shared.open.lock()[0].outbox.try_send(Arc::default()).is_ok() {}
+    for _ in 0..AT_A_TIME {
+        assert!(shared.announce(&block(10)));
+    }
+    assert_eq!((unread.len(), read.len()), (OUTBOX, AT_A_TIME));
+    assert!(!shared.announce(&block(10)));
+}
+
+#[test]
+fn blocks_are_announced_as_early_as_late_bags_took() {
+    let shared = shared();
+    assert_eq!(shared.nearest.load(Relaxed), 0);
+    let after = |blocks: usize| {
+        shared.was_late(blocks);
+        shared.nearest.load(Relaxed)
+    };
+    assert_eq!([0, 1, 20, 3, 19].map(after), [4, 5, 24, 23, 23]);
+    assert_eq!(after(1_000), FARTHEST - 1);
+    for nearest in (0..FARTHEST - 1).rev() {
+        shared.was_in_time();
+        assert_eq!(shared.nearest.load(Relaxed), nearest);
+    }
+    shared.was_in_time();
+    assert_eq!(shared.nearest.load(Relaxed), 0);
+}
+
+#[test]
+fn prefetchers_hear_of_a_newer_state_one_after_the_other() {
+    let shared = shared();
+    let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+    let mut informing = Informing::default();
+    let mut after = |blocks: usize| {
+        shared.executed.fetch_add(blocks, Relaxed);
+        informing.begin(&shared);
+        informing.go_on(&shared);
+        (one.len(), other.len())
+    };
+    assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
+    shared.open.lock()[0].is_late.store(true, Relaxed);
+    assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
+}
+
+/// No other one opens a state at that time, however few blocks were executed.
+#[test]
+fn the_first_prefetcher_hears_of_a_newer_state_at_once() {
+    let shared = shared();
+    let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+    let mut informing = Informing::default();
+    informing.begin(&shared);
+    informing.go_on(&shared);
+    assert_eq!((one.len(), other.len()), (1, 0));
+}
+
+#[test]
+fn prefetchers_that_have_left_are_not_informed_first() {
+    let shared = shared();
+    let (_left, other) = (connect(&shared, 1), connect(&shared, 2));
+    let mut informing = Informing::default();
+    informing.begin(&shared);
+    shared.leave(1);
+    shared.executed.fetch_add(SPARE, Relaxed);
+    informing.go_on(&shared);
+    assert_eq!(other.len(), 1);
+}
+
+/// A block that waits holds the lock of what has come while it looks at what is on its way.
+#[test]
+fn a_bag_is_on_its_way_until_it_has_come() {
+    let shared = shared();
+    let _frames = connect(&shared, 1);
+    assert!(shared.announce(&block(10)));
+    let due = Arc::clone(&shared.open.lock()[0].due);
+    let number = due.lock()[0].number;
+    thread::scope(|scope| {
+        let came = shared.came.lock();
+        scope.spawn(|| shared.came(&due, number, false));
+        assert!((0..1_000).all(|_| {
+            thread::yield_now();
+            shared.expects(number)
+        }));
+        drop(came);
+    });
+    assert!(shared.came.lock().contains(&number) && !shared.expects(number));
+}
+
+/// The bag of the one that was late may have come, while the other one has the block and is late.
+#[test]
+fn a_block_is_announced_again_until_its_bag_has_come() {
+    let shared = shared();
+    let (_late, other) = (connect(&shared, 1), connect(&shared, 2));
+    let block = block(10);
+    assert!(shared.announce(&block));
+    shared.is_late_with(block.header.number);
+    shared.came.lock().insert(block.header.number);
+    shared.announce_again(&block);
+    assert!(other.is_empty());
+    shared.came.lock().clear();
+    shared.announce_again(&block);
+    assert_eq!(other.len(), 1);
+}
+
+/// A prefetcher would end at a frame that is too long.
+#[test]
+fn a_block_that_is_too_large_is_left_out() {
+    let shared = shared();
+    let frames = connect(&shared, 1);
+    assert!(shared.announce(&block(BLOCK_BYTES)));
+    assert!(frames.is_empty() && shared.open.lock()[0].due.lock().is_empty());
+    assert!(shared.announce(&block(1_000)));
+    let frame = frames.try_recv().unwrap();
+    let message = Message::read(&mut &frame[..], BLOCK_BYTES).unwrap();
+    assert!(matches!(message, Some(Message::Block(_))), "{message:?}");
+}
