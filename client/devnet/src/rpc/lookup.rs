@@ -49,18 +49,21 @@ impl At {
 }
 
 impl Rpc {
-    /// Returns the number of a block; `None` if there is no such block.
+    /// Returns the number of a block; `None` if there is no such block. As in geth, it is an error to ask for the safe or
+    /// finalized block before a consensus layer has named one.
     fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
         let head = view.head.number();
+        let named = |mark: Option<u64>, tag: &str| match mark {
+            Some(number) => Ok(Some(number.min(head))),
+            None => Err(RpcError::not_found(format!("{tag} block not found"))),
+        };
         Ok(match id {
             BlockId::Number(tag) => match tag {
                 BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
                 BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
                 BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
-                BlockNumberOrTag::Safe => self.node.marks().safe.map(|safe| safe.min(head)),
-                BlockNumberOrTag::Finalized => {
-                    self.node.marks().finalized.map(|finalized| finalized.min(head))
-                }
+                BlockNumberOrTag::Safe => named(self.node.marks().safe, "safe")?,
+                BlockNumberOrTag::Finalized => named(self.node.marks().finalized, "finalized")?,
             },
             BlockId::Hash(hash) => {
                 view.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
