@@ -54,8 +54,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("debug_traceCall", debug_trace_call)
 }
 
+/// Takes the next parameter, which must name a block that is stored.
 pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found> {
     let id = args.block()?;
+    rpc.expect_stored(view, id)?;
     named(rpc, view, id)
 }
 

@@ -157,6 +157,23 @@ impl Rpc {
         }
     }
 
+    /// Refuses the pending block where an answer is about what is stored or proven: as in geth, it is not in the chain.
+    /// Without a pending block `pending` is the head.
+    pub(super) fn expect_stored(&self, view: &View, id: BlockId) -> RpcResult<()> {
+        match id.is_pending() && self.pending_block(view)?.is_some() {
+            false => Ok(()),
+            true => Err(RpcError::not_found(
+                "the pending block is not in the chain: nothing of it is stored or proven; ask for the block \"latest\"",
+            )),
+        }
+    }
+
+    /// Returns the block of an ID in the chain, which [`Self::expect_stored`] does not refuse.
+    pub(super) fn stored(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        self.expect_stored(view, id)?;
+        self.made(view, id)
+    }
+
     /// Returns the pending block. There is none, and the head takes its place, in these cases: a signer of Clique makes
     /// the next block; a consensus layer has just sent one; or the node is read only, where today's fork may need
     /// contracts that the state of the head lacks.
