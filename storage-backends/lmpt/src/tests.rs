@@ -3,7 +3,7 @@
 use crate::{Boundary, FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, verify};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions};
-use polytrie_kv_testing::SlowReads;
+use polytrie_kv_testing::BeforeReads;
 use polytrie_state::{
     Account, AccountChange, BlockRef, Commitment, Horizon, Proof, Prove, Session, StateError,
     StateLayer, TxWrites,
@@ -327,7 +327,7 @@ fn late_merges_are_waited_for_and_counted() {
 /// The first blocks find out whether the store is slow. The later ones then announce what they read.
 #[test]
 fn reads_of_blocks_are_timed() {
-    let engine = Arc::new(SlowReads(MemoryEngine::new()));
+    let engine = Arc::new(BeforeReads::slow(MemoryEngine::new()));
     let store = Store::open(engine, LmptLayer::TABLES, StoreOptions::default()).unwrap();
     let layer = LmptLayer::open(store, LmptOptions::default()).unwrap();
     let begin = || Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
