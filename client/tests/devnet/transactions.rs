@@ -325,6 +325,10 @@ fn the_pending_block_by_every_method() {
         let traces = json!(["pending", { "tracer": "callTracer" }]);
         let traces = node.call("debug_traceBlockByNumber", traces);
         assert_eq!((&traces[0]["txHash"], &traces[0]["result"]["type"]), (&hash, &json!("CALL")));
+        // The state before the transaction, which the head does not have yet.
+        let before = json!({ "tracer": "callTracer", "txIndex": "0x0" });
+        let call = json!([{ "to": contract }, "pending", before]);
+        assert_eq!(node.call("debug_traceCall", call)["output"], word(0), "{layer}");
         let traces = node.call("trace_block", json!(["pending"]));
         assert_eq!(traces[0]["transactionHash"], hash, "{layer}: {traces}");
         // What is stored or proven is of a block in the chain.
