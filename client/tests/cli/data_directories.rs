@@ -434,6 +434,25 @@ fn drop_removes_what_is_ours(layer: &str) {
     assert!(!data.path().exists());
 }
 
+/// A directory that was moved has its genesis at another path than its stamp says. A genesis that the user put beside the
+/// stamp stays.
+#[test]
+fn drop_removes_the_genesis_of_a_directory_that_was_moved() {
+    let data = Data::new();
+    let (made, moved) = (data.file("made"), data.file("moved"));
+    polytrie!["init", "--shape", "mainnet", "--size", "100k", "--datadir", made].ok();
+    fs::rename(&made, &moved).unwrap();
+    assert!(moved.join("genesis.json").exists());
+    polytrie!["db", "drop", "--yes", "--datadir", moved].ok();
+    assert!(!moved.exists());
+
+    polytrie!["init", "--chain", sample("genesis.json"), "--datadir", data.path()].ok();
+    let own = data.path().join("genesis.json");
+    fs::copy(sample("genesis.json"), &own).unwrap();
+    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert_eq!((own.exists(), fs::read_dir(data.path()).unwrap().count()), (true, 1));
+}
+
 /// An output that would replace the store or the stamp is refused, and the chain stays.
 #[test]
 fn an_output_in_the_place_of_the_data_is_refused() {

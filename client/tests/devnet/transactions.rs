@@ -325,10 +325,26 @@ fn the_pending_block_by_every_method() {
         let traces = json!(["pending", { "tracer": "callTracer" }]);
         let traces = node.call("debug_traceBlockByNumber", traces);
         assert_eq!((&traces[0]["txHash"], &traces[0]["result"]["type"]), (&hash, &json!("CALL")));
+        // The state before the transaction, which the head does not have yet.
+        let before = json!({ "tracer": "callTracer", "txIndex": "0x0" });
+        let call = json!([{ "to": contract }, "pending", before]);
+        assert_eq!(node.call("debug_traceCall", call)["output"], word(0), "{layer}");
         let traces = node.call("trace_block", json!(["pending"]));
         assert_eq!(traces[0]["transactionHash"], hash, "{layer}: {traces}");
-        let (code, message) = node.error("polytrie_getProof", json!([BOB, [], "pending"]));
-        assert!(code == -32000 && message.contains("pending"), "{layer}: {message}");
+        // What is stored or proven is of a block in the chain.
+        for (method, params) in [
+            ("polytrie_getProof", json!([BOB, [], "pending"])),
+            ("debug_getRawHeader", json!(["pending"])),
+            ("debug_getRawBlock", json!(["pending"])),
+            ("debug_getRawReceipts", json!(["pending"])),
+            ("debug_executionWitness", json!(["pending"])),
+            ("ots_getBlockDetails", json!(["pending"])),
+            ("ots_getBlockTransactions", json!(["pending", 0, 10])),
+            ("erigon_getHeaderByNumber", json!(["pending"])),
+        ] {
+            let (code, message) = node.error(method, params);
+            assert!(code == -32000 && message.contains("pending"), "{layer} {method}: {message}");
+        }
     }
 }
 

@@ -34,7 +34,6 @@ fn every_layer_is_driven_block_by_block() {
         let data = dir.path().join("data");
         let node = Node::new(&data, layer.name, &sample("genesis.json"), args![]);
         let genesis = node.head();
-        assert!(node.public("eth_getBlockByNumber", json!(["finalized", false])).is_null());
         for (at, payload) in payloads[..40].iter().enumerate() {
             node.valid(payload);
             // The payload is not chosen yet.

@@ -64,3 +64,41 @@ fn what_is_kept_is_bounded_and_the_head_needs_none_of_it() {
     node.valid(&two);
     node.choose(two.hash);
 }
+
+#[test]
+fn no_block_is_safe_or_finalized_before_one_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
+    let address = alloy_primitives::Address::ZERO;
+    for tag in ["safe", "finalized"] {
+        for (method, params) in [
+            ("eth_getBlockByNumber", json!([tag, false])),
+            ("eth_getHeaderByNumber", json!([tag])),
+            ("eth_getBlockTransactionCountByNumber", json!([tag])),
+            ("eth_getUncleCountByBlockNumber", json!([tag])),
+            ("eth_getUncleByBlockNumberAndIndex", json!([tag, "0x0"])),
+            ("eth_getTransactionByBlockNumberAndIndex", json!([tag, "0x0"])),
+            ("eth_getRawTransactionByBlockNumberAndIndex", json!([tag, "0x0"])),
+            ("eth_getBlockReceipts", json!([tag])),
+            ("eth_getBlockAccessList", json!([tag])),
+            ("eth_getBalance", json!([address, tag])),
+            ("eth_getProof", json!([address, [], tag])),
+            ("eth_call", json!([{}, tag])),
+            ("eth_feeHistory", json!(["0x1", tag, []])),
+            ("eth_getLogs", json!([{ "fromBlock": tag }])),
+            ("debug_getRawHeader", json!([tag])),
+            ("debug_traceBlockByNumber", json!([tag])),
+            ("trace_block", json!([tag])),
+            ("ots_getBlockDetails", json!([tag])),
+            ("erigon_getHeaderByNumber", json!([tag])),
+        ] {
+            let expected = (-32000, format!("{tag} block not found"));
+            assert_eq!(node.error(method, params), expected, "{method}");
+        }
+    }
+    // They may be left out of a choice.
+    node.choose_as(node.head(), B256::ZERO, &Value::Null);
+    assert_eq!(node.error("eth_getBlockByNumber", json!(["safe", false])).0, -32000);
+    node.choose_as(node.head(), node.head(), &Value::Null);
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["safe", false]))["number"], "0x0");
+}

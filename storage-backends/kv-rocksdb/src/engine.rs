@@ -7,7 +7,7 @@ use crate::{
 };
 use polytrie_kv::{Changes, Engine, KvError, Op, Result, Table, TableStats, View, dir_bytes};
 use rocksdb::{
-    ColumnFamily, DB, WriteBatch, WriteOptions,
+    ColumnFamily, DB, WaitForCompactOptions, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
 };
 use std::{path::PathBuf, sync::Arc};
@@ -88,6 +88,13 @@ impl Engine for RocksEngine {
 
     fn row_cache_bytes(&self) -> usize {
         self.db.options.row_cache_bytes()
+    }
+
+    /// Sorts what is in memory into files, and merges those until their levels are as they should be.
+    fn settle(&self) -> Result<()> {
+        let mut how = WaitForCompactOptions::default();
+        how.set_flush(true);
+        self.db.db.wait_for_compact(&how).map_err(|e| self.db.error("merging files", e))
     }
 
     fn disk_bytes(&self) -> Result<u64> {

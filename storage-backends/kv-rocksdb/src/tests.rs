@@ -5,6 +5,7 @@
 use crate::{RocksEngine, RocksOptions};
 use polytrie_kv::{Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table};
 use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
+use rocksdb::properties;
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
@@ -140,6 +141,29 @@ fn refuses_what_it_cannot_use() {
     let twice = [TABLES[0], Table::new(1, "first", 9)];
     let result = RocksEngine::open(RocksOptions::new(dir.path().join("x"), &twice));
     assert!(matches!(result, Err(KvError::DuplicateTable("first", "first"))));
+}
+
+#[test]
+fn what_is_settled_leaves_no_work() {
+    let dir = TempDir::new().unwrap();
+    let little = RocksOptions { write_buffer_bytes: 256 << 10, ..options(dir.path()) };
+    let engine = Arc::new(RocksEngine::open(little).unwrap());
+    let store = Store::open(engine.clone(), &TABLES, StoreOptions::default()).unwrap();
+    for number in 0..16 {
+        store.engine_write(&batch(megabyte(number))).unwrap();
+    }
+    store.settle().unwrap();
+    let family = engine.db.family(TABLES[0]).unwrap().unwrap();
+    for property in [
+        properties::NUM_ENTRIES_ACTIVE_MEM_TABLE,
+        properties::NUM_IMMUTABLE_MEM_TABLE,
+        properties::NUM_RUNNING_FLUSHES,
+        properties::COMPACTION_PENDING,
+        properties::NUM_RUNNING_COMPACTIONS,
+    ] {
+        let value = engine.db.db.property_int_value_cf(family, property).unwrap();
+        assert_eq!(value, Some(0), "{property:?}");
+    }
 }
 
 /// A view holds the database open until it is dropped.

@@ -1,4 +1,4 @@
-//! Engines that fail on request, are slow, or have their rows cached by the store.
+//! Engines that fail or act on request, are slow, or have their rows cached by the store.
 
 use crate::Wrapped;
 use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, View, Visit};
@@ -38,26 +38,48 @@ impl Wrapped for SlowEngine {
     }
 }
 
-/// An engine whose reads of single keys take longer than memory ever does, like those of a disk.
-#[derive(Debug)]
-pub struct SlowReads<T>(pub T);
+/// An engine that calls a function before each read of a key, which waits, counts, fails or panics. Many keys are read one
+/// by one.
+pub struct BeforeReads<T> {
+    inner: T,
+    act: Arc<Act>,
+}
 
-crate::wrapped!(SlowReads<T>, T: Engine);
+type Act = dyn Fn() -> Result<(), KvError> + Send + Sync;
 
-impl<T: Engine> Wrapped for SlowReads<T> {
-    fn inner(&self) -> &dyn Engine {
-        &self.0
+polytrie_kv::debug_fields!([T] BeforeReads[T] {});
+
+impl<T: Engine> BeforeReads<T> {
+    /// Wraps an engine.
+    pub fn new(inner: T, act: impl Fn() -> Result<(), KvError> + Send + Sync + 'static) -> Self {
+        Self { inner, act: Arc::new(act) }
     }
 
-    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
-        Ok(Box::new(SlowReads(self.0.view()?)))
+    /// Wraps an engine whose reads then take longer than memory ever does, like those of a disk.
+    pub fn slow(inner: T) -> Self {
+        Self::new(inner, || {
+            std::thread::sleep(Duration::from_micros(50));
+            Ok(())
+        })
     }
 }
 
-impl Read for SlowReads<Box<dyn View>> {
+crate::wrapped!(BeforeReads<T>, T: Engine);
+
+impl<T: Engine> Wrapped for BeforeReads<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
+        Ok(Box::new(BeforeReads { inner: self.inner.view()?, act: Arc::clone(&self.act) }))
+    }
+}
+
+impl Read for BeforeReads<Box<dyn View>> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        std::thread::sleep(Duration::from_micros(50));
-        self.0.get_into(table, key, out)
+        (self.act)()?;
+        self.inner.get_into(table, key, out)
     }
 
     fn scan(
@@ -66,7 +88,7 @@ impl Read for SlowReads<Box<dyn View>> {
         range: KeyRange<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        self.0.scan(table, range, visit)
+        self.inner.scan(table, range, visit)
     }
 }
 

@@ -85,6 +85,10 @@ macro_rules! wrapped {
                 $crate::Wrapped::inner(self).scratch_dir()
             }
 
+            fn settle(&self) -> Result<(), $crate::kv::KvError> {
+                $crate::Wrapped::inner(self).settle()
+            }
+
             fn disk_bytes(&self) -> Result<u64, $crate::kv::KvError> {
                 $crate::Wrapped::inner(self).disk_bytes()
             }

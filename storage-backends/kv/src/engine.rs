@@ -68,6 +68,16 @@ pub trait Engine: Debug + Send + Sync + 'static {
         0
     }
 
+    /// Waits until the engine has done what it does in the background with earlier writes. Nothing else may be written
+    /// meanwhile. An engine without such work has nothing to wait for.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes that the engine occupies on disk; 0 for an engine in memory.
     ///
     /// # Errors

@@ -220,6 +220,17 @@ impl Store {
         self.handle.checkpoint(self.handle.writing.lock())
     }
 
+    /// Flushes, and waits until the engine has done what it does in the background with what was written: later work would
+    /// pay for that. Nothing may be written meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`flush`](Self::flush).
+    pub fn settle(&self) -> Result<()> {
+        self.flush()?;
+        self.handle.shared.engine.settle()
+    }
+
     /// Returns an empty batch, mostly with the memory of one that was written. Reusing memory costs less than having
     /// the system find and clear new memory for each block.
     pub fn batch(&self) -> Batch {

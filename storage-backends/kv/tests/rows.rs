@@ -100,6 +100,8 @@ fn places(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
 
 /// The environment variable with the directory that the child process examines.
 const LOOK_AT: &str = "POLYTRIE_TEST_LOOK_AT";
+/// The environment variable that says how the child process opens it: `check`, `read` or `write`.
+const LOOK_HOW: &str = "POLYTRIE_TEST_LOOK_HOW";
 /// The exit code of the child process if it finds damage.
 const FOUND: i32 = 3;
 
@@ -107,7 +109,8 @@ const FOUND: i32 = 3;
 #[test]
 fn look() {
     let Some(dir) = env::var_os(LOOK_AT) else { return };
-    match open(dir.as_ref(), true, true).map(rows) {
+    let how = env::var(LOOK_HOW).unwrap();
+    match open(dir.as_ref(), how != "write", how == "check").map(rows) {
         Ok(_) => {}
         Err(KvError::Corrupt(text)) => {
             assert!(text.contains("mdbx"), "{text}");
@@ -119,10 +122,10 @@ fn look() {
 
 /// Whether a process that examines a directory finds damage. It is a separate process, because MDBX's assertions in a
 /// debug build abort it at damage that would otherwise be reported as an error.
-fn is_found(dir: &Path, context: &str) -> bool {
+fn is_found(dir: &Path, how: &str, context: &str) -> bool {
     let mut command = Command::new(env::current_exe().unwrap());
-    let output = command.args(["--exact", "look", "--nocapture"]).env(LOOK_AT, dir).output();
-    let output = output.unwrap();
+    command.args(["--exact", "look", "--nocapture"]).env(LOOK_AT, dir).env(LOOK_HOW, how);
+    let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         Some(0) => false,
@@ -157,7 +160,7 @@ fn a_flip_is_found_or_harmless() {
         let context = format!("flip {number}, seed {seed}: bit {bit} of byte {at}");
         let harm = |bytes: &mut [u8]| bytes[at] ^= 1 << bit;
         let is_found = harmed(dir.path(), harm, || {
-            let is_found = is_found(dir.path(), &context);
+            let is_found = is_found(dir.path(), "check", &context);
             let is_same = || rows(open(dir.path(), true, true).unwrap()) == expected;
             assert!(is_found || is_same(), "{context}: other rows, called clean");
             is_found
@@ -179,6 +182,23 @@ fn expect_damaged<T: std::fmt::Debug>(result: Result<T, KvError>, words: &str) {
     let text = error.to_string();
     assert!(matches!(error, KvError::Corrupt(_)) && text.contains(words), "{text}");
     assert!(text.contains("restore a copy of the whole data directory"), "{text}");
+}
+
+/// A page begins with the number of the commit that wrote it. The newest commit knows the number of its first page, so an
+/// other one there is damage, whatever the directory is opened for.
+#[test]
+fn a_first_page_of_another_commit_is_damage_to_every_opening() {
+    let dir = TempDir::new().unwrap();
+    let engine = open(dir.path(), false, false).unwrap();
+    write(&*engine, |batch| batch.put(SMALL, b"key", b"value"));
+    drop(engine);
+    for how in ["check", "read", "write"] {
+        let harm = |bytes: &mut [u8]| {
+            bytes.chunks_mut(PAGE).skip(METAS).for_each(|page| page[0] ^= 1);
+        };
+        assert!(harmed(dir.path(), harm, || is_found(dir.path(), how, how)), "{how}");
+        assert!(!is_found(dir.path(), how, how), "{how}: all is put back");
+    }
 }
 
 /// Even without a search for damage, a reader of the row gets an error, and all other rows are as before.

@@ -6,7 +6,7 @@ use polytrie_kv::{
     Batch, Changes, CountersSnapshot, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine,
     Pending, Progress, Read, Store, StoreOptions, Table, View, Visit,
 };
-use polytrie_kv_testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries};
+use polytrie_kv_testing::{BeforeReads, Fault, FaultEngine, KeepsRows, Wrapped, entries};
 use std::{
     sync::{
         Arc,
@@ -519,7 +519,7 @@ fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
 
 #[test]
 fn slow_reads_are_counted() {
-    let store = open(&Arc::new(SlowReads(MemoryEngine::new())), every_write());
+    let store = open(&Arc::new(BeforeReads::slow(MemoryEngine::new())), every_write());
     store.write(batch(b"row", b"")).unwrap();
     for _ in 0..1_000 {
         store.get(A, b"row").unwrap();

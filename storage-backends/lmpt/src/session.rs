@@ -1,16 +1,16 @@
 //! One block in progress.
 
-use crate::{head::LmptChange, keys::SlotKey, value::Record, view::View};
+use crate::{flat, head::LmptChange, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, Wants,
     WriteSet,
-    ahead::{ReadAhead, Reading},
+    ahead::{ReadAhead, Readers, Reading},
     hash_address, hash_slot, read_code,
 };
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Instant};
 
 #[derive(Debug)]
 pub(crate) struct LmptSession {
@@ -28,8 +28,9 @@ type Records = B256Map<Option<Record>>;
 impl LmptSession {
     pub(crate) fn new(proposal: Proposal<LmptChange>, parent: u64, view: View<Store>) -> Self {
         let known = Arc::<Mutex<Records>>::default();
-        let ahead = Ahead { view: view.clone(), known: known.clone() };
-        let announced = Reading::new(&proposal.change.0.readers, ahead);
+        let readers = &proposal.change.0.readers;
+        let ahead = Ahead { view: view.clone(), known: known.clone(), readers: readers.clone() };
+        let announced = Reading::new(readers, ahead);
         Self { proposal, parent, view, known, announced }
     }
 
@@ -39,9 +40,20 @@ impl LmptSession {
         if let Some(record) = known {
             return Ok(record);
         }
-        let record = self.view.account(hash)?;
+        let record = match self.view.account_above(hash)? {
+            Some(record) => record,
+            None => self.timed(|map| flat::account(map, hash))?,
+        };
         self.known.lock().insert(*hash, record);
         Ok(record)
+    }
+
+    /// Reads from the flat map. While the store counts as slow, only the threads time their reads: the block finds in a
+    /// cache what they have read.
+    fn timed<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+        let readers = &self.proposal.change.0.readers;
+        let read = || read(&self.view.flat);
+        if readers.is_slow() { read() } else { readers.timed(read) }
     }
 }
 
@@ -61,7 +73,11 @@ impl LayerSession for LmptSession {
     fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
         let Some(record) = self.record(account)? else { return Ok(U256::ZERO) };
         let incarnation = record.incarnation;
-        self.view.slot(&SlotKey { account: *account, incarnation, slot: *hash })
+        let key = SlotKey { account: *account, incarnation, slot: *hash };
+        match self.view.slot_above(&key)? {
+            Some(value) => Ok(value),
+            None => self.timed(|map| flat::slot(map, &key)),
+        }
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
@@ -98,19 +114,23 @@ impl LayerSession for LmptSession {
 struct Ahead {
     view: View<Store>,
     known: Arc<Mutex<Records>>,
+    readers: Arc<Readers>,
 }
 
 impl ReadAhead for Ahead {
     type Wanted = Access;
 
     fn read(&self, wanted: Vec<Access>) -> bool {
-        self.try_read(&wanted).is_ok()
+        let start = Instant::now();
+        let read = self.try_read(&wanted);
+        self.readers.took(start.elapsed(), wanted.len());
+        read.is_ok()
     }
 }
 
 impl Ahead {
     fn try_read(&self, wanted: &[Access]) -> Result<()> {
-        let Self { view, known } = self;
+        let Self { view, known, .. } = self;
         let mut accounts: Vec<B256> =
             wanted.iter().map(|access| hash_address(&access.place().0)).collect();
         accounts.sort_unstable();

@@ -2,7 +2,8 @@
 
 use crate::{Boundary, FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, verify};
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, Read, Store, StoreOptions};
+use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions};
+use polytrie_kv_testing::BeforeReads;
 use polytrie_state::{
     Account, AccountChange, BlockRef, Commitment, Horizon, Proof, Prove, Session, StateError,
     StateLayer, TxWrites,
@@ -321,6 +322,23 @@ fn late_merges_are_waited_for_and_counted() {
         let slices = (1..=blocks).filter(|n| schedule.slice_of(*n).is_some()).count() as u64;
         assert_eq!((stats.merges, stats.in_time + stats.late), (blocks / 4, slices), "{stats:?}");
     }
+}
+
+/// The first blocks find out whether the store is slow. The later ones then announce what they read.
+#[test]
+fn reads_of_blocks_are_timed() {
+    let engine = Arc::new(BeforeReads::slow(MemoryEngine::new()));
+    let store = Store::open(engine, LmptLayer::TABLES, StoreOptions::default()).unwrap();
+    let layer = LmptLayer::open(store, LmptOptions::default()).unwrap();
+    let begin = || Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
+    let mut session = begin();
+    assert!(!session.is_slow());
+    for n in 0..400_u64 {
+        let address = Address::from_word(B256::from(U256::from(n)));
+        assert_eq!(session.account(&address).unwrap(), None);
+    }
+    drop(session);
+    assert!(begin().is_slow());
 }
 
 /// Memory stays within its budget while a reader keeps the head's versions, as a node's view does.

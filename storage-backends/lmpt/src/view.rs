@@ -23,36 +23,45 @@ pub(crate) struct View<R> {
 impl<R: Read> View<R> {
     /// Reads the record of an account.
     pub(crate) fn account(&self, hash: &B256) -> Result<Option<Record>> {
-        for generation in [&self.delta, &self.intermediate] {
-            if let Some(found) = generation.account(hash, self.seq)? {
-                return Ok(found);
-            }
+        match self.account_above(hash)? {
+            Some(found) => Ok(found),
+            None => flat::account(&self.flat, hash),
         }
-        flat::account(&self.flat, hash)
+    }
+
+    /// Reads the record of an account above the flat map; an outer `None` means that the flat map decides.
+    pub(crate) fn account_above(&self, hash: &B256) -> Result<Option<Option<Record>>> {
+        match self.delta.account(hash, self.seq)? {
+            None => self.intermediate.account(hash, self.seq),
+            found => Ok(found),
+        }
     }
 
     /// Reads the value of a slot; zero if it is not set.
     pub(crate) fn slot(&self, key: &SlotKey) -> Result<U256> {
-        for generation in [&self.delta, &self.intermediate] {
-            if let Some(found) = generation.slot(key, self.seq)? {
-                return Ok(found);
-            }
+        match self.slot_above(key)? {
+            Some(found) => Ok(found),
+            None => flat::slot(&self.flat, key),
         }
-        flat::slot(&self.flat, key)
+    }
+
+    /// Reads the value of a slot above the flat map; `None` means that the flat map decides.
+    pub(crate) fn slot_above(&self, key: &SlotKey) -> Result<Option<U256>> {
+        match self.delta.slot(key, self.seq)? {
+            None => self.intermediate.slot(key, self.seq),
+            found => Ok(found),
+        }
     }
 
     /// Reads the records of many accounts.
     pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>> {
         let mut records = vec![None; hashes.len()];
         let mut rest = Vec::new();
-        'next: for (place, hash) in hashes.iter().enumerate() {
-            for generation in [&self.delta, &self.intermediate] {
-                if let Some(found) = generation.account(hash, self.seq)? {
-                    records[place] = found;
-                    continue 'next;
-                }
+        for (place, hash) in hashes.iter().enumerate() {
+            match self.account_above(hash)? {
+                Some(found) => records[place] = found,
+                None => rest.push(place),
             }
-            rest.push(place);
         }
         let below: Vec<&B256> = rest.iter().map(|place| &hashes[*place]).collect();
         for (place, record) in rest.into_iter().zip(flat::accounts_of(&self.flat, &below)?) {

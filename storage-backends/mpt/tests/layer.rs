@@ -3,10 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{
-    Batch, Engine, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View, Visit,
-};
-use polytrie_kv_testing::Wrapped;
+use polytrie_kv::{Batch, Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions, Table};
+use polytrie_kv_testing::BeforeReads;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
@@ -235,51 +233,17 @@ fn address(n: u64) -> Address {
     Address::from_word(U256::from(n + 1).into())
 }
 
-/// An engine that counts the reads of threads that read ahead, or panics in them.
-#[derive(Debug)]
-struct Watched<T> {
-    inner: T,
-    read_ahead: Arc<AtomicUsize>,
-    panics: Arc<AtomicBool>,
-}
-
-impl<T: Engine> Wrapped for Watched<T> {
-    fn inner(&self) -> &dyn Engine {
-        &self.inner
-    }
-
-    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
-        let (read_ahead, panics) = (self.read_ahead.clone(), self.panics.clone());
-        Ok(Box::new(Watched { inner: self.inner.view()?, read_ahead, panics }))
-    }
-}
-
-polytrie_kv_testing::wrapped!(Watched<T>, T: Engine);
-
-impl Read for Watched<Box<dyn View>> {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        if thread::current().name() == Some("read-ahead") {
-            assert!(!self.panics.load(Ordering::SeqCst), "on purpose");
-            self.read_ahead.fetch_add(1, Ordering::SeqCst);
-        }
-        self.inner.get_into(table, key, out)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.inner.scan(table, range, visit)
-    }
-}
-
 #[test]
 fn what_a_block_announces_is_read_by_other_threads() {
     let (read_ahead, panics) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-    let inner = MemoryEngine::new();
-    let engine = Watched { inner, read_ahead: read_ahead.clone(), panics: panics.clone() };
+    let (count, panic) = (read_ahead.clone(), panics.clone());
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        if thread::current().name() == Some("read-ahead") {
+            assert!(!panic.load(Ordering::SeqCst), "on purpose");
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    });
     let (store, layer) = filled(Arc::new(engine), 200);
     let parent = BlockRef { number: 1, hash: B256::ZERO };
     let mut session = Session::begin(&*layer, parent).unwrap();

@@ -15,6 +15,9 @@
 //! ([`Touched`]): the last value of each is in the flat rows, whatever happened in between. If the commitment depends
 //! on the history, a step holds all writes of a block.
 //!
+//! A step with very many keys, as that of a block which wipes a large contract, is several rows, because an engine may take
+//! no value that long. All but the first lead from the mark after the step to that mark.
+//!
 //! A row exists from the batch of its step until the batch of a later step, after the other store has the step
 //! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
 //! other rows of a layer.
@@ -26,6 +29,9 @@ use std::{fmt::Debug, ops::ControlFlow};
 
 /// The table of the trail: number of a step → mark before it ‖ step; and the row of the end.
 pub const TRAIL_TABLE: Table = Table::new(3, "Trail", 8);
+
+/// Largest number of keys in a row of the trail: about 10 MiB at most.
+pub const KEYS_A_ROW: usize = 100_000;
 
 /// The key of the row that holds the end of the trail.
 const END: [u8; 8] = [0xff; 8];
@@ -84,6 +90,12 @@ pub trait TrailStep: Debug + Sized {
 
     /// Decodes a step; `None` if the bytes are not exactly what [`Self::encode`] writes.
     fn decode(bytes: &[u8]) -> Option<Self>;
+
+    /// Divides the step into pieces of at most [`KEYS_A_ROW`] keys; a step without keys is one piece.
+    fn pieces(self) -> Vec<Self>;
+
+    /// Adds the next piece of the same step.
+    fn join(&mut self, next: Self);
 }
 
 /// Encoded as `(account ‖ number of slots, 4 bytes, big-endian ‖ slots…)…`.
@@ -110,6 +122,31 @@ impl TrailStep for Touched {
             bytes = after;
         }
         bytes.is_empty().then_some(touched)
+    }
+
+    fn pieces(self) -> Vec<Self> {
+        if self.values().map(|slots| 1 + slots.len()).sum::<usize>() <= KEYS_A_ROW {
+            return vec![self];
+        }
+        let mut pieces = Vec::new();
+        let slots = self.iter().flat_map(|(account, slots)| {
+            std::iter::once((account, None)).chain(slots.iter().map(move |s| (account, Some(*s))))
+        });
+        for (at, (account, slot)) in slots.enumerate() {
+            if at.is_multiple_of(KEYS_A_ROW) {
+                pieces.push(Self::new());
+            }
+            if let Some(piece) = pieces.last_mut() {
+                piece.entry(*account).or_default().extend(slot);
+            }
+        }
+        pieces
+    }
+
+    fn join(&mut self, next: Self) {
+        for (account, slots) in next {
+            self.entry(account).or_default().extend(slots);
+        }
     }
 }
 
@@ -167,17 +204,21 @@ impl<M: Mark> Trail<M> {
     /// Adds a step, which leads to the mark `after`, to the batch of its block. The other store has everything up to
     /// the step `done` durably.
     #[must_use = "it is the trail once the batch is written"]
-    pub fn step(&self, batch: &mut Batch, step: &impl TrailStep, after: M, done: u64) -> Self {
+    pub fn step(&self, batch: &mut Batch, step: impl TrailStep, after: M, done: u64) -> Self {
         let first = self.first.max(done.min(self.last).saturating_add(1));
         for gone in self.first..first {
             batch.delete(TRAIL_TABLE, &gone.to_be_bytes());
         }
-        let next = Self { first, last: self.last + 1, mark: after };
-        let (key, mut row) = (next.last.to_be_bytes(), Vec::new());
-        self.mark.encode(&mut row);
-        step.encode(&mut row);
-        append_checksum(&key, &mut row);
-        batch.put(TRAIL_TABLE, &key, &row);
+        let mut next = Self { first, ..*self };
+        for piece in step.pieces() {
+            let mut row = Vec::new();
+            next.mark.encode(&mut row);
+            piece.encode(&mut row);
+            (next.last, next.mark) = (next.last + 1, after);
+            let key = next.last.to_be_bytes();
+            append_checksum(&key, &mut row);
+            batch.put(TRAIL_TABLE, &key, &row);
+        }
         next.put_end(batch);
         next
     }
@@ -206,11 +247,20 @@ impl<M: Mark> Trail<M> {
         if *mark == after {
             return Ok(Some(lacking));
         }
+        // The pieces of a step in the rows that were read, but for the first.
+        let mut rest: Option<S> = None;
         for number in (self.first..=self.last).rev() {
             let key = number.to_be_bytes();
             let row = rows.get(TRAIL_TABLE, &key)?;
             let row = row.and_then(|row| decode::<M, S>(&key, &row));
-            let (before, step) = row.ok_or_else(|| damaged(number))?;
+            let (before, mut step) = row.ok_or_else(|| damaged(number))?;
+            if let Some(rest) = rest.take() {
+                step.join(rest);
+            }
+            if before == after {
+                rest = Some(step);
+                continue;
+            }
             lacking.push(Lacking { step, after });
             if before == *mark {
                 lacking.reverse();
@@ -277,6 +327,7 @@ fn decode<M: Mark, S: TrailStep>(key: &[u8], row: &[u8]) -> Option<(M, S)> {
 mod tests {
     use super::*;
     use polytrie_kv::Store;
+    use std::collections::BTreeSet;
 
     fn hash(n: u8) -> B256 {
         B256::repeat_byte(n)
@@ -303,7 +354,7 @@ mod tests {
         for (number, after) in STEPS {
             let mut batch = Batch::new();
             let Lacking { step, after } = step(number, after);
-            trail = trail.step(&mut batch, &step, after, done);
+            trail = trail.step(&mut batch, step, after, done);
             store.write(batch).unwrap();
         }
         trail
@@ -333,6 +384,34 @@ mod tests {
         let short = trail(&store, 2);
         assert_eq!(since(&short, &store, 0), None);
         assert_eq!(since(&short, &store, 2), Some(steps[2..].to_vec()));
+    }
+
+    #[test]
+    fn a_step_with_very_many_keys_is_several_rows() {
+        let store = Store::memory(&[TRAIL_TABLE]).unwrap();
+        let before = trail(&store, 0);
+        let slot = |n: usize| B256::left_padding_from(&(n as u64).to_be_bytes());
+        let slots = (0..3 * KEYS_A_ROW / 2).map(slot).collect();
+        let wiped = Touched::from([(hash(1), BTreeSet::new()), (hash(2), slots)]);
+        let mut batch = Batch::new();
+        let long = before.step(&mut batch, wiped.clone(), hash(5), 0);
+        store.write(batch).unwrap();
+        assert_eq!((long.last(), long.mark()), (before.last() + 2, hash(5)));
+        for number in before.last() + 1..=long.last() {
+            let row = store.get(TRAIL_TABLE, &number.to_be_bytes()).unwrap().unwrap();
+            assert!(row.len() < 4 << 20, "{}", row.len());
+        }
+        let mut batch = Batch::new();
+        let next = long.step(&mut batch, touched(&[(7, &[7])]), hash(6), 0);
+        store.write(batch).unwrap();
+        let lacks = |mark| since(&next, &store, mark).unwrap();
+        let last = Lacking { step: touched(&[(7, &[7])]), after: hash(6) };
+        assert_eq!(lacks(5), [last.clone()]);
+        assert_eq!(lacks(3), [Lacking { step: wiped, after: hash(5) }, last]);
+        assert_eq!(lacks(0).len(), STEPS.len() + 2);
+        let mut report = CheckReport::default();
+        next.check::<Touched>(&store, &mut report).unwrap();
+        assert_eq!(report.problems, [""; 0]);
     }
 
     #[test]

@@ -54,14 +54,25 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("debug_traceCall", debug_trace_call)
 }
 
+/// Takes the next parameter, which must name a block that is stored.
 pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found> {
     let id = args.block()?;
+    rpc.expect_stored(view, id)?;
     named(rpc, view, id)
 }
 
 fn named(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
     let number = rpc.known(view, id)?;
     rpc.block(view, number)?.ok_or_else(|| view.db().missing(number).into())
+}
+
+/// Returns a block to execute again; for `pending` the pending block, if there is one.
+fn to_execute(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
+    match rpc.find_on(view, id)? {
+        Some(found) => Ok(found),
+        // The error says why there is none.
+        None => named(rpc, view, id),
+    }
 }
 
 fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
@@ -109,11 +120,7 @@ struct Traced {
 
 fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Traced>> {
     let view = rpc.node.view();
-    let found = match rpc.find_on(&view, id)? {
-        Some(found) => found,
-        // The error says why there is none.
-        None => named(rpc, &view, id)?,
-    };
+    let found = to_execute(rpc, &view, id)?;
     if found.header.number == rpc.node.spec().genesis_header().number {
         return Err(RpcError::server("genesis is not traceable"));
     }
@@ -138,7 +145,7 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
             (sandbox, at.header, at.merged)
         }
         Some(index) => {
-            let found = named(rpc, &view, id.unwrap_or_default())?;
+            let found = to_execute(rpc, &view, id.unwrap_or_default())?;
             let merged = is_merged(rpc, &found);
             (before_transaction(rpc, &view, &found, index)?, found.header, merged)
         }

@@ -49,18 +49,21 @@ impl At {
 }
 
 impl Rpc {
-    /// Returns the number of a block; `None` if there is no such block.
+    /// Returns the number of a block; `None` if there is no such block. As in geth, it is an error to ask for the safe or
+    /// finalized block before a consensus layer has named one.
     fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
         let head = view.head.number();
+        let named = |mark: Option<u64>, tag: &str| match mark {
+            Some(number) => Ok(Some(number.min(head))),
+            None => Err(RpcError::not_found(format!("{tag} block not found"))),
+        };
         Ok(match id {
             BlockId::Number(tag) => match tag {
                 BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
                 BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
                 BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
-                BlockNumberOrTag::Safe => self.node.marks().safe.map(|safe| safe.min(head)),
-                BlockNumberOrTag::Finalized => {
-                    self.node.marks().finalized.map(|finalized| finalized.min(head))
-                }
+                BlockNumberOrTag::Safe => named(self.node.marks().safe, "safe")?,
+                BlockNumberOrTag::Finalized => named(self.node.marks().finalized, "finalized")?,
             },
             BlockId::Hash(hash) => {
                 view.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
@@ -152,6 +155,23 @@ impl Rpc {
             None => Err(view.db().missing(number).into()),
             found => Ok(found),
         }
+    }
+
+    /// Refuses the pending block where an answer is about what is stored or proven: as in geth, it is not in the chain.
+    /// Without a pending block `pending` is the head.
+    pub(super) fn expect_stored(&self, view: &View, id: BlockId) -> RpcResult<()> {
+        match id.is_pending() && self.pending_block(view)?.is_some() {
+            false => Ok(()),
+            true => Err(RpcError::not_found(
+                "the pending block is not in the chain: nothing of it is stored or proven; ask for the block \"latest\"",
+            )),
+        }
+    }
+
+    /// Returns the block of an ID in the chain, which [`Self::expect_stored`] does not refuse.
+    pub(super) fn stored(&self, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+        self.expect_stored(view, id)?;
+        self.made(view, id)
     }
 
     /// Returns the pending block. There is none, and the head takes its place, in these cases: a signer of Clique makes

@@ -1,8 +1,8 @@
 //! Tests of the pool, of what makes blocks from it, and of who hears of them.
 
 use super::*;
-use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
-use polytrie_kv_testing::Wrapped;
+use polytrie_kv::KvError;
+use polytrie_kv_testing::{BeforeReads, Wrapped};
 use polytrie_state::{Account, AccountChange, Session, TxWrites};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,48 +145,6 @@ fn a_store_that_is_lost_is_a_failure_without_a_write() {
     assert_eq!(refused.to_string(), failure.to_string());
 }
 
-/// An engine that cannot be read while the flag is set.
-#[derive(Debug)]
-struct Unreadable<T>(T, Arc<AtomicBool>);
-
-polytrie_kv_testing::wrapped!(Unreadable<T>, T: Engine);
-
-impl<T: Engine> Wrapped for Unreadable<T> {
-    fn inner(&self) -> &dyn Engine {
-        &self.0
-    }
-
-    fn on_view(&self) -> Result<Box<dyn polytrie_kv::View>, KvError> {
-        Ok(Box::new(Unreadable(self.0.view()?, Arc::clone(&self.1))))
-    }
-}
-
-impl<T> Unreadable<T> {
-    fn check(&self) -> Result<(), KvError> {
-        match self.1.load(Ordering::Relaxed) {
-            true => Err(KvError::Corrupt("it cannot be read".to_owned())),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Read for Unreadable<Box<dyn polytrie_kv::View>> {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.check()?;
-        self.0.get_into(table, key, out)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.check()?;
-        self.0.scan(table, range, visit)
-    }
-}
-
 #[test]
 fn a_layer_that_has_failed_is_a_failure_though_the_store_is_whole() {
     let undo_of_a_block = || {
@@ -200,7 +158,13 @@ fn a_layer_that_has_failed_is_a_failure_though_the_store_is_whole() {
     };
     let undo = undo_of_a_block();
     let unreadable = Arc::new(AtomicBool::new(false));
-    let engine = Unreadable(MemoryEngine::new(), Arc::clone(&unreadable));
+    let is_unreadable = Arc::clone(&unreadable);
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        match is_unreadable.load(Ordering::Relaxed) {
+            true => Err(KvError::Corrupt("it cannot be read".to_owned())),
+            false => Ok(()),
+        }
+    });
     let (chain, dir) = chain_in(Arc::new(engine), "mpt");
     let node = node_on(chain, dir);
     node.flush().unwrap();

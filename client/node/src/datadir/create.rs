@@ -102,10 +102,15 @@ impl DataDir {
         Ok(())
     }
 
-    /// Whether a directory has the genesis of its chain. The program wrote every file there before the stamp, so a
-    /// genesis that the stamp names there was written by it, too.
+    /// Whether a directory has the genesis of its chain as the program wrote it there. It wrote every file before the stamp,
+    /// so a genesis that the stamp names there is its own. In a directory that was moved or copied the stamp names the
+    /// path of before, which is in a data directory or in none any more.
     pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
-        fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
+        let named = Path::new(&stamp.chain);
+        let is_data = |made: &Path| !made.exists() || made.join(STAMP_FILE).exists();
+        let was_in_data = || named.ends_with(GENESIS_FILE) && named.parent().is_some_and(is_data);
+        fs::canonicalize(dir.join(GENESIS_FILE))
+            .is_ok_and(|path| path == named || (was_in_data() && Self::holds_genesis(dir, stamp)))
     }
 
     /// Whether the genesis file in a directory is that of its chain, which a copy of the directory has at another path than

@@ -10,7 +10,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
-use polytrie_kv_testing::{SlowReads, Wrapped};
+use polytrie_kv_testing::{BeforeReads, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
     Account, BlockRef, LayerSession, StateError, StateLayer, StateReader, TxWrites,
@@ -345,7 +345,7 @@ fn an_interruption_after_the_last_block_comes_too_late() {
 
 #[test]
 fn blocks_run_ahead_where_the_store_is_slow() {
-    let slow = || Arc::new(SlowReads(MemoryEngine::new()));
+    let slow = || Arc::new(BeforeReads::slow(MemoryEngine::new()));
     assert_eq!(prefetched(slow(), Prefetch::Off).0, 0);
     let (on, all) = prefetched(Arc::new(MemoryEngine::new()), Prefetch::On);
     assert!(on > 0 && on <= all, "{on} of {all}");

@@ -3,7 +3,12 @@
 //! MDBX walks its trees itself, and compares their pages with the list of free ones. It does not know what a row
 //! should hold, or which rows there should be.
 
-use super::{Databases, error::Context, tally::Tally, view::Entry};
+use super::{
+    Databases,
+    error::Context,
+    tally::Tally,
+    view::{Entry, steadily},
+};
 use crate::{Result, Table};
 use signet_libmdbx::{Environment, MdbxError, ffi, tx::aliases::RoTxUnsync};
 use std::borrow::Cow;
@@ -41,7 +46,7 @@ pub(super) fn pages(env: &Environment, context: &Context) -> Result<()> {
 pub(super) fn rows(env: &Environment, tables: &Databases) -> Result<()> {
     let failed = |e| tables.context.error("opening a view", e);
     // One transaction for all tables: another process may commit meanwhile.
-    let tx = env.begin_ro_unsync().map_err(failed)?;
+    let tx = steadily(env, || env.begin_ro_unsync()).map_err(failed)?;
     for table in tables.counted() {
         let found = count(&tx, tables, table)?;
         let expected = Tally::read(&tx, tables, table)?;

@@ -7,11 +7,12 @@ use signet_libmdbx::{
     ffi::{MDBX_EIO, MDBX_ENODATA},
 };
 use std::{
+    fmt::Display,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
-/// The action of opening an environment, as an error message names it.
+/// The action of opening an environment, as an error message names it. Those of opening a part of it begin with it.
 pub(super) const OPENING: &str = "opening";
 
 /// The environment that an error message names.
@@ -76,13 +77,17 @@ impl Context {
             MdbxError::Incompatible | MdbxError::BadValSize if action != OPENING => {
                 self.corrupt(error)
             }
+            // To open anything, MDBX compares the newest commit with the pages that it names.
+            MdbxError::Problem if action.starts_with(OPENING) => {
+                self.corrupt("the newest commit names pages that are not its own")
+            }
             MdbxError::Busy => in_use(),
             other => engine(other.to_string()),
         }
     }
 
-    fn corrupt(&self, error: MdbxError) -> KvError {
-        KvError::Corrupt(format!("{NAME} in {}: {error}", self.path.display()))
+    fn corrupt(&self, reason: impl Display) -> KvError {
+        KvError::Corrupt(format!("{NAME} in {}: {reason}", self.path.display()))
     }
 
     /// Tries to write a file; returns the error if the disk takes no more bytes.
@@ -165,8 +170,12 @@ mod tests {
             let found = context.error("reading", error);
             assert!(matches!(found, KvError::Corrupt(_)), "{error}: {found}");
         }
-        // This is also what MDBX says of a commit that other processes change too fast.
-        let found = context.error("opening a view", MdbxError::Problem);
+        for action in [OPENING, "opening a view", "opening the tables"] {
+            let found = context.error(action, MdbxError::Problem);
+            assert!(matches!(found, KvError::Corrupt(_)), "{action}: {found}");
+        }
+        // In a write this is what MDBX says of faults of its own.
+        let found = context.error("writing", MdbxError::Problem);
         assert!(matches!(found, KvError::Engine { .. }), "{found}");
         let found = context.error(OPENING, MdbxError::Incompatible);
         assert!(matches!(found, KvError::Engine { .. }), "{found}");

@@ -22,7 +22,7 @@ use row::Rows;
 use signet_libmdbx::Environment;
 use std::{path::PathBuf, sync::Arc};
 use tally::TALLY_TABLE;
-use view::MdbxView;
+use view::{MdbxView, steadily};
 
 /// Name of the engine on the command line and in errors.
 const NAME: &str = "mdbx";
@@ -118,7 +118,8 @@ impl Engine for MdbxEngine {
         let context = &self.tables.context;
         let Some(rows) = self.tables.rows(table)? else { return Ok(TableStats::default()) };
         let failed = |e| context.error("reading the size of a table", e);
-        let tx = self.env.begin_ro_unsync().map_err(failed)?;
+        let tx = steadily(&self.env, || self.env.begin_ro_unsync())
+            .map_err(|e| context.error("opening a view", e))?;
         let stat = tx.db_stat(&rows.database).map_err(failed)?;
         let pages = stat.branch_pages() + stat.leaf_pages() + stat.overflow_pages();
         Ok(TableStats {

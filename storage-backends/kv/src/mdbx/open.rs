@@ -5,6 +5,7 @@ use super::{
     meta::MetaPages,
     row::Rows,
     tally::{TALLY_TABLE, expect_counts},
+    view::steadily,
 };
 use crate::{
     AtPath, KvError, Result, Table,
@@ -262,7 +263,7 @@ fn open_tables(
     let Databases { set, rows, context } = &mut tables;
     let failed = |e| context.error("opening the tables", e);
     if options.read_only {
-        let tx = env.begin_ro_unsync().map_err(failed)?;
+        let tx = steadily(env, || env.begin_ro_unsync()).map_err(failed)?;
         for table in set.as_slice() {
             rows.push(match tx.open_db(Some(table.name)) {
                 Ok(database) => Some(Rows::new(*table, database)),

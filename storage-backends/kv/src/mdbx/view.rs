@@ -121,18 +121,35 @@ fn first<'tx>(
     }
 }
 
+/// Begins to read with `begin`. Where commits follow each other too fast, MDBX gives up with the same error as at damage;
+/// then the newest commit is another one, and this begins again.
+pub(super) fn steadily<T>(env: &Environment, begin: impl Fn() -> MdbxResult<T>) -> MdbxResult<T> {
+    let mut failed_at = None;
+    loop {
+        let begun = begin();
+        if !matches!(begun, Err(MdbxError::Problem)) {
+            return begun;
+        }
+        let newest = env.info().ok().map(|info| info.last_txnid());
+        if failed_at == Some(newest) {
+            return begun;
+        }
+        failed_at = Some(newest);
+    }
+}
+
 /// Begins read transactions that all see the same state.
 fn begin(env: &Environment, writing: &Mutex<()>) -> MdbxResult<Vec<RoTxUnsync>> {
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     let mut count = (threads * 2).clamp(4, 32);
     loop {
-        match env.begin_ro_unsync_multi(count) {
+        match steadily(env, || env.begin_ro_unsync_multi(count)) {
             // Many live views have used up the reader table; fewer readers serve as well, only slower.
             Err(MdbxError::ReadersFull) if count > 1 => count /= 2,
             // Commits followed each other too fast. No commit runs while this thread holds the lock.
             Err(MdbxError::SnapshotDivergence) => {
                 let _writing = writing.lock();
-                return env.begin_ro_unsync_multi(count);
+                return steadily(env, || env.begin_ro_unsync_multi(count));
             }
             other => return other,
         }

@@ -156,12 +156,7 @@ impl Rpc {
         id: Option<BlockId>,
     ) -> RpcResult<(Proof, Commitment)> {
         let id = id.unwrap_or_default();
-        // As in geth, there is no trie of the pending block.
-        if id.is_pending() && self.pending_block(&self.node.view())?.is_some() {
-            return Err(RpcError::server(
-                "a proof is of a block in the chain, which the pending block is not; ask for the block \"latest\"",
-            ));
-        }
+        self.expect_stored(&self.node.view(), id)?;
         loop {
             let block = self.block_ref(&self.node.view(), id)?;
             match self.node.prove(block, address, slots, self.deadline()) {

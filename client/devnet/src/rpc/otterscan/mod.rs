@@ -34,7 +34,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("ots_getApiLevel", |_, _| Ok(API_LEVEL))?;
     methods.add("erigon_getHeaderByNumber", |rpc, args| {
         let view = rpc.node.view();
-        let found = rpc.made(&view, block_id(args)?)?;
+        let found = rpc.stored(&view, block_id(args)?)?;
         found.map(|found| convert::header(&found.header)).transpose()
     })?;
     methods.add("ots_hasCode", |rpc, args| {
@@ -87,7 +87,7 @@ fn block_details(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 
 fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
-    let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.stored(&view, id)? else { return Ok(None) };
     let receipts = rpc.receipts(&view, &found)?;
     let mut fees = U256::ZERO;
     for (tx, gas) in found.block.body.transactions.iter().zip(gas_used(&receipts)) {
@@ -125,7 +125,7 @@ fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let page = args.next::<Number>()?.0.saturating_to::<usize>();
     let size = page_size(args)?;
     let view = rpc.node.view();
-    let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.stored(&view, id)? else { return Ok(None) };
     let mut receipts = receipts(rpc, &view, &found)?;
     let count = receipts.len();
     let end = count.saturating_sub(page.saturating_mul(size));
