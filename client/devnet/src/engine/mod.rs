@@ -156,6 +156,7 @@ impl Engine {
         };
         // On an error the fork stays taken, and the next call makes another one.
         let begun = aside.take().filter(|begun| begun.head == self.node.view().hash());
+        let is_new = begun.is_none();
         let mut begun = match begun {
             Some(begun) => begun,
             None => {
@@ -190,6 +191,11 @@ impl Engine {
                             status = tree.refuse(*above, refusal.of_child(hash));
                         }
                         break;
+                    }
+                    Err(InsertError::Broken(ChainError::TooDeep { .. })) if !is_new => {
+                        // Earlier branches have led the fork further than the chain, and so it cannot go back as far.
+                        drop(begun);
+                        return self.validate(state, tip, payload);
                     }
                     Err(InsertError::Broken(ChainError::TooDeep { .. })) => {
                         status = PayloadStatus::from_status(PayloadStatusEnum::Accepted);

@@ -17,7 +17,7 @@ use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::LAYERS;
 use polytrie_node::datadir::DataDir;
-use polytrie_state::Account;
+use polytrie_state::{Account, TxWrites};
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     driving(chain_in(engine, layer))
@@ -43,6 +43,27 @@ fn next(engine: &Engine) -> PayloadBlock {
 fn payload(built: BuiltBlock) -> PayloadBlock {
     let BuiltBlock { header, block, rlp, .. } = built;
     PayloadBlock { hash: header.hash(), block, rlp, access_list: None }
+}
+
+/// Returns a branch of empty blocks above the head, as payloads.
+fn branch(engine: &Engine, salt: u8, length: usize) -> Vec<PayloadBlock> {
+    let mut fork = engine.node().chain().fork().unwrap();
+    let mut on_top = || {
+        let parent = fork.head().header.clone();
+        let next = NextBlock {
+            timestamp: parent.timestamp + 1,
+            gas_limit: parent.gas_limit,
+            prev_randao: B256::repeat_byte(salt),
+            ..NextBlock::default()
+        };
+        let built = fork.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
+        let block = payload(built.unwrap().into_block());
+        let candidate = block.clone().prepare(fork.spec());
+        fork.insert(candidate).unwrap();
+        fork.settle().unwrap();
+        block
+    };
+    (0..length).map(|_| on_top()).collect()
 }
 
 fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
@@ -460,4 +481,26 @@ fn the_chain_aside_is_bounded_as_the_payloads_are() {
         engine.state.lock().aside.is_some()
     });
     assert_eq!(is_there, [false, true, true, false, true]);
+}
+
+/// The fork of the chain keeps as many undo records below its own head as the chain does below its head.
+#[test]
+fn a_long_branch_prevents_no_other_one() {
+    let mut options = tests::in_memory("mpt");
+    options.chain_options.undo_blocks = 3;
+    let engine = driving(DataDir::open(&options, true).unwrap().into_chain().unwrap());
+    let [ours, long, other] = [(1, 2), (2, 5), (3, 1)].map(|(salt, n)| branch(&engine, salt, n));
+    let other = other[0].clone();
+    for block in ours {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    }
+    for block in long {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+    }
+    let hash = other.hash;
+    assert_eq!(engine.new_payload(other).unwrap(), valid(hash));
+    assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
 }
