@@ -433,6 +433,11 @@ fn what_was_taken_back_is_not_final() {
     };
     engine.forkchoice_updated(1, choice, None).unwrap();
     assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    // A choice without them takes none back.
+    choose(&engine, hash(3)).unwrap();
+    assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    choose(&engine, hash(0)).unwrap();
+    assert_eq!(node.view().hash(), hash(3));
     node.rollback(1).unwrap();
     assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
     node.reset().unwrap();
