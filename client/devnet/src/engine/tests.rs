@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    Marks, NodeOptions, Payload, PoolTransaction, impersonate,
+    Marks, MineOptions, NodeOptions, Payload, PoolTransaction, impersonate,
     tests::{self, chain_in, options, transfer, with_blob},
 };
 use alloy_consensus::{
@@ -442,6 +442,22 @@ fn what_was_taken_back_is_not_final() {
     assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
     node.reset().unwrap();
     assert_eq!(node.marks(), Marks::default());
+}
+
+#[test]
+fn what_takes_the_place_of_a_durable_block_is_not_durable_yet() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    for block in branch(&engine, 1, 2) {
+        engine.new_payload(block.clone()).unwrap();
+        choose(&engine, block.hash).unwrap();
+    }
+    assert_eq!(node.durable(), 2);
+    engine.set_head(0).unwrap();
+    node.mine(MineOptions::EVEN_EMPTY).unwrap();
+    assert_eq!(node.durable(), 0);
+    node.flush().unwrap();
+    assert_eq!(node.durable(), 1);
 }
 
 #[test]

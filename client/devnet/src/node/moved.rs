@@ -89,6 +89,10 @@ impl Node {
             fork -= 1;
         }
         self.cut_marks(fork);
+        {
+            let mut durable = self.durable.lock();
+            *durable = fork.min(*durable);
+        }
         if fork < former.head.number() {
             self.announce_reverted(view.db.block_head(fork)?.header, former);
         }
