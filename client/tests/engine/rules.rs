@@ -64,3 +64,27 @@ fn what_is_kept_is_bounded_and_the_head_needs_none_of_it() {
     node.valid(&two);
     node.choose(two.hash);
 }
+
+#[test]
+fn bodies_that_no_answer_can_hold_are_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // Half of the limit is the room for bytes, of which an empty block takes about 600.
+    let node = Node::new(&data, "mpt", Path::new("dev"), args!["--rpc.max-response", "4000"]);
+    let mut hashes = Vec::new();
+    for number in 1..=4 {
+        let payload = node.build(node.head(), &attributes(number * 10, 1));
+        node.valid(&payload);
+        node.choose(payload.hash);
+        hashes.push(payload.hash);
+    }
+    for (method, params) in [
+        ("engine_getPayloadBodiesByRangeV1", json!(["0x1", "0x4"])),
+        ("engine_getPayloadBodiesByHashV2", json!([hashes])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -38004 && message.contains("at most 3"), "{method}: {code} {message}");
+    }
+    let three = node.call("engine_getPayloadBodiesByRangeV1", json!(["0x1", "0x3"]));
+    assert_eq!(three, json!(vec![json!({ "transactions": [], "withdrawals": [] }); 3]));
+}
