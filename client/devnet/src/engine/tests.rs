@@ -510,6 +510,8 @@ fn a_long_branch_prevents_no_other_one() {
     let mut options = tests::in_memory("mpt");
     options.chain_options.undo_blocks = 3;
     let engine = driving(DataDir::open(&options, true).unwrap().into_chain().unwrap());
+    // A chain in memory keeps all records otherwise.
+    engine.node().chain().keep_way_back_to(None);
     let [ours, long, other] = [(1, 2), (2, 5), (3, 1)].map(|(salt, n)| branch(&engine, salt, n));
     let other = other[0].clone();
     for block in ours {
