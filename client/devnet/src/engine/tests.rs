@@ -527,3 +527,29 @@ fn a_long_branch_prevents_no_other_one() {
     assert_eq!(engine.new_payload(other).unwrap(), valid(hash));
     assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
 }
+
+/// The calls of one consensus layer come between those of the other, and blocks are built meanwhile.
+#[test]
+fn two_consensus_layers_at_once_disturb_no_call() {
+    let engine = &in_memory("mpt");
+    let branches = [branch(engine, 1, 5), branch(engine, 2, 5)];
+    std::thread::scope(|scope| {
+        for blocks in &branches {
+            scope.spawn(move || {
+                for block in blocks {
+                    let hash = block.hash;
+                    assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(hash));
+                    assert_eq!(choose(engine, hash).unwrap(), valid(hash));
+                }
+            });
+        }
+        scope.spawn(|| (0..5).for_each(|_| drop(engine.payload(begin(engine)).unwrap())));
+    });
+    let node = engine.node();
+    assert_eq!(node.chain().head().hash(), node.view().hash());
+    for blocks in &branches {
+        let tip = blocks[4].hash;
+        assert_eq!(choose(engine, tip).unwrap(), valid(tip));
+        assert_eq!(node.view().hash(), tip);
+    }
+}
