@@ -30,6 +30,7 @@ use building::Jobs;
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain, ChainError, InsertError};
 use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::decode::decode_block;
 use polytrie_node::payload::PayloadBlock;
 use polytrie_state::WriteSet;
 use std::sync::Arc;
@@ -180,7 +181,7 @@ impl Engine {
                 begun.bytes += rlp.len();
                 let candidate = match payload.take_if(|payload| payload.hash == *hash) {
                     Some(payload) => payload.prepare(chain.spec()),
-                    None => prepared(chain.spec(), rlp)?,
+                    None => prepared(chain.spec(), *hash, rlp)?,
                 };
                 match take_in(chain, candidate) {
                     Ok(()) => {}
@@ -389,7 +390,7 @@ fn choose_on(
             chain.choose(head, &blocks)?;
             return Ok(None);
         };
-        let candidate = prepared(chain.spec(), rlp.clone())?;
+        let candidate = prepared(chain.spec(), head, rlp.clone())?;
         chain.propose(candidate)?;
     }
     let writes = chain.proposed_writes();
@@ -409,13 +410,15 @@ fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
     Ok(())
 }
 
-/// Prepares a block from an RLP that was decoded successfully before.
-fn prepared(spec: &ChainSpec, rlp: Bytes) -> Result<Candidate, ChainError> {
-    Candidate::prepare_without_senders(spec, rlp).map_err(|error| {
+/// Prepares a payload that was decoded and hashed successfully before, so that the roots in its header are those of its
+/// body.
+fn prepared(spec: &ChainSpec, hash: B256, rlp: Bytes) -> Result<Candidate, ChainError> {
+    let block = decode_block(&rlp).map_err(|error| {
         ChainError::Corrupt(format!(
             "a payload that decoded when it came does not decode now: {error}"
         ))
-    })
+    })?;
+    Ok(Candidate::of_payload(spec, hash, block, rlp))
 }
 
 const fn valid(hash: B256) -> PayloadStatus {
