@@ -526,6 +526,29 @@ fn a_long_branch_prevents_no_other_one() {
     assert_eq!(choose(&engine, tip).unwrap(), valid(tip));
 }
 
+/// The branch leaves the chain before the final block, and is still known.
+#[test]
+fn a_branch_without_the_final_block_contradicts_it() {
+    let engine = in_memory("mpt");
+    let [ours, theirs] = [1, 2].map(|salt| branch(&engine, salt, 3));
+    let [first, second, third] = [0, 1, 2].map(|at| ours[at].hash);
+    let tip = theirs[2].hash;
+    for (ours, theirs) in ours.into_iter().zip(theirs) {
+        let (hash, other) = (ours.hash, theirs.hash);
+        assert_eq!(engine.new_payload(theirs).unwrap(), valid(other));
+        assert_eq!(engine.new_payload(ours).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    }
+    let choose_as = |head_block_hash| {
+        let (safe_block_hash, finalized_block_hash) = (second, first);
+        let choice = ForkchoiceState { head_block_hash, safe_block_hash, finalized_block_hash };
+        engine.forkchoice_updated(1, choice, None)
+    };
+    assert_eq!(choose_as(third).unwrap().payload_status, valid(third));
+    assert_eq!(choose_as(tip).unwrap_err().code(), Some(-38002));
+    assert_eq!(engine.node().view().hash(), third);
+}
+
 /// The calls of one consensus layer come between those of the other, and blocks are built meanwhile.
 #[test]
 fn two_consensus_layers_at_once_disturb_no_call() {
