@@ -39,11 +39,13 @@ use tree::{Kept, Refusal, Tree};
 /// Default for the maximum number of bytes of payloads that are kept.
 pub const PAYLOAD_BYTES: usize = 256 << 20;
 
-/// A node that a consensus layer drives. Calls run one after the other.
+/// A node that a consensus layer drives. Payloads and choices are processed one after the other.
 #[derive(Debug)]
 pub struct Engine {
     node: Arc<Node>,
     state: Mutex<State>,
+    /// The payloads that were started. A request for one does not wait until payloads of other branches are executed.
+    jobs: Mutex<Jobs>,
 }
 
 /// The data that the engine keeps beside the chain.
@@ -51,7 +53,6 @@ pub struct Engine {
 struct State {
     tree: Tree,
     aside: Option<Aside>,
-    jobs: Jobs,
 }
 
 /// A fork of the chain in memory, which executes the blocks of other branches.
@@ -78,8 +79,8 @@ struct Branch {
 impl Engine {
     /// Creates the engine of a node. It keeps at most `payload_bytes` bytes of payloads that are not in the chain.
     pub fn new(node: Arc<Node>, payload_bytes: usize) -> Self {
-        let tree = Tree::new(payload_bytes);
-        Self { node, state: Mutex::new(State { tree, aside: None, jobs: Jobs::default() }) }
+        let state = State { tree: Tree::new(payload_bytes), aside: None };
+        Self { node, state: Mutex::new(state), jobs: Mutex::default() }
     }
 
     /// Returns the node.
@@ -150,7 +151,7 @@ impl Engine {
         tip: B256,
         mut payload: Option<PayloadBlock>,
     ) -> Result<PayloadStatus, NodeError> {
-        let State { tree, aside, .. } = state;
+        let State { tree, aside } = state;
         let Some((base, branch)) = tree.branch_to(&tip) else {
             // The payload was too large to keep.
             return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
@@ -270,7 +271,7 @@ impl Engine {
         self.node.set_marks(marks);
         let Some(attributes) = attributes else { return Ok(updated) };
         let next = attributes::next_block(&self.node, &view, version, attributes?)?;
-        Ok(match state.jobs.begin(&self.node, version, head, next)? {
+        Ok(match self.jobs.lock().begin(&self.node, version, head, next)? {
             Some(id) => updated.with_payload_id(id),
             None => updated,
         })

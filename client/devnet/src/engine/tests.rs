@@ -384,6 +384,14 @@ fn no_payload_is_begun_on_another_head() {
     assert_eq!(jobs.begin(node, 3, B256::repeat_byte(9), plan).unwrap(), None);
 }
 
+#[test]
+fn a_payload_is_built_while_another_one_is_executed() {
+    let engine = in_memory("mpt");
+    let id = begin(&engine);
+    let _executing = engine.state.lock();
+    assert_eq!(engine.payload(id).unwrap().header.number, 1);
+}
+
 /// Other nodes execute a payload on the state after the last block, and so does this one.
 #[test]
 fn a_payload_holds_nothing_that_was_changed_by_hand() {
