@@ -76,6 +76,13 @@ struct Branch {
     new: Vec<B256>,
 }
 
+impl Branch {
+    /// Whether the branch is one block on top of the head.
+    fn is_next(&self, chain: &Chain) -> bool {
+        self.fork == chain.head().number() && self.hashes.len() == 1
+    }
+}
+
 impl Engine {
     /// Creates the engine of a node. It keeps at most `payload_bytes` bytes of payloads that are not in the chain.
     pub fn new(node: Arc<Node>, payload_bytes: usize) -> Self {
@@ -117,7 +124,18 @@ impl Engine {
             state.tree.keep(hash, kept);
             return self.validate(&mut state, hash, Some(payload));
         }
-        let mut candidate = payload.prepare(self.node.spec());
+        let candidate = payload.prepare(self.node.spec());
+        self.extend(&mut state, candidate, kept)
+    }
+
+    /// Executes a payload on the head.
+    fn extend(
+        &self,
+        state: &mut State,
+        mut candidate: Candidate,
+        kept: Kept,
+    ) -> Result<PayloadStatus, NodeError> {
+        let (hash, parent) = (candidate.header.hash(), kept.parent);
         // An impersonated transaction is refused before its sender matters.
         let senders = self.node.pool().senders_of(&candidate.block.body.transactions);
         if let Some(senders) = senders {
@@ -128,7 +146,7 @@ impl Engine {
             // Another request has changed the chain meanwhile.
             drop(chain);
             state.tree.keep(hash, kept);
-            return self.validate(&mut state, hash, None);
+            return self.validate(state, hash, None);
         }
         match chain.propose(candidate) {
             Ok(_) => {
@@ -241,8 +259,15 @@ impl Engine {
         let Some(mut branch) = branch_to(&chain, &state, head)? else { return syncing() };
         let is_valid = |hash: &B256| chain.proposed() == Some(*hash) || state.tree.is_valid(hash);
         if !branch.new.iter().all(is_valid) {
+            let next = state.tree.get(&head).filter(|_| branch.is_next(&chain)).cloned();
             drop(chain);
-            let status = self.validate(&mut state, head, None)?;
+            let status = match next {
+                Some(kept) => {
+                    let candidate = prepared(self.node.spec(), head, kept.rlp.clone());
+                    self.extend(&mut state, candidate.map_err(NodeError::from)?, kept)?
+                }
+                None => self.validate(&mut state, head, None)?,
+            };
             match status.status {
                 PayloadStatusEnum::Valid => {}
                 PayloadStatusEnum::Accepted => return Err(EngineError::TooDeep),
@@ -386,8 +411,7 @@ fn choose_on(
     if chain.proposed() != Some(head) {
         let kept = branch.new.iter().filter_map(|hash| Some(state.tree.get(hash)?.rlp.clone()));
         let blocks: Vec<_> = kept.collect();
-        let is_next = branch.fork == chain.head().number() && branch.hashes.len() == 1;
-        let ([rlp], true) = (&blocks[..], is_next) else {
+        let ([rlp], true) = (&blocks[..], branch.is_next(chain)) else {
             chain.choose(head, &blocks)?;
             return Ok(None);
         };

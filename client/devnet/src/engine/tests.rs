@@ -534,6 +534,29 @@ fn a_long_branch_prevents_no_other_one() {
     assert_eq!(choose(&engine, tip).unwrap(), valid(tip));
 }
 
+/// The payloads come before their parent, and are not sent again.
+#[test]
+fn a_payload_that_was_kept_is_executed_when_it_is_chosen() {
+    let engine = in_memory("mpt");
+    let [first, second]: [PayloadBlock; 2] = branch(&engine, 1, 2).try_into().unwrap();
+    let mut wrong = second.clone();
+    wrong.block.header.gas_used = 1;
+    wrong.hash = wrong.block.header.hash_slow();
+    wrong.rlp = alloy_rlp::encode(&wrong.block).into();
+    let hashes = [&first, &second, &wrong].map(|block| block.hash);
+    let syncing = PayloadStatus::from_status(PayloadStatusEnum::Syncing);
+    for block in [second, wrong] {
+        assert_eq!(engine.new_payload(block).unwrap(), syncing);
+    }
+    assert_eq!(engine.new_payload(first).unwrap(), valid(hashes[0]));
+    assert_eq!(choose(&engine, hashes[0]).unwrap(), valid(hashes[0]));
+    let refused = choose(&engine, hashes[2]).unwrap();
+    assert!(matches!(refused.status, PayloadStatusEnum::Invalid { .. }), "{refused:?}");
+    assert_eq!(refused.latest_valid_hash, Some(hashes[0]));
+    assert_eq!(choose(&engine, hashes[1]).unwrap(), valid(hashes[1]));
+    assert_eq!(engine.node().view().hash(), hashes[1]);
+}
+
 /// The branch leaves the chain before the final block, and is still known.
 #[test]
 fn a_branch_without_the_final_block_contradicts_it() {
