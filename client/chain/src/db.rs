@@ -239,6 +239,18 @@ impl<R: Read> ChainDb<R> {
         Ok(Some((total_difficulty, Bytes::from(row).slice(32..))))
     }
 
+    /// Returns a block of another branch, decoded, and the length of its RLP in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails or is damaged.
+    pub fn side_block_and_size(&self, hash: &B256) -> Result<Option<(Block<TxEnvelope>, usize)>> {
+        let Some((_, rlp)) = self.side_block(hash)? else { return Ok(None) };
+        let block = decode_block(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("side block {hash} does not decode: {e}")))?;
+        Ok(Some((block, rlp.len())))
+    }
+
     /// Returns the headers of all blocks of other branches, in no particular order.
     pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>> {
         let mut headers = Vec::new();

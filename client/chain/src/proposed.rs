@@ -160,6 +160,7 @@ impl Chain {
         };
         let mut fork = Self::open_db(Arc::clone(&self.spec), ChainDb::new(store), layer, options)?;
         fork.executor.follow(&self.executor);
+        fork.undo_reach.floor = self.undo_reach.floor;
         Ok(fork)
     }
 

@@ -12,7 +12,7 @@ pub(super) struct UndoReach {
     /// Number of the first block with a record; all later blocks have one.
     first: u64,
     /// Number of a block to which a caller may go back at any time.
-    floor: Option<u64>,
+    pub(super) floor: Option<u64>,
 }
 
 impl UndoReach {
@@ -143,6 +143,31 @@ mod tests {
         }
     }
 
+    /// Makes an empty block.
+    fn extend(chain: &mut Chain) {
+        let parent = &chain.head().header;
+        let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
+        let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
+        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
+        chain.adopt(built.unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_fork_goes_back_as_far_as_the_chain() {
+        let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+        let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+        let options = ChainOptions { undo_blocks: 1, ..ChainOptions::default() };
+        let spec = ChainSpec::load("dev").unwrap();
+        let mut chain = Chain::open(spec, store, layer, options).unwrap();
+        chain.keep_way_back_to(Some(0));
+        let genesis = chain.head().hash();
+        (0..3).for_each(|_| extend(&mut chain));
+        let mut fork = chain.fork().unwrap();
+        extend(&mut fork);
+        fork.unwind_to(0).unwrap();
+        assert_eq!(fork.head().hash(), genesis);
+    }
+
     #[test]
     fn a_layer_learns_which_block_is_durable_and_which_can_be_taken_back() {
         let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
@@ -155,12 +180,7 @@ mod tests {
         let heard = || listener.0.lock().take().map(|heard| (heard.durable, heard.undo_from));
         assert_eq!(heard(), Some((0, 1)));
         let block = |chain: &mut Chain| {
-            let parent = &chain.head().header;
-            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
-            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-            let built =
-                chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
-            chain.adopt(built).unwrap();
+            extend(chain);
             heard()
         };
         assert_eq!(block(&mut chain), Some((0, 1)));

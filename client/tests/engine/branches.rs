@@ -34,6 +34,15 @@ fn a_branch_of_two_blocks_and_back() {
         node.choose(theirs[0].hash);
         assert_eq!(balance(&node), 5);
         assert!(node.call("eth_getBlockByHash", json!([ours[1].hash, false])).is_null());
+        // A consensus layer still gets its body by the hash.
+        let hashes = json!([[ours[1].hash, theirs[0].hash]]);
+        for version in [1, 2] {
+            let method = format!("engine_getPayloadBodiesByHashV{version}");
+            let bodies = node.call(&method, hashes.clone());
+            for (body, payload) in [(&bodies[0], &ours[1]), (&bodies[1], &theirs[0])] {
+                assert_eq!(body["transactions"], payload.params[0]["transactions"], "{method}");
+            }
+        }
         // The transactions of a removed block wait in the pool again.
         assert!(node.call("eth_getTransactionReceipt", json!([second])).is_null());
         let waiting = node.call("eth_getTransactionByHash", json!([second]));

@@ -68,6 +68,10 @@ fn attributes_are_held_against_version_and_head() {
     let (code, message) = node.error("engine_forkchoiceUpdatedV3", json!([chosen, late]));
     assert!(code == -38003 && message.contains("later"), "{code} {message}");
     assert_eq!(node.head(), first.hash);
+    // As long as the head is not known, nothing is said about the attributes.
+    let unknown = node.choose_as(B256::repeat_byte(9), B256::ZERO, &late);
+    let syncing = json!({ "status": "SYNCING", "latestValidHash": null, "validationError": null });
+    assert_eq!(unknown, json!({ "payloadStatus": syncing, "payloadId": null }));
     let without = |field: &str| {
         let mut attributes = attributes(20, 1);
         attributes.as_object_mut().unwrap().remove(field);

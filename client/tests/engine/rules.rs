@@ -102,3 +102,27 @@ fn no_block_is_safe_or_finalized_before_one_is_named() {
     node.choose_as(node.head(), node.head(), &Value::Null);
     assert_eq!(node.call("eth_getBlockByNumber", json!(["safe", false]))["number"], "0x0");
 }
+
+#[test]
+fn bodies_that_no_answer_can_hold_are_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // Half of the limit is the room for bytes, of which an empty block takes about 600.
+    let node = Node::new(&data, "mpt", Path::new("dev"), args!["--rpc.max-response", "4000"]);
+    let mut hashes = Vec::new();
+    for number in 1..=4 {
+        let payload = node.build(node.head(), &attributes(number * 10, 1));
+        node.valid(&payload);
+        node.choose(payload.hash);
+        hashes.push(payload.hash);
+    }
+    for (method, params) in [
+        ("engine_getPayloadBodiesByRangeV1", json!(["0x1", "0x4"])),
+        ("engine_getPayloadBodiesByHashV2", json!([hashes])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -38004 && message.contains("at most 3"), "{method}: {code} {message}");
+    }
+    let three = node.call("engine_getPayloadBodiesByRangeV1", json!(["0x1", "0x3"]));
+    assert_eq!(three, json!(vec![json!({ "transactions": [], "withdrawals": [] }); 3]));
+}

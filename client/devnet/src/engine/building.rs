@@ -57,6 +57,10 @@ impl Jobs {
         self.0.push_back(Job { id, parent, next, payload });
         Ok(Some(id))
     }
+
+    fn find(&mut self, id: PayloadId) -> Option<&mut Job> {
+        self.0.iter_mut().find(|job| job.id == id)
+    }
 }
 
 impl Engine {
@@ -66,27 +70,34 @@ impl Engine {
     ///
     /// If no payload with this ID is kept, or the node fails.
     pub fn payload(&self, id: PayloadId) -> Result<Arc<Payload>, EngineError> {
-        let mut state = self.state.lock();
-        let job = state.jobs.0.iter_mut().find(|job| job.id == id);
-        let job = job.ok_or_else(|| EngineError::UnknownPayload(id.to_string()))?;
-        if self.node.view().hash() == job.parent {
-            match self.node.draft(job.next.clone(), true) {
-                Ok(payload) if payload.header.parent_hash == job.parent => {
-                    job.payload = Arc::new(payload);
-                }
-                // Another request has changed the head since.
-                Ok(_) => {}
-                // The block that was built before is still valid.
-                Err(NodeError::Build(BuildError::Refused(reason))) => {
-                    tracing::warn!("no payload could be made of the pool: {reason}");
-                }
-                Err(NodeError::Build(BuildError::Broken(ChainError::Execution(
-                    error @ InternalError::MissingBlockHash { .. },
-                )))) => tracing::warn!("no payload could be made of the pool: {error}"),
-                Err(error) => return Err(error.into()),
-            }
+        let (parent, next, last) = match self.jobs.lock().find(id) {
+            Some(job) => (job.parent, job.next.clone(), Arc::clone(&job.payload)),
+            None => return Err(EngineError::UnknownPayload(id.to_string())),
+        };
+        if self.node.view().hash() != parent {
+            return Ok(last);
         }
-        Ok(Arc::clone(&job.payload))
+        let built = match self.node.draft(next, true) {
+            Ok(payload) if payload.header.parent_hash == parent => Arc::new(payload),
+            // Another request has changed the head since.
+            Ok(_) => return Ok(last),
+            // The block that was built before is still valid.
+            Err(NodeError::Build(BuildError::Refused(reason))) => {
+                tracing::warn!("no payload could be made of the pool: {reason}");
+                return Ok(last);
+            }
+            Err(NodeError::Build(BuildError::Broken(ChainError::Execution(
+                error @ InternalError::MissingBlockHash { .. },
+            )))) => {
+                tracing::warn!("no payload could be made of the pool: {error}");
+                return Ok(last);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(job) = self.jobs.lock().find(id) {
+            job.payload = Arc::clone(&built);
+        }
+        Ok(built)
     }
 }
 

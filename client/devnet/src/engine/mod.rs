@@ -30,6 +30,7 @@ use building::Jobs;
 use parking_lot::Mutex;
 use polytrie_chain::{Candidate, Chain, ChainError, InsertError};
 use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::decode::decode_block;
 use polytrie_node::payload::PayloadBlock;
 use polytrie_state::WriteSet;
 use std::sync::Arc;
@@ -38,11 +39,13 @@ use tree::{Kept, Refusal, Tree};
 /// Default for the maximum number of bytes of payloads that are kept.
 pub const PAYLOAD_BYTES: usize = 256 << 20;
 
-/// A node that a consensus layer drives. Calls run one after the other.
+/// A node that a consensus layer drives. Payloads and choices are processed one after the other.
 #[derive(Debug)]
 pub struct Engine {
     node: Arc<Node>,
     state: Mutex<State>,
+    /// The payloads that were started. A request for one does not wait until payloads of other branches are executed.
+    jobs: Mutex<Jobs>,
 }
 
 /// The data that the engine keeps beside the chain.
@@ -50,7 +53,6 @@ pub struct Engine {
 struct State {
     tree: Tree,
     aside: Option<Aside>,
-    jobs: Jobs,
 }
 
 /// A fork of the chain in memory, which executes the blocks of other branches.
@@ -74,11 +76,18 @@ struct Branch {
     new: Vec<B256>,
 }
 
+impl Branch {
+    /// Whether the branch is one block on top of the head.
+    fn is_next(&self, chain: &Chain) -> bool {
+        self.fork == chain.head().number() && self.hashes.len() == 1
+    }
+}
+
 impl Engine {
     /// Creates the engine of a node. It keeps at most `payload_bytes` bytes of payloads that are not in the chain.
     pub fn new(node: Arc<Node>, payload_bytes: usize) -> Self {
-        let tree = Tree::new(payload_bytes);
-        Self { node, state: Mutex::new(State { tree, aside: None, jobs: Jobs::default() }) }
+        let state = State { tree: Tree::new(payload_bytes), aside: None };
+        Self { node, state: Mutex::new(state), jobs: Mutex::default() }
     }
 
     /// Returns the node.
@@ -115,7 +124,18 @@ impl Engine {
             state.tree.keep(hash, kept);
             return self.validate(&mut state, hash, Some(payload));
         }
-        let mut candidate = payload.prepare(self.node.spec());
+        let candidate = payload.prepare(self.node.spec());
+        self.extend(&mut state, candidate, kept)
+    }
+
+    /// Executes a payload on the head.
+    fn extend(
+        &self,
+        state: &mut State,
+        mut candidate: Candidate,
+        kept: Kept,
+    ) -> Result<PayloadStatus, NodeError> {
+        let (hash, parent) = (candidate.header.hash(), kept.parent);
         // An impersonated transaction is refused before its sender matters.
         let senders = self.node.pool().senders_of(&candidate.block.body.transactions);
         if let Some(senders) = senders {
@@ -126,7 +146,7 @@ impl Engine {
             // Another request has changed the chain meanwhile.
             drop(chain);
             state.tree.keep(hash, kept);
-            return self.validate(&mut state, hash, None);
+            return self.validate(state, hash, None);
         }
         match chain.propose(candidate) {
             Ok(_) => {
@@ -149,13 +169,14 @@ impl Engine {
         tip: B256,
         mut payload: Option<PayloadBlock>,
     ) -> Result<PayloadStatus, NodeError> {
-        let State { tree, aside, .. } = state;
+        let State { tree, aside } = state;
         let Some((base, branch)) = tree.branch_to(&tip) else {
             // The payload was too large to keep.
             return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
         };
         // On an error the fork stays taken, and the next call makes another one.
         let begun = aside.take().filter(|begun| begun.head == self.node.view().hash());
+        let is_new = begun.is_none();
         let mut begun = match begun {
             Some(begun) => begun,
             None => {
@@ -179,7 +200,7 @@ impl Engine {
                 begun.bytes += rlp.len();
                 let candidate = match payload.take_if(|payload| payload.hash == *hash) {
                     Some(payload) => payload.prepare(chain.spec()),
-                    None => prepared(chain.spec(), rlp)?,
+                    None => prepared(chain.spec(), *hash, rlp)?,
                 };
                 match take_in(chain, candidate) {
                     Ok(()) => {}
@@ -190,6 +211,11 @@ impl Engine {
                             status = tree.refuse(*above, refusal.of_child(hash));
                         }
                         break;
+                    }
+                    Err(InsertError::Broken(ChainError::TooDeep { .. })) if !is_new => {
+                        // Earlier branches have led the fork further than the chain, and so it cannot go back as far.
+                        drop(begun);
+                        return self.validate(state, tip, payload);
                     }
                     Err(InsertError::Broken(ChainError::TooDeep { .. })) => {
                         status = PayloadStatus::from_status(PayloadStatusEnum::Accepted);
@@ -233,8 +259,15 @@ impl Engine {
         let Some(mut branch) = branch_to(&chain, &state, head)? else { return syncing() };
         let is_valid = |hash: &B256| chain.proposed() == Some(*hash) || state.tree.is_valid(hash);
         if !branch.new.iter().all(is_valid) {
+            let next = state.tree.get(&head).filter(|_| branch.is_next(&chain)).cloned();
             drop(chain);
-            let status = self.validate(&mut state, head, None)?;
+            let status = match next {
+                Some(kept) => {
+                    let candidate = prepared(self.node.spec(), head, kept.rlp.clone());
+                    self.extend(&mut state, candidate.map_err(NodeError::from)?, kept)?
+                }
+                None => self.validate(&mut state, head, None)?,
+            };
             match status.status {
                 PayloadStatusEnum::Valid => {}
                 PayloadStatusEnum::Accepted => return Err(EngineError::TooDeep),
@@ -263,7 +296,7 @@ impl Engine {
         self.node.set_marks(marks);
         let Some(attributes) = attributes else { return Ok(updated) };
         let next = attributes::next_block(&self.node, &view, version, attributes?)?;
-        Ok(match state.jobs.begin(&self.node, version, head, next)? {
+        Ok(match self.jobs.lock().begin(&self.node, version, head, next)? {
             Some(id) => updated.with_payload_id(id),
             None => updated,
         })
@@ -378,12 +411,11 @@ fn choose_on(
     if chain.proposed() != Some(head) {
         let kept = branch.new.iter().filter_map(|hash| Some(state.tree.get(hash)?.rlp.clone()));
         let blocks: Vec<_> = kept.collect();
-        let is_next = branch.fork == chain.head().number() && branch.hashes.len() == 1;
-        let ([rlp], true) = (&blocks[..], is_next) else {
+        let ([rlp], true) = (&blocks[..], branch.is_next(chain)) else {
             chain.choose(head, &blocks)?;
             return Ok(None);
         };
-        let candidate = prepared(chain.spec(), rlp.clone())?;
+        let candidate = prepared(chain.spec(), head, rlp.clone())?;
         chain.propose(candidate)?;
     }
     let writes = chain.proposed_writes();
@@ -403,13 +435,15 @@ fn take_in(chain: &mut Chain, candidate: Candidate) -> Result<(), InsertError> {
     Ok(())
 }
 
-/// Prepares a block from an RLP that was decoded successfully before.
-fn prepared(spec: &ChainSpec, rlp: Bytes) -> Result<Candidate, ChainError> {
-    Candidate::prepare_without_senders(spec, rlp).map_err(|error| {
+/// Prepares a payload that was decoded and hashed successfully before, so that the roots in its header are those of its
+/// body.
+fn prepared(spec: &ChainSpec, hash: B256, rlp: Bytes) -> Result<Candidate, ChainError> {
+    let block = decode_block(&rlp).map_err(|error| {
         ChainError::Corrupt(format!(
             "a payload that decoded when it came does not decode now: {error}"
         ))
-    })
+    })?;
+    Ok(Candidate::of_payload(spec, hash, block, rlp))
 }
 
 const fn valid(hash: B256) -> PayloadStatus {

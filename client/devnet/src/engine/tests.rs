@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    Marks, NodeOptions, Payload, PoolTransaction, impersonate,
+    Marks, MineOptions, NodeOptions, Payload, PoolTransaction, impersonate,
     tests::{self, chain_in, options, transfer, with_blob},
 };
 use alloy_consensus::{
@@ -17,7 +17,7 @@ use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::LAYERS;
 use polytrie_node::datadir::DataDir;
-use polytrie_state::Account;
+use polytrie_state::{Account, TxWrites};
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     driving(chain_in(engine, layer))
@@ -43,6 +43,27 @@ fn next(engine: &Engine) -> PayloadBlock {
 fn payload(built: BuiltBlock) -> PayloadBlock {
     let BuiltBlock { header, block, rlp, .. } = built;
     PayloadBlock { hash: header.hash(), block, rlp, access_list: None }
+}
+
+/// Returns a branch of empty blocks above the head, as payloads.
+fn branch(engine: &Engine, salt: u8, length: usize) -> Vec<PayloadBlock> {
+    let mut fork = engine.node().chain().fork().unwrap();
+    let mut on_top = || {
+        let parent = fork.head().header.clone();
+        let next = NextBlock {
+            timestamp: parent.timestamp + 1,
+            gas_limit: parent.gas_limit,
+            prev_randao: B256::repeat_byte(salt),
+            ..NextBlock::default()
+        };
+        let built = fork.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
+        let block = payload(built.unwrap().into_block());
+        let candidate = block.clone().prepare(fork.spec());
+        fork.insert(candidate).unwrap();
+        fork.settle().unwrap();
+        block
+    };
+    (0..length).map(|_| on_top()).collect()
 }
 
 fn choose(engine: &Engine, head: B256) -> Result<PayloadStatus, EngineError> {
@@ -363,6 +384,14 @@ fn no_payload_is_begun_on_another_head() {
     assert_eq!(jobs.begin(node, 3, B256::repeat_byte(9), plan).unwrap(), None);
 }
 
+#[test]
+fn a_payload_is_built_while_another_one_is_executed() {
+    let engine = in_memory("mpt");
+    let id = begin(&engine);
+    let _executing = engine.state.lock();
+    assert_eq!(engine.payload(id).unwrap().header.number, 1);
+}
+
 /// Other nodes execute a payload on the state after the last block, and so does this one.
 #[test]
 fn a_payload_holds_nothing_that_was_changed_by_hand() {
@@ -412,10 +441,31 @@ fn what_was_taken_back_is_not_final() {
     };
     engine.forkchoice_updated(1, choice, None).unwrap();
     assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    // A choice without them takes none back.
+    choose(&engine, hash(3)).unwrap();
+    assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
+    choose(&engine, hash(0)).unwrap();
+    assert_eq!(node.view().hash(), hash(3));
     node.rollback(1).unwrap();
     assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) });
     node.reset().unwrap();
     assert_eq!(node.marks(), Marks::default());
+}
+
+#[test]
+fn what_takes_the_place_of_a_durable_block_is_not_durable_yet() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    for block in branch(&engine, 1, 2) {
+        engine.new_payload(block.clone()).unwrap();
+        choose(&engine, block.hash).unwrap();
+    }
+    assert_eq!(node.durable(), 2);
+    engine.set_head(0).unwrap();
+    node.mine(MineOptions::EVEN_EMPTY).unwrap();
+    assert_eq!(node.durable(), 0);
+    node.flush().unwrap();
+    assert_eq!(node.durable(), 1);
 }
 
 #[test]
@@ -460,4 +510,98 @@ fn the_chain_aside_is_bounded_as_the_payloads_are() {
         engine.state.lock().aside.is_some()
     });
     assert_eq!(is_there, [false, true, true, false, true]);
+}
+
+/// The fork of the chain keeps as many undo records below its own head as the chain does below its head.
+#[test]
+fn a_long_branch_prevents_no_other_one() {
+    let mut options = tests::in_memory("mpt");
+    options.chain_options.undo_blocks = 3;
+    let engine = driving(DataDir::open(&options, true).unwrap().into_chain().unwrap());
+    // A chain in memory keeps all records otherwise.
+    engine.node().chain().keep_way_back_to(None);
+    let [ours, long, other] = [(1, 2), (2, 5), (3, 1)].map(|(salt, n)| branch(&engine, salt, n));
+    for block in ours {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    }
+    let tip = other[0].hash;
+    for block in long.into_iter().chain(other) {
+        let hash = block.hash;
+        assert_eq!(engine.new_payload(block).unwrap(), valid(hash));
+    }
+    assert_eq!(choose(&engine, tip).unwrap(), valid(tip));
+}
+
+/// The payloads come before their parent, and are not sent again.
+#[test]
+fn a_payload_that_was_kept_is_executed_when_it_is_chosen() {
+    let engine = in_memory("mpt");
+    let [first, second]: [PayloadBlock; 2] = branch(&engine, 1, 2).try_into().unwrap();
+    let mut wrong = second.clone();
+    wrong.block.header.gas_used = 1;
+    wrong.hash = wrong.block.header.hash_slow();
+    wrong.rlp = alloy_rlp::encode(&wrong.block).into();
+    let hashes = [&first, &second, &wrong].map(|block| block.hash);
+    let syncing = PayloadStatus::from_status(PayloadStatusEnum::Syncing);
+    for block in [second, wrong] {
+        assert_eq!(engine.new_payload(block).unwrap(), syncing);
+    }
+    assert_eq!(engine.new_payload(first).unwrap(), valid(hashes[0]));
+    assert_eq!(choose(&engine, hashes[0]).unwrap(), valid(hashes[0]));
+    let refused = choose(&engine, hashes[2]).unwrap();
+    assert!(matches!(refused.status, PayloadStatusEnum::Invalid { .. }), "{refused:?}");
+    assert_eq!(refused.latest_valid_hash, Some(hashes[0]));
+    assert_eq!(choose(&engine, hashes[1]).unwrap(), valid(hashes[1]));
+    assert_eq!(engine.node().view().hash(), hashes[1]);
+}
+
+/// The branch leaves the chain before the final block, and is still known.
+#[test]
+fn a_branch_without_the_final_block_contradicts_it() {
+    let engine = in_memory("mpt");
+    let [ours, theirs] = [1, 2].map(|salt| branch(&engine, salt, 3));
+    let [first, second, third] = [0, 1, 2].map(|at| ours[at].hash);
+    let tip = theirs[2].hash;
+    for (ours, theirs) in ours.into_iter().zip(theirs) {
+        let (hash, other) = (ours.hash, theirs.hash);
+        assert_eq!(engine.new_payload(theirs).unwrap(), valid(other));
+        assert_eq!(engine.new_payload(ours).unwrap(), valid(hash));
+        assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    }
+    let choose_as = |head_block_hash| {
+        let (safe_block_hash, finalized_block_hash) = (second, first);
+        let choice = ForkchoiceState { head_block_hash, safe_block_hash, finalized_block_hash };
+        engine.forkchoice_updated(1, choice, None)
+    };
+    assert_eq!(choose_as(third).unwrap().payload_status, valid(third));
+    assert_eq!(choose_as(tip).unwrap_err().code(), Some(-38002));
+    assert_eq!(engine.node().view().hash(), third);
+}
+
+/// The calls of one consensus layer come between those of the other, and blocks are built meanwhile.
+#[test]
+fn two_consensus_layers_at_once_disturb_no_call() {
+    let engine = &in_memory("mpt");
+    let branches = [branch(engine, 1, 5), branch(engine, 2, 5)];
+    std::thread::scope(|scope| {
+        for blocks in &branches {
+            scope.spawn(move || {
+                for block in blocks {
+                    let hash = block.hash;
+                    assert_eq!(engine.new_payload(block.clone()).unwrap(), valid(hash));
+                    assert_eq!(choose(engine, hash).unwrap(), valid(hash));
+                }
+            });
+        }
+        scope.spawn(|| (0..5).for_each(|_| drop(engine.payload(begin(engine)).unwrap())));
+    });
+    let node = engine.node();
+    assert_eq!(node.chain().head().hash(), node.view().hash());
+    for blocks in &branches {
+        let tip = blocks[4].hash;
+        assert_eq!(choose(engine, tip).unwrap(), valid(tip));
+        assert_eq!(node.view().hash(), tip);
+    }
 }

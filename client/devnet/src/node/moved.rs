@@ -28,9 +28,14 @@ impl MarksCell {
 }
 
 impl Node {
-    /// Sets the safe and finalized blocks.
-    pub(crate) fn set_marks(&self, marks: Marks) {
-        *self.marks.0.lock() = Some(marks);
+    /// Sets those of the safe and finalized blocks that are named. The others stay.
+    pub(crate) fn set_marks(&self, named: Marks) {
+        let mut marks = self.marks.0.lock();
+        let former = marks.unwrap_or_default();
+        *marks = Some(Marks {
+            safe: named.safe.or(former.safe),
+            finalized: named.finalized.or(former.finalized),
+        });
     }
 
     /// Returns the blocks that a consensus layer named; no blocks before its first call.
@@ -84,6 +89,10 @@ impl Node {
             fork -= 1;
         }
         self.cut_marks(fork);
+        {
+            let mut durable = self.durable.lock();
+            *durable = fork.min(*durable);
+        }
         if fork < former.head.number() {
             self.announce_reverted(view.db.block_head(fork)?.header, former);
         }

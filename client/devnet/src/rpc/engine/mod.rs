@@ -11,6 +11,7 @@ use super::{
     args::{Args, Number},
     built::{Bundle, block_value},
     error::{RpcError, RpcResult},
+    lookup::Found,
     web3::VERSION,
 };
 use crate::{
@@ -226,19 +227,28 @@ fn envelope_of<P>(rpc: &Rpc, built: &Payload, payload: P) -> RpcResult<Envelope<
     })
 }
 
-/// Returns the body of a block of the view by its number; `None` if the block is not there.
-type BodyOf<B> = fn(&Rpc, &View, u64) -> RpcResult<Option<B>>;
+/// Converts a block of the view into a body.
+type BodyOf<B> = fn(&Rpc, &View, Found) -> RpcResult<B>;
 
-fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
+fn bodies_by_hash<B: From<ExecutionPayloadBodyV1>>(
+    rpc: &Rpc,
+    args: &mut Args,
+    of: BodyOf<B>,
+) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
-    expect_few("payload bodies", hashes.len() as u64, BODIES)?;
+    let asked = hashes.len() as u64;
+    expect_few("payload bodies", asked, BODIES)?;
     // One view serves all hashes: in another view the same number may belong to a block of another branch.
     let view = rpc.node.view();
-    let body = |hash| match view.db().number_of(hash)? {
-        Some(number) => of(rpc, &view, number),
-        None => Ok(None),
+    let body = |hash: &B256| -> RpcResult<Option<(B, usize)>> {
+        if let Some(number) = view.db().number_of(hash)? {
+            return body_at(rpc, &view, number, of);
+        }
+        // The specification tells callers to ask by hash for blocks that may leave the chain.
+        let found = view.db().side_block_and_size(hash)?;
+        Ok(found.map(|(block, bytes)| (ExecutionPayloadBodyV1::from_block(block).into(), bytes)))
     };
-    hashes.iter().map(body).collect()
+    all_in_one(rpc, asked, hashes.iter().map(body))
 }
 
 fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
@@ -250,7 +260,36 @@ fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Ve
     expect_few("payload bodies", count, BODIES)?;
     let view = rpc.node.view();
     let last = start.saturating_add(count - 1).min(view.head.number());
-    (start..=last).map(|number| of(rpc, &view, number)).collect()
+    all_in_one(rpc, count, (start..=last).map(|number| body_at(rpc, &view, number, of)))
+}
+
+/// Returns the body of a block of the view, and the length of the block's RLP in bytes; `None` if the block is not
+/// there.
+fn body_at<B>(rpc: &Rpc, view: &View, number: u64, of: BodyOf<B>) -> RpcResult<Option<(B, usize)>> {
+    let Some(found) = rpc.block(view, number)? else { return Ok(None) };
+    let bytes = found.rlp_length;
+    Ok(Some((of(rpc, view, found)?, bytes)))
+}
+
+/// Returns the bodies, or an error as soon as an answer has no room for them; `asked` is the number in the request.
+fn all_in_one<B>(
+    rpc: &Rpc,
+    asked: u64,
+    bodies: impl Iterator<Item = RpcResult<Option<(B, usize)>>>,
+) -> RpcResult<Vec<Option<B>>> {
+    // A byte becomes two digits.
+    let mut left = rpc.max_response / 2;
+    let mut all = Vec::new();
+    for body in bodies {
+        let body = body?;
+        let bytes = body.as_ref().map_or(0, |(_, bytes)| *bytes);
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => expect_few("payload bodies", asked, all.len() as u64)?,
+        }
+        all.push(body.map(|(body, _)| body));
+    }
+    Ok(all)
 }
 
 fn expect_few(what: &'static str, found: u64, most: u64) -> RpcResult<()> {
@@ -260,20 +299,15 @@ fn expect_few(what: &'static str, found: u64, most: u64) -> RpcResult<()> {
     }
 }
 
-fn body(_: &Rpc, view: &View, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
-    let block = view.db().block(number)?;
-    Ok(block.map(ExecutionPayloadBodyV1::from_block))
+fn body(_: &Rpc, _: &View, found: Found) -> RpcResult<ExecutionPayloadBodyV1> {
+    Ok(ExecutionPayloadBodyV1::from_block(found.block))
 }
 
 /// Returns a body with its access list, for which the block is executed again. The list is `None` if the state before
 /// the block is not kept, or the request has no time left.
-fn body_with_list(
-    rpc: &Rpc,
-    view: &View,
-    number: u64,
-) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
-    let Some(found) = rpc.block(view, number)? else { return Ok(None) };
-    let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
+fn body_with_list(rpc: &Rpc, view: &View, found: Found) -> RpcResult<ExecutionPayloadBodyV2> {
+    let parent = found.header.number.checked_sub(1);
+    let parent = parent.map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
         Some(_) if rpc.in_time().is_ok() => match list_of(rpc, view, &found) {
             // The time of the request ended while the block was executed.
@@ -283,5 +317,5 @@ fn body_with_list(
         _ => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
-    Ok(Some(ExecutionPayloadBodyV2::from_block(found.block, list)))
+    Ok(ExecutionPayloadBodyV2::from_block(found.block, list))
 }
