@@ -104,9 +104,13 @@ impl Begun {
         Ok(Self { first: None, reader })
     }
 
-    /// Returns the header of the first block, if it was read and decodes.
-    pub fn header(&self) -> Option<Sealed<Header>> {
-        decode_header(&self.first.as_ref()?.rlp).ok()
+    /// Returns the header of the first block, if it was read.
+    ///
+    /// # Errors
+    ///
+    /// If the header does not decode: then the file is no file of blocks.
+    pub fn header(&self) -> Result<Option<Sealed<Header>>, BlockFileError> {
+        self.first.as_ref().map(RawBlock::decode_header).transpose()
     }
 }
 
