@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
-use polytrie_consensus::decode::decode_header;
+use polytrie_consensus::decode::{block_number, decode_header};
 use polytrie_files::{BlockFileError, BlockReader, RawBlock};
 use polytrie_kv::caught;
 use std::{
@@ -290,8 +290,8 @@ fn read(
 fn prepare(spec: &ChainSpec, raw: RawBlock, (read, permit): (u64, Permit), known: u64) -> Answer {
     let start = Instant::now();
     let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
-    if let Ok(header) = decode_header(&raw.rlp)
-        && header.number <= known
+    if block_number(&raw.rlp).is_ok_and(|number| number <= known)
+        && let Ok(header) = decode_header(&raw.rlp)
     {
         let content = Content::Identified(Box::new(header), raw);
         let (decode, recover) = (start.elapsed(), Duration::ZERO);
