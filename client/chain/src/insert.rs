@@ -35,10 +35,7 @@ impl Chain {
     /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
     pub fn insert(&mut self, mut candidate: Candidate) -> Result<Inserted, InsertError> {
         self.forget_proposed();
-        if self.start.is_some()
-            && candidate.total_difficulty.is_some()
-            && !self.db.knows_difficulty()?
-        {
+        if candidate.total_difficulty.is_some() && !self.compares_difficulty()? {
             candidate.total_difficulty = None;
         }
         if self.is_known(candidate.number(), &candidate.header.hash())? {
