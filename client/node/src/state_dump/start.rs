@@ -58,7 +58,10 @@ pub(super) fn start(
     }
     let difficulty = head.header.difficulty;
     let terminal = spec.terminal_total_difficulty();
-    let given = beginning.total_difficulty.or(head.total_difficulty);
+    // A node that does not know the total difficulty may answer 0.
+    let least = terminal.filter(|_| difficulty.is_zero()).unwrap_or(difficulty);
+    let in_file = head.total_difficulty.filter(|total| *total >= least);
+    let given = beginning.total_difficulty.or(in_file);
     let (total_difficulty, is_known) = match (given, terminal) {
         _ if number == genesis.number => (difficulty, true),
         (Some(given), _) => (given, true),
