@@ -23,8 +23,8 @@ pub(crate) struct DirectoryEntry {
 }
 
 /// Lists the `*.era1` and `*.ere` files of a directory by their epoch, which is in their name:
-/// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Hidden files and those with
-/// other endings are ignored. Each epoch must have one file, of either format.
+/// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Files with other endings
+/// are ignored. Each epoch must have one file, of either format.
 pub(crate) fn list_directory(
     directory: &Path,
     file: &Arc<str>,
@@ -88,9 +88,8 @@ pub(crate) fn other_network(directory: &Path, network: &str) -> io::Result<Optio
 
 fn is_archive(path: &Path) -> bool {
     // On a disk of another system a Mac puts what it knows about the file NAME into a file ._NAME.
-    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !is_hidden
-        && path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
+    let is_note = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"._"));
+    !is_note && path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
 }
 
 /// Returns the network and the epoch in the name of a file.
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_files_are_no_archives() {
+    fn what_a_mac_leaves_beside_a_file_is_no_archive() {
         let directory = tempfile::tempdir().unwrap();
         let name = "mainnet-00000-5ec1ffb8.era1";
         for name in [name, &format!("._{name}")] {
