@@ -145,12 +145,10 @@ impl Read for Input {
         let count = data.len().min(out.len());
         out[..count].copy_from_slice(&data[..count]);
         self.at += count;
-        let out = &out[..count];
-        self.line += out.iter().filter(|byte| **byte == b'\n').count() as u64;
-        self.text = match out.iter().rposition(|byte| *byte == b'"') {
-            Some(quote) => count - 1 - quote,
-            None => self.text + count,
-        };
+        for byte in &out[..count] {
+            self.line += u64::from(*byte == b'\n');
+            self.text = if *byte == b'"' { 0 } else { self.text + 1 };
+        }
         if self.text > self.most_text { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(count) }
     }
 }
