@@ -542,6 +542,8 @@ fn ommers_need_the_blocks_before_them() {
     let header = source.header();
     let out = Data::new();
     assert_fails(&begin(&header, &out, &[]), 2, &["block 20", "--total-difficulty"]);
+    let late = begin(&header, &out, &["--total-difficulty", "1000000000"]);
+    assert_fails(&late, 1, &["block 20 is from before the merge", "not below that of the merge"]);
     assert!(!out.path().exists());
     let run = begin(&header, &out, &["--total-difficulty", &total]).ok();
     assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);
