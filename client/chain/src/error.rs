@@ -88,6 +88,16 @@ pub enum ChainError {
         /// Number of blocks up to the start that are enough.
         needed: usize,
     },
+    /// A part of a state without something that a block needs.
+    #[error(
+        "block {number} needs what its file does not hold: {what}; get the files again, with codes.json and blockhashes.json beside them if code and hashes are not in them"
+    )]
+    Lacking {
+        /// Number of the block.
+        number: u64,
+        /// Description of what is missing.
+        what: String,
+    },
     /// A block before the one that the chain begins with.
     #[error(
         "block {number} is not here: the chain in this directory begins with the state at block {start}; choose a later one"

@@ -6,7 +6,7 @@ use super::{
     error::{ChainError, Result},
 };
 use alloy_consensus::Header;
-use alloy_primitives::{Bytes, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use polytrie_consensus::{check_body_roots, decode::decode_sealed_block, impersonated};
 use rayon::prelude::*;
 
@@ -28,8 +28,8 @@ pub struct ExportBlock {
 }
 
 impl ChainDb {
-    /// Passes the blocks `from..=to` to `visit` in order, after each was checked against its hash in the index, and its
-    /// body against its header.
+    /// Passes the blocks `from..=to` to `visit` in order, after each was checked against its hash in the index, its
+    /// body against its header, and its parent against the block before.
     ///
     /// # Errors
     ///
@@ -39,20 +39,29 @@ impl ChainDb {
         (from, to): (u64, u64),
         mut visit: impl FnMut(ExportBlock) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut next = Some(from);
+        let (mut next, mut before) = (Some(from), None);
         while let Some(first) = next.filter(|first| *first <= to) {
             let last = to.min(first.saturating_add(PORTION - 1));
             let blocks: Vec<_> =
                 (first..=last).into_par_iter().map(|number| self.export_block(number)).collect();
             for block in blocks {
-                visit(block?)?;
+                let (block, hash) = block?;
+                let Header { number, parent_hash, .. } = block.header;
+                if let Some(expected) = before.replace(hash).filter(|hash| *hash != parent_hash) {
+                    let text = format!(
+                        "block {number} has the parent {parent_hash}, the block before it is {expected}"
+                    );
+                    return Err(ChainError::Corrupt(text).into());
+                }
+                visit(block)?;
             }
             next = last.checked_add(1);
         }
         Ok(())
     }
 
-    fn export_block(&self, number: u64) -> Result<ExportBlock> {
+    /// Returns a block, checked by itself, and its hash.
+    fn export_block(&self, number: u64) -> Result<(ExportBlock, B256)> {
         let missing = || self.missing(number);
         let (expected, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
         let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
@@ -65,6 +74,76 @@ impl ChainDb {
         }
         check_body_roots(&block).map_err(|e| corrupt(format!("is damaged: {e}")))?;
         let is_impersonated = block.body.transactions.iter().any(|tx| impersonated(tx).is_some());
-        Ok(ExportBlock { header: block.header, rlp, total_difficulty, is_impersonated })
+        let block = ExportBlock { header: block.header, rlp, total_difficulty, is_impersonated };
+        Ok((block, hash))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        Chain, ChainOptions, NextBlock,
+        db::{BlockRow, put_block},
+        testing,
+    };
+    use polytrie_kv::{Batch, MemoryEngine};
+    use polytrie_layers::LAYERS;
+    use polytrie_state::TxWrites;
+    use std::sync::Arc;
+
+    /// Returns a chain of three blocks; another salt gives other blocks.
+    fn chain(salt: u8) -> Chain {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
+        for _ in 0..3 {
+            let parent = &chain.head().header;
+            let next = NextBlock {
+                timestamp: parent.timestamp + 1,
+                gas_limit: parent.gas_limit,
+                prev_randao: B256::repeat_byte(salt),
+                ..NextBlock::default()
+            };
+            let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
+            chain.adopt(built.unwrap()).unwrap();
+        }
+        chain
+    }
+
+    /// Each of them may be whole and stand where the index says.
+    #[test]
+    fn blocks_that_do_not_follow_each_other_are_not_exported() {
+        let (chain, other) = (chain(1), chain(2));
+        let export = |range| {
+            let mut numbers = Vec::new();
+            let exported = chain.db().export(range, |block| {
+                numbers.push(block.header.number);
+                Ok::<_, ChainError>(())
+            });
+            exported.map(|()| numbers)
+        };
+        assert_eq!(export((0, 3)).unwrap(), [0, 1, 2, 3]);
+        let head = other.db().block_head(2).unwrap();
+        let rlp = other.db().block_rlp(2).unwrap().unwrap();
+        let row = BlockRow {
+            number: 2,
+            hash: head.hash(),
+            total_difficulty: head.total_difficulty,
+            header: &head.header,
+            rlp: &rlp,
+            receipts: &[],
+            undo: &[],
+        };
+        let mut batch = Batch::new();
+        put_block(&mut batch, &row);
+        chain.db().store().write(batch).unwrap();
+        for range in [(2, 2), (3, 3), (0, 1)] {
+            export(range).unwrap();
+        }
+        for (range, number) in [((0, 3), 2), ((2, 3), 3)] {
+            let text = export(range).unwrap_err().to_string();
+            assert!(text.contains(&format!("block {number} has the parent 0x")), "{text}");
+        }
     }
 }

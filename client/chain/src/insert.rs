@@ -35,10 +35,7 @@ impl Chain {
     /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
     pub fn insert(&mut self, mut candidate: Candidate) -> Result<Inserted, InsertError> {
         self.forget_proposed();
-        if self.start.is_some()
-            && candidate.total_difficulty.is_some()
-            && !self.db.knows_difficulty()?
-        {
+        if candidate.total_difficulty.is_some() && !self.compares_difficulty()? {
             candidate.total_difficulty = None;
         }
         if self.is_known(candidate.number(), &candidate.header.hash())? {
@@ -70,6 +67,10 @@ impl Chain {
     ///
     /// Fails if the store fails or is damaged.
     pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool> {
+        // There is no row above the head, and a look for one may ask another machine.
+        if number > self.head.number() {
+            return Ok(false);
+        }
         let canonical = || self.db.canonical(number);
         Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
     }

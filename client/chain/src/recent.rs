@@ -9,6 +9,7 @@ use crate::executor::InternalError;
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
+use polytrie_state::StateError;
 use std::collections::VecDeque;
 
 /// Number of blocks whose hashes BLOCKHASH returns.
@@ -88,9 +89,21 @@ impl Chain {
     }
 
     /// Turns the error about an unknown hash into one about the start of the chain, if the chain begins after
-    /// that block. Other errors stay as they are.
+    /// that block. Under a part of a state it is an error about that part, as one about missing code is. Other errors
+    /// stay as they are.
     pub(super) fn before_start(&self, number: u64, error: ChainError) -> ChainError {
+        let lacking = |what: String| ChainError::Lacking { number, what };
         match (error, self.start) {
+            (ChainError::Execution(InternalError::State(StateError::Corrupt(what))), _)
+                if self.options.partial_state =>
+            {
+                lacking(what)
+            }
+            (ChainError::Execution(error @ InternalError::MissingBlockHash { .. }), _)
+                if self.options.partial_state =>
+            {
+                lacking(error.to_string())
+            }
             (
                 ChainError::Execution(InternalError::MissingBlockHash { number: asked }),
                 Some(start),

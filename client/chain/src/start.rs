@@ -9,6 +9,7 @@
 //! ```
 
 use super::{
+    Chain,
     db::{ChainDb, put_ancestor, put_head},
     error::{ChainError, Result},
     genesis,
@@ -118,13 +119,26 @@ impl<R: Read> ChainDb<R> {
     }
 }
 
+impl Chain {
+    /// Whether the total difficulties in files can be compared with those of the chain. After the merge that of the
+    /// merge stands for one that was not given, and the last block before the merge may have more.
+    pub(super) fn compares_difficulty(&self) -> Result<bool> {
+        let Some(start) = self.start else { return Ok(true) };
+        let Head { header, total_difficulty } = self.db.block_head(start)?;
+        let is_that_of_the_merge = header.difficulty.is_zero()
+            && self.spec.terminal_total_difficulty() == Some(total_difficulty);
+        Ok(!is_that_of_the_merge && self.db.knows_difficulty()?)
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::{
-        Candidate, Chain, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state, testing,
+        Candidate, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state, testing,
     };
+    use alloy_primitives::U256;
     use polytrie_kv::Store;
     use polytrie_layers::LayerKind;
     use polytrie_state::{StateLayer, TxWrites};
@@ -233,6 +247,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A chain that begins after the merge may have the total difficulty of the merge in place of its own.
+    #[test]
+    fn total_difficulties_in_files_are_not_compared_with_that_of_the_merge() {
+        let spec = spec();
+        let (headers, blocks) = made(&spec);
+        let insert = |total: u64, found: u64| {
+            let mut headers = headers.clone();
+            headers[START as usize].total_difficulty = U256::from(total);
+            let mut chain = begun(&spec, &headers, 5, "mpt", ChainOptions::default());
+            let rlp = blocks[START as usize].clone();
+            let mut candidate = Candidate::prepare(&spec, rlp).unwrap();
+            candidate.total_difficulty = Some(U256::from(found));
+            chain.insert(candidate).map(drop)
+        };
+        assert_eq!(spec.terminal_total_difficulty(), Some(U256::ZERO));
+        insert(0, 7).unwrap();
+        insert(7, 7).unwrap();
+        let text = insert(7, 8).unwrap_err().to_string();
+        assert!(text.contains("the total difficulty 8, expected 7"), "{text}");
     }
 
     /// Otherwise the block would be stored without its witness, and would not be executed again.

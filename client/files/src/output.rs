@@ -274,7 +274,11 @@ fn open(path: &Path) -> io::Result<(Target, PathBuf)> {
         }
         // A rename would replace a link.
         Ok(_) => beside(path.canonicalize()?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path.to_owned()),
+        // A link may lead to a file that is still to be made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.read_link() {
+            Ok(target) => open(&parent(path).join(target)),
+            Err(_) => beside(path.to_owned()),
+        },
         Err(error) => Err(error),
     }
 }
@@ -424,13 +428,15 @@ mod tests {
 
         let directory = tempfile::tempdir().unwrap();
         let (target, link) = (directory.path().join("target"), directory.path().join("link"));
-        fs::write(&target, b"old").unwrap();
-        symlink(&target, &link).unwrap();
-        let mut writer = RlpWriter::create(&link).unwrap();
-        writer.push(b"new").unwrap();
-        writer.finish().unwrap();
-        assert!(link.symlink_metadata().unwrap().is_symlink());
-        assert_eq!(fs::read(&target).unwrap(), b"new");
+        symlink("target", &link).unwrap();
+        // The target is not there yet, and then it is.
+        for content in [b"old", b"new"] {
+            let mut writer = RlpWriter::create(&link).unwrap();
+            writer.push(content).unwrap();
+            writer.finish().unwrap();
+            assert!(link.symlink_metadata().unwrap().is_symlink());
+            assert_eq!(fs::read(&target).unwrap(), content);
+        }
 
         let mut writer = RlpWriter::create("/dev/null").unwrap();
         writer.push(b"new").unwrap();

@@ -225,7 +225,7 @@ fails_as!(ChainError [State] {
     E::Genesis { .. } | E::NoGenesisAccounts { .. } | E::Interrupted { .. } => Usage,
     E::HalfBack { .. } | E::TooDeep { .. } | E::NoUndo { .. } | E::BeforeStart { .. } => Usage,
     E::NotHere { .. } | E::TooLong { .. } | E::AboveHead { .. } => Usage,
-    E::GenesisState { .. } => Invalid,
+    E::GenesisState { .. } | E::Lacking { .. } => Invalid,
     _ => Stored,
 });
 

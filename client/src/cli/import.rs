@@ -539,7 +539,8 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
         return Ok(None);
     };
     let begun = Begun::open(file)?;
-    options.first_block = begun.header().map(|header| (PathBuf::from(input::name(file)), header));
+    let header = begun.header()?;
+    options.first_block = header.map(|header| (PathBuf::from(input::name(file)), header));
     Ok(Some(begun))
 }
 

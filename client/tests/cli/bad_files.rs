@@ -177,7 +177,12 @@ fn a_pipe_of_another_chain_leaves_no_directory() {
         run(&args, stdin)
     };
     let words = ["begins with blocks on genesis block", "name the right one with --chain"];
-    for (bytes, words) in [(&chain.bytes()[..], &words[..]), (b"no blocks", &[])] {
+    let no_header: &[u8] = &[0xc3, 0x80, 0x80, 0x80];
+    for (bytes, words) in [
+        (&chain.bytes()[..], &words[..]),
+        (b"no blocks", &[]),
+        (no_header, &["index 0", "the header is an RLP string"]),
+    ] {
         assert_fails(&import(&genesis, bytes), 1, words);
         assert_fails(&import(&genesis, bytes), 1, &["standard input"]);
         assert!(!path.exists());

@@ -4,6 +4,7 @@ use crate::{
     run::polytrie,
     support::{Data, assert_fails, for_each_layer, needs_names},
 };
+use alloy_primitives::B256;
 use polytrie_testing::for_each_json;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -98,6 +99,16 @@ fn mistakes_are_refused() {
     let dir = one_block(&apart, &files, first);
     fs::write(dir.join(second), other).unwrap();
     assert_fails(&import(&dir), 1, &[second, "blocks that follow each other"]);
+
+    // Without the code that the block runs, and with other code under its hash.
+    let apart = Data::new();
+    let dir = one_block(&apart, &files, first);
+    let codes = dir.join("codes.json");
+    fs::write(&codes, "{}").unwrap();
+    let lacking = ["there is no code with the hash 0x", "codes.json and blockhashes.json"];
+    assert_fails(&import(&dir), 1, &lacking);
+    fs::write(&codes, format!("{{\"{}\":\"0x00\"}}", B256::ZERO)).unwrap();
+    assert_fails(&import(&dir), 1, &["codes.json: the code under 0x0000", "has the hash 0x"]);
 
     // With an account missing, the block uses other gas, or a transaction cannot be paid for.
     let apart = Data::new();

@@ -370,6 +370,8 @@ fn headers_are_rlp_or_json() {
     let mut answer = serde_json::to_value::<&Header>(header.inner()).unwrap();
     answer["hash"] = json!(header.hash());
     answer["transactions"] = json!([]);
+    // A node that does not know the total difficulty may say this.
+    answer["totalDifficulty"] = json!("0x0");
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": answer}).to_string();
     let contents: [(&str, Vec<u8>); 5] = [
         ("header", rlp.clone()),
@@ -540,6 +542,8 @@ fn ommers_need_the_blocks_before_them() {
     let header = source.header();
     let out = Data::new();
     assert_fails(&begin(&header, &out, &[]), 2, &["block 20", "--total-difficulty"]);
+    let late = begin(&header, &out, &["--total-difficulty", "1000000000"]);
+    assert_fails(&late, 1, &["block 20 is from before the merge", "not below that of the merge"]);
     assert!(!out.path().exists());
     let run = begin(&header, &out, &["--total-difficulty", &total]).ok();
     assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);

@@ -21,6 +21,9 @@ use alloy_eips::{Decodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Sealed, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header as RlpHeader};
 
+/// Index of the number among the fields of a header.
+const NUMBER_FIELD: usize = 8;
+
 /// Greatest depth of the lists in a block access list; EIP-7928 needs six levels.
 const MAX_ACCESS_LIST_DEPTH: usize = 16;
 
@@ -245,6 +248,20 @@ pub fn decode_sealed_block(rlp: &[u8]) -> Result<Sealed<Block<TxEnvelope>>, Deco
 pub fn decode_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let items = BlockItems::split(rlp)?;
     decode_lone_header(items.header)
+}
+
+/// Returns the number in the header of a block. No other field is decoded, and the header is not hashed.
+///
+/// # Errors
+///
+/// Fails if the bytes are not a list that starts with a header, or the field is no number.
+pub fn block_number(rlp: &[u8]) -> Result<u64, DecodeError> {
+    let header = BlockItems::split(rlp)?.header;
+    let mut fields = Item::whole_list(header, BlockPart::Header)?.payload;
+    for _ in 0..NUMBER_FIELD {
+        Item::next(&mut fields, BlockPart::Header)?;
+    }
+    u64::decode(&mut fields).map_err(|error| DecodeError::rlp(BlockPart::Header, error))
 }
 
 /// Decodes a header alone.

@@ -10,7 +10,7 @@ use alloy_primitives::{B256, Signature, U256};
 use alloy_rlp::Header as RlpHeader;
 
 use super::made_up::made_up_chain;
-use crate::decode::{BlockPart, DecodeProblem, decode_block, decode_receipts};
+use crate::decode::{BlockPart, DecodeProblem, block_number, decode_block, decode_receipts};
 
 /// Encodes a list whose items are encoded already.
 fn list(items: &[&[u8]]) -> Vec<u8> {
@@ -55,6 +55,23 @@ fn full_block() -> (Block<TxEnvelope>, Vec<Vec<u8>>) {
 fn refused(rlp: &[u8]) -> (BlockPart, DecodeProblem) {
     let error = decode_block(rlp).unwrap_err();
     (error.part, error.problem)
+}
+
+#[test]
+fn the_number_alone_is_that_of_the_header() {
+    let (mut block, _) = full_block();
+    for number in [0, 1, 0x7f, 0x80, u64::MAX] {
+        block.header.number = number;
+        let rlp = alloy_rlp::encode(&block);
+        assert_eq!(block_number(&rlp).unwrap(), number);
+        // A block that is cut off has none.
+        assert!(block_number(&rlp[..rlp.len() - 1]).is_err());
+    }
+    let wrong: [&[u8]; 6] =
+        [&[], &[0x80], &[0xc0], &[0xc1, 0x80], &[0xc1, 0xc0], &[0xc3, 0xc2, 1, 1]];
+    for rlp in wrong {
+        assert!(block_number(rlp).is_err(), "{rlp:?}");
+    }
 }
 
 #[test]

@@ -16,6 +16,10 @@ use std::{
 /// Size of a read, in bytes.
 const BUFFER: usize = 256 << 10;
 
+/// Greatest number of bytes without a quotation mark: many times what the digits of any code take. A text is in memory as
+/// a whole.
+const MOST_TEXT: usize = 16 << 20;
+
 /// First bytes of a gzip stream.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -28,6 +32,9 @@ pub(super) struct Input {
     /// Number of the current line, counted from 1.
     pub(super) line: u64,
     gzip: bool,
+    /// Number of bytes since the last quotation mark; the next field is its limit.
+    text: usize,
+    most_text: usize,
 }
 
 polytrie_kv::debug_fields!(Input { file, line });
@@ -48,8 +55,16 @@ impl Input {
             true => gunzip(start, rest),
             false => Box::new(io::Cursor::new(start).chain(rest)),
         };
-        let (buffer, at) = (Vec::new(), 0);
-        let mut input = Self { file: Arc::clone(&file), stream, buffer, at, line: 1, gzip };
+        let mut input = Self {
+            file: Arc::clone(&file),
+            stream,
+            buffer: Vec::new(),
+            at: 0,
+            line: 1,
+            gzip,
+            text: 0,
+            most_text: MOST_TEXT,
+        };
         input.fill().map_err(|error| input.wrong(error))?;
         if input.buffer.starts_with(MARK) {
             input.at = MARK.len();
@@ -106,6 +121,10 @@ impl Input {
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
         );
         let kind = match self.gzip && about_the_data {
+            _ if self.text > self.most_text => {
+                let what = format!("a text goes on after {} bytes", self.most_text);
+                DumpErrorKind::Content { line: self.line, what }
+            }
             true => DumpErrorKind::Gzip(error),
             false => DumpErrorKind::Read(error),
         };
@@ -126,7 +145,58 @@ impl Read for Input {
         let count = data.len().min(out.len());
         out[..count].copy_from_slice(&data[..count]);
         self.at += count;
-        self.line += out[..count].iter().filter(|byte| **byte == b'\n').count() as u64;
-        Ok(count)
+        for byte in &out[..count] {
+            self.line += u64::from(*byte == b'\n');
+            self.text = if *byte == b'"' { 0 } else { self.text + 1 };
+        }
+        if self.text > self.most_text { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(count) }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::dump::{DumpAccount, DumpReader, DumpSink, DumpSlot};
+    use alloy_primitives::B256;
+    use std::convert::Infallible;
+
+    struct Nowhere;
+
+    impl DumpSink for Nowhere {
+        type Error = Infallible;
+
+        fn root(&mut self, _: B256) -> Result<(), Infallible> {
+            Ok(())
+        }
+
+        fn slot(&mut self, _: DumpSlot) -> Result<(), Infallible> {
+            Ok(())
+        }
+
+        fn account(&mut self, _: DumpAccount) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+
+    /// A few bytes of gzip can decompress to a text that no memory holds.
+    #[test]
+    fn a_text_without_an_end_is_not_read_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("dump");
+        let of_length = |length: usize| {
+            let code = "6".repeat(length);
+            let address = "1".repeat(40);
+            let text = format!("\n{{\"address\":\"{address}\",\"balance\":1,\"code\":\"{code}\"}}");
+            std::fs::write(&path, text).unwrap();
+            let (mut input, progress) = Input::open(&path).unwrap();
+            input.most_text = 100;
+            DumpReader { input, progress }.read(&mut Nowhere)
+        };
+        assert_eq!(of_length(98).unwrap(), 1);
+        let Err(DumpEnd::File(error)) = of_length(1000) else { panic!("the text was read") };
+        assert!(!error.is_io());
+        let text = error.to_string();
+        assert!(text.contains("dump: line 2: a text goes on after 100 bytes;"), "{text}");
     }
 }

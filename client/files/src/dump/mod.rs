@@ -9,7 +9,8 @@
 //! | `polytrie db dump` | an account a line | hashes |
 //!
 //! Any of them may be gzipped. The fields of each account show the format. Accounts may come in any order. JSON is read
-//! as a stream, so that neither a state nor the storage of an account has to fit into memory.
+//! as a stream, so that neither a state nor the storage of an account has to fit into memory. A text of more than 16 MiB is
+//! refused.
 
 mod error;
 mod input;

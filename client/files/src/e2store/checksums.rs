@@ -85,12 +85,13 @@ fn read(list: &Path) -> Result<Option<Vec<Listed>>, BlockFileError> {
     }
 }
 
-/// Parses the lines of a list; the error is the number of the first malformed line.
+/// Parses the lines of a list, which may have comments and a byte order mark; the error is the number of the first
+/// malformed line.
 fn parse(text: &str) -> Result<Vec<Listed>, u64> {
     let mut lines = Vec::new();
     for (number, line) in (1u64..).zip(text.lines()) {
-        let line = line.trim();
-        if line.is_empty() {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let (hash, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -100,9 +101,9 @@ fn parse(text: &str) -> Result<Vec<Listed>, u64> {
             _ => return Err(number),
         };
         // A star marks a file that was read as binary; a path is valid only where the list was made.
-        let name = name.trim_start().trim_start_matches('*');
-        let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
-        lines.push(Listed { hash, name });
+        let path = name.trim_start().trim_start_matches('*');
+        let name = path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        lines.push(Listed { hash, name: (!path.is_empty()).then_some(name) });
     }
     Ok(lines)
 }
@@ -217,6 +218,18 @@ mod tests {
         assert_eq!(parse("").map(|lines| lines.len()), Ok(0));
         for wrong in ["hello", "0x12", &format!("{digits}0 a.era1"), &"g".repeat(64)] {
             assert_eq!(parse(&format!("{one}\n{wrong}\n")), Err(2), "{wrong}");
+        }
+    }
+
+    /// Another program or system made the list.
+    #[test]
+    fn marks_comments_and_paths_of_other_systems_are_read() {
+        let hash = B256::repeat_byte(0xab);
+        let digits = &hash.to_string()[2..];
+        for path in ["C:\\some dir\\b c.ere", "/some dir/b c.ere", ".\\b c.ere"] {
+            let text = format!("\u{feff}# made by hand\r\n{digits} *{path}\r\n");
+            let expected = Listed { hash, name: Some("b c.ere".to_owned()) };
+            assert_eq!(parse(&text), Ok(vec![expected]), "{path}");
         }
     }
 }

@@ -87,7 +87,9 @@ pub(crate) fn other_network(directory: &Path, network: &str) -> io::Result<Optio
 }
 
 fn is_archive(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
+    // On a disk of another system a Mac puts what it knows about the file NAME into a file ._NAME.
+    let is_note = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"._"));
+    !is_note && path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
 }
 
 /// Returns the network and the epoch in the name of a file.
@@ -110,8 +112,21 @@ fn parse(name: &str) -> Option<(&str, u64)> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_mac_leaves_beside_a_file_is_no_archive() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = "mainnet-00000-5ec1ffb8.era1";
+        for name in [name, &format!("._{name}")] {
+            std::fs::write(directory.path().join(name), b"").unwrap();
+        }
+        let entries = list_directory(directory.path(), &"directory".into()).unwrap();
+        assert_eq!(entries.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [name]);
+        assert_eq!(other_network(directory.path(), "mainnet").unwrap(), None);
+    }
 
     #[test]
     fn names_tell_network_and_epoch() {

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
-use polytrie_consensus::decode::decode_header;
+use polytrie_consensus::decode::{block_number, decode_header};
 use polytrie_files::{BlockFileError, BlockReader, RawBlock};
 use polytrie_kv::caught;
 use std::{
@@ -104,9 +104,13 @@ impl Begun {
         Ok(Self { first: None, reader })
     }
 
-    /// Returns the header of the first block, if it was read and decodes.
-    pub fn header(&self) -> Option<Sealed<Header>> {
-        decode_header(&self.first.as_ref()?.rlp).ok()
+    /// Returns the header of the first block, if it was read.
+    ///
+    /// # Errors
+    ///
+    /// If the header does not decode: then the file is no file of blocks.
+    pub fn header(&self) -> Result<Option<Sealed<Header>>, BlockFileError> {
+        self.first.as_ref().map(RawBlock::decode_header).transpose()
     }
 }
 
@@ -286,8 +290,8 @@ fn read(
 fn prepare(spec: &ChainSpec, raw: RawBlock, (read, permit): (u64, Permit), known: u64) -> Answer {
     let start = Instant::now();
     let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
-    if let Ok(header) = decode_header(&raw.rlp)
-        && header.number <= known
+    if block_number(&raw.rlp).is_ok_and(|number| number <= known)
+        && let Ok(header) = decode_header(&raw.rlp)
     {
         let content = Content::Identified(Box::new(header), raw);
         let (decode, recover) = (start.elapsed(), Duration::ZERO);

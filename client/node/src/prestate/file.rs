@@ -1,7 +1,7 @@
 //! The files of a directory of blocks with the state that they touch.
 
 use alloy_consensus::{Block, Header, TxEnvelope};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_consensus::decode::{decode_block, decode_lone_header};
 use serde::Deserialize;
 use serde_json::Value;
@@ -148,7 +148,13 @@ pub(super) fn read(dir: &Path) -> Result<Directory, PrestateError> {
         let form = |what: String| PrestateError::Form { file: path.clone(), what };
         let no_json = |error: serde_json::Error| form(format!("the JSON does not read ({error})"));
         match path.file_stem().and_then(|stem| stem.to_str()) {
-            Some("codes") => directory.codes = serde_json::from_slice(&bytes).map_err(no_json)?,
+            Some("codes") => {
+                directory.codes = serde_json::from_slice(&bytes).map_err(no_json)?;
+                let mut hashes = directory.codes.iter().map(|(hash, code)| (hash, keccak256(code)));
+                if let Some((hash, found)) = hashes.find(|(hash, found)| *hash != found) {
+                    return Err(form(format!("the code under {hash} has the hash {found}")));
+                }
+            }
             Some("blockhashes") => {
                 let hashes: BTreeMap<u64, B256> =
                     serde_json::from_slice(&bytes).map_err(no_json)?;

@@ -34,7 +34,6 @@ struct Inner<'a> {
     /// Account whose slots are being read, if there is one.
     open: Option<(B256, Named)>,
     last_slot: Option<B256>,
-    last_account: Option<B256>,
     accounts: u64,
     slots: u64,
     /// Error that ended the reading early.
@@ -59,7 +58,6 @@ impl<'a> Sorted<'a> {
             roots: RootBuilder::default(),
             open: None,
             last_slot: None,
-            last_account: None,
             accounts: 0,
             slots: 0,
             failed: None,
@@ -118,12 +116,10 @@ impl Inner<'_> {
         let Some(entry) = self.entry()? else { return Ok(None) };
         let hash = entry.account;
         let What::Account(named) = entry.what else {
-            // Slots come after their account, so this account came twice.
-            return Err(twice(&format!("the account with the hash {hash}")));
+            return Err(StateDumpError::content(format!(
+                "the account with the hash {hash} has slots and nothing else; make the dump again"
+            )));
         };
-        if self.last_account.replace(hash) == Some(hash) {
-            return Err(twice(&format!("the account with the hash {hash}")));
-        }
         self.accounts += 1;
         let (accounts, slots) = (self.accounts, self.slots);
         (self.progress)(Step { what: "filling the layer", accounts, slots, percent: None });
@@ -147,6 +143,10 @@ impl Inner<'_> {
                 self.slots += 1;
                 self.roots.slot(slot, &value)?;
                 Ok(Some((slot, value)))
+            }
+            // An account that comes twice stands before the slots of both.
+            Some(Entry { account: of, .. }) if of == account => {
+                Err(twice(&format!("the account with the hash {account}")))
             }
             other => {
                 self.next = other;
@@ -177,4 +177,33 @@ impl Inner<'_> {
 
 fn twice(what: &str) -> StateDumpError {
     StateDumpError::content(format!("{what} is there twice; make the dump again"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_kv::Scratch;
+
+    /// An account that comes twice has no slots at first, and they are not what is wrong.
+    #[test]
+    fn an_account_with_slots_that_comes_twice_is_named_so() {
+        let mut collected = Collected::new(Scratch::default());
+        for _ in 0..2 {
+            let storage_root = Some(B256::repeat_byte(3));
+            let named = Named { account: Account::default(), storage_root, hashed: false };
+            let slot = What::Slot(B256::repeat_byte(2), U256::ONE);
+            for what in [What::Account(Box::new(named)), slot] {
+                collected.entries.add(Entry { account: B256::repeat_byte(1), what }).unwrap();
+            }
+        }
+        let (never, mut progress) = (AtomicBool::new(false), |_: Step| {});
+        let sorted = Sorted::new(&mut collected, &never, &mut progress).unwrap();
+        let read = sorted
+            .accounts()
+            .try_for_each(|account| account?.slots.try_for_each(|slot| slot.map(drop)));
+        assert!(read.is_err());
+        let error = sorted.finish().unwrap_err().to_string();
+        assert!(error.contains("is there twice"), "{error}");
+    }
 }

@@ -58,7 +58,10 @@ pub(super) fn start(
     }
     let difficulty = head.header.difficulty;
     let terminal = spec.terminal_total_difficulty();
-    let given = beginning.total_difficulty.or(head.total_difficulty);
+    // A node that does not know the total difficulty may answer 0.
+    let least = terminal.filter(|_| difficulty.is_zero()).unwrap_or(difficulty);
+    let in_file = head.total_difficulty.filter(|total| *total >= least);
+    let given = beginning.total_difficulty.or(in_file);
     let (total_difficulty, is_known) = match (given, terminal) {
         _ if number == genesis.number => (difficulty, true),
         (Some(given), _) => (given, true),
@@ -67,14 +70,18 @@ pub(super) fn start(
         (None, Some(_)) => return Err(StateDumpError::NoDifficulty { file, number }),
         (None, None) => (difficulty, false),
     };
-    if let Some(terminal) = terminal
-        && difficulty.is_zero()
-        && total_difficulty < terminal
-        && number > genesis.number
-    {
-        return Err(wrong(format!(
-            "block {number} is from after the merge, but the total difficulty {total_difficulty} is below that of the merge, {terminal}; correct --total-difficulty, or leave it out"
-        )));
+    if let Some(terminal) = terminal.filter(|_| number > genesis.number) {
+        let before = total_difficulty.saturating_sub(difficulty);
+        if difficulty.is_zero() && before < terminal {
+            return Err(wrong(format!(
+                "block {number} is from after the merge, but the total difficulty {before} is below that of the merge, {terminal}; correct --total-difficulty, or leave it out"
+            )));
+        }
+        if !difficulty.is_zero() && before >= terminal {
+            return Err(wrong(format!(
+                "block {number} is from before the merge, but the total difficulty before it, {before}, is not below that of the merge, {terminal}; give the right one with --total-difficulty"
+            )));
+        }
     }
     if spec.clique().is_some() && !difficulty.is_zero() && number > genesis.number {
         return Err(wrong(format!(
