@@ -49,6 +49,11 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// Whether the engine's rows are on other machines ([`Engine::is_remote`](crate::Engine::is_remote)).
+    pub fn is_remote(&self) -> bool {
+        self.inner.shared.engine.is_remote()
+    }
+
     /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.
     fn read_many(
         &self,
@@ -196,7 +201,8 @@ impl StoreState {
         };
         if let (Some(counters), Some(started)) = (&self.counters, started) {
             let bytes = found.iter().flatten().map(Vec::len).sum();
-            counters.engine_got_many(keys.len(), started.elapsed(), bytes);
+            let is_remote = self.engine.is_remote();
+            counters.engine_got_many(keys.len(), started.elapsed(), bytes, is_remote);
         }
         for (key, row) in keys.iter().zip(&found).filter(|_| !is_doubted) {
             self.keep(view, table, key, row.as_deref());

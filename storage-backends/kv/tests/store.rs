@@ -6,7 +6,7 @@ use polytrie_kv::{
     Batch, Changes, CountersSnapshot, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine,
     Pending, Progress, Read, Store, StoreOptions, Table, View, Visit,
 };
-use polytrie_kv_testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries};
+use polytrie_kv_testing::{Fault, FaultEngine, KeepsRows, Remote, SlowReads, Wrapped, entries};
 use std::{
     sync::{
         Arc,
@@ -528,6 +528,17 @@ fn slow_reads_are_counted() {
     assert_eq!(counters.engine_gets, 1_000);
     // All reads are slow, as far as a sample can show.
     assert!(counters.slow_engine_gets.abs_diff(1_000) < 61, "{}", counters.slow_engine_gets);
+}
+
+/// Thousands of them in one answer take a few microseconds each, and are waited for all the same.
+#[test]
+fn rows_of_other_machines_count_as_slow_however_many_come_together() {
+    let keys: Vec<[u8; 2]> = (0..1_000_u16).map(u16::to_be_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let store = open(&Arc::new(Remote(MemoryEngine::new())), by_hand());
+    assert!(store.snapshot().is_remote());
+    store.get_many(A, &keys).unwrap();
+    assert_eq!(store.counters().slow_engine_gets, 1_000);
 }
 
 /// Readers of the head and of snapshots, one writer, flushes in the background.
