@@ -203,12 +203,12 @@ impl Bags for RainLayer {
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {
-        self.shared.reader()?.gather(accesses)
+        self.shared.reader()?.gather_within_room(accesses)
     }
 
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
         let (touched, reader) = (hashed(accesses), self.shared.reader()?);
-        reader.gather(accesses)?;
+        reader.gather_within_room(accesses)?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);
         let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };

@@ -7,13 +7,14 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Access, Account, StateError, StateReader};
-use std::{sync::Arc, thread};
+use std::{ops::ControlFlow, sync::Arc, thread};
 
 /// Number of runs of a block on what was gathered. Few transactions depend on longer chains of values.
 const GUESSES: usize = 4;
 
-/// A function that reads accounts and slots together, so that the state has them in memory.
-pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<(), StateError> + 'a;
+/// A function that reads accounts and slots together, so that the state has them in memory. It breaks if the accesses of the
+/// block are not wanted any more.
+pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<ControlFlow<()>, StateError> + 'a;
 
 /// Runner of blocks on an older state, which finds their accesses.
 #[derive(Debug)]
@@ -26,7 +27,16 @@ pub struct Foresight {
 impl Foresight {
     /// Returns a runner for the blocks of a chain with this specification, on so many threads.
     pub fn new(spec: Arc<ChainSpec>, threads: usize) -> Self {
-        Self { spec, codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads }
+        Self::sharing(spec, Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads)
+    }
+
+    /// Returns a runner that takes code from a cache which others use, too.
+    pub(super) fn sharing(
+        spec: Arc<ChainSpec>,
+        codes: Arc<Mutex<CodeCache>>,
+        threads: usize,
+    ) -> Self {
+        Self { spec, codes, threads }
     }
 
     /// Returns the accesses that the bytes of a block contain.
@@ -54,10 +64,13 @@ impl Foresight {
     ) -> Result<Vec<Access>, StateError> {
         let known = Arc::new(Known { state: Arc::clone(&state), places: Mutex::default() });
         let mut wanted = Self::announced(block, senders);
+        let mut accesses = Vec::new();
         for _ in 0..GUESSES {
-            gather(&wanted)?;
+            if gather(&wanted)?.is_break() {
+                return Ok(accesses);
+            }
             known.add(&wanted);
-            let accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
+            accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
             wanted = known.take_asked();
             if wanted.is_empty() {
                 return Ok(accesses);
