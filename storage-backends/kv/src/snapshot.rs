@@ -5,6 +5,7 @@ use crate::{
     counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
+    own_reads::EngineReads,
     recent::EngineView,
 };
 use std::{sync::Arc, time::Instant};
@@ -119,6 +120,7 @@ impl Read for Snapshot {
             let table = (table, position);
             scan(layers, &*view.view, &shared.hasher, table, range, ticket.seq(), &mut counted)
         };
+        EngineReads::count(entries);
         shared.count(|counters| counters.scan(entries, bytes));
         result
     }
@@ -194,6 +196,7 @@ impl StoreState {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
+        EngineReads::count(keys.len());
         let started = self.counters.as_ref().map(|_| Instant::now());
         let found = match is_doubted {
             true => view.view.get_many_doubted(table, keys)?,
@@ -217,6 +220,7 @@ impl StoreState {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
+        EngineReads::count(1);
         let Some(counters) = &self.counters else { return view.view.get_into(table, key, out) };
         let before = out.len();
         let started = counters.engine_get();

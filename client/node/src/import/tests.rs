@@ -299,6 +299,20 @@ fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
     (end.report.prefetched, end.report.txs)
 }
 
+/// Commitments and threads that read ahead read, too.
+#[test]
+fn reads_that_transactions_wait_for_are_those_of_their_thread() {
+    for prefetch in [Prefetch::Off, Prefetch::On] {
+        let mut chain = on(Arc::new(MemoryEngine::new()));
+        let files = vec![sample("chain.rlp.gz")];
+        let options = ImportOptions { prefetch, to: Some(100), ..ImportOptions::plain(files) };
+        let report = import(&mut chain, options).report;
+        let (waited, counters) = (report.waited, report.counters);
+        assert!(waited.rows > 0 && waited.requests > 0, "{waited:?}");
+        assert!(waited.rows < counters.engine_gets + counters.scanned, "{waited:?} {counters:?}");
+    }
+}
+
 /// An engine that sets the interrupt flag at a write.
 #[derive(Debug)]
 struct Interrupting {
