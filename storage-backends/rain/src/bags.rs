@@ -202,6 +202,11 @@ impl Bags for RainLayer {
         u8::try_from(self.shared.options.retain).unwrap_or(u8::MAX)
     }
 
+    fn make_room(&self) -> Result<()> {
+        self.shared.lifecycle.ready()?;
+        self.shared.make_room()
+    }
+
     fn gather(&self, accesses: &[Access]) -> Result<()> {
         self.shared.reader()?.gather_within_room(accesses)
     }

@@ -87,6 +87,37 @@ fn what_is_gathered_stays_within_the_cache() {
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
+/// A layer that only reads gathers for the blocks of another process, and has none that would make room.
+#[test]
+fn what_was_gathered_longest_ago_leaves_a_full_cache() {
+    const CACHE: usize = 1 << 22;
+    let (store, layer) = loaded(CACHE);
+    let accesses =
+        |from: u64| -> Vec<_> { (from..from + 100).map(|n| Access::Account(address(n))).collect() };
+    let reads_of = |work: &dyn Fn()| {
+        let before = store.counters();
+        work();
+        (store.counters() - before).gets
+    };
+    let mut was_full = false;
+    for from in (0..ACCOUNTS).step_by(100) {
+        was_full |= layer.shared.source.touches.may_be_full();
+        layer.make_room().unwrap();
+        let of_each_block = reads_of(&|| layer.gather(&accesses(0)).unwrap());
+        assert_eq!(of_each_block > 0, from == 0, "{of_each_block} before {from}");
+        layer.gather(&accesses(from)).unwrap();
+        let reader = layer.reader().unwrap();
+        let left = reads_of(&|| {
+            for n in from..from + 100 {
+                assert_eq!(reader.account(&address(n)).unwrap().unwrap().nonce, n + 1);
+            }
+        });
+        assert_eq!(left, 0, "{from}");
+    }
+    let kept = bytes(&layer.shared.reader().unwrap().version);
+    assert!(was_full && kept < CACHE + CACHE / 4, "{kept}");
+}
+
 /// Blocks make room, so what is read ahead of them is in memory at their turn, however full that is.
 #[test]
 fn what_an_import_reads_together_is_kept() {

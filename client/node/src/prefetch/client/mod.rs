@@ -271,6 +271,7 @@ fn read_ahead(
     let number = block.header.number;
     let layer = &state.dir.layer;
     let bags = layers::bags(&**layer).map_err(Failed::State)?;
+    bags.make_room().map_err(Failed::State)?;
     let reader = layer.reader().map_err(Failed::State)?;
     let mut gather = |accesses: &[Access]| bags.gather(accesses).map(ControlFlow::<()>::Continue);
     let touched = foresight.touched(&block, &senders, reader, &mut gather);
