@@ -3,6 +3,7 @@
 
 use super::{
     FARTHEST, SPARE,
+    connections::serve,
     informing::Informing,
     shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
 };
@@ -16,8 +17,10 @@ use polytrie_kv::Store;
 use polytrie_layers as layers;
 use polytrie_layers::LayerOptions;
 use std::{
+    net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 
 fn shared() -> Shared {
@@ -176,6 +179,17 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
     assert!(shared.is_abandoned(number));
     shared.forget_until(number + 1);
     assert!(!shared.is_abandoned(number));
+}
+
+/// A few of them would take the places of all prefetchers.
+#[test]
+fn a_stranger_who_says_nothing_is_turned_away() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, peer) = listener.accept().unwrap();
+    let error = serve(&shared(), &stream, (peer, 1), Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("takes too long"), "{error}");
+    drop(silent);
 }
 
 /// A prefetcher would end at a frame that is too long.
