@@ -7,7 +7,7 @@ use polytrie_kv::Store;
 use polytrie_state::{Account, GenesisAccount, StateLayer, hash_slot};
 use polytrie_testing::OracleLayer;
 use revm::Database;
-use std::{ops::ControlFlow, thread::yield_now};
+use std::{ops::ControlFlow, thread::yield_now, time::Duration};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
 const CONTRACT: Address = address!("0x00000000000000000000000000000000000000bb");
@@ -278,6 +278,27 @@ fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
     assert!(gathered[0].contains(&Access::Account(MINER)));
     assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
     assert_eq!(gathered[2], [slot(7)]);
+}
+
+/// It may take a second each time, and its turn comes soon.
+#[test]
+fn a_block_that_takes_long_runs_once() {
+    let state = state_with(bytes!("600035545400"));
+    let slot = |number: u64| Access::SlotRead(CONTRACT, U256::from(number));
+    let mut gathered = Vec::new();
+    let mut gather = |accesses: &[Access]| {
+        gathered.push(accesses.to_vec());
+        Ok(ControlFlow::Continue(()))
+    };
+    let mut foresight = Foresight::new(spec(), 1);
+    foresight.budget = Duration::ZERO;
+    let touched = foresight.touched(&block(1, &[5, 9]), &[SENDER; 2], state, &mut gather).unwrap();
+    for number in [5, 9] {
+        assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
+    }
+    assert!(!touched.contains(&slot(7)), "{touched:?}");
+    assert_eq!(gathered.len(), 2, "{gathered:?}");
+    assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
 }
 
 /// A state on other machines, which records what is read together, and what is read alone before that.
