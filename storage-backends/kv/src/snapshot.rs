@@ -55,6 +55,12 @@ impl Snapshot {
         self.inner.shared.engine.is_remote()
     }
 
+    /// Whether the store keeps rows that the engine has answered
+    /// ([`Engine::row_cache_bytes`](crate::Engine::row_cache_bytes)).
+    pub fn keeps_rows(&self) -> bool {
+        self.inner.view.recent.is_some()
+    }
+
     /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.
     fn read_many(
         &self,

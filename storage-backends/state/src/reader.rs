@@ -39,8 +39,8 @@ pub trait StateReader: Debug + Send + Sync {
         false
     }
 
-    /// Reads into memory accounts and slots that one of the next blocks touches, many at a time. Blocks make room for them
-    /// in memory.
+    /// Reads accounts and slots that one of the next blocks touches, many at a time, into the memory of the layer or a cache of
+    /// the store. Blocks make room for them there.
     ///
     /// # Errors
     ///
