@@ -10,7 +10,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
-use polytrie_kv_testing::{SlowReads, Wrapped};
+use polytrie_kv_testing::{KeepsRows, Remote, SlowReads, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
     Account, BlockRef, LayerSession, StateError, StateLayer, StateReader, TxWrites,
@@ -365,6 +365,10 @@ fn blocks_run_ahead_where_the_store_is_slow() {
     assert!(on > 0 && on <= all, "{on} of {all}");
     let (auto, all) = prefetched(slow(), Prefetch::Auto);
     assert!(auto > 0 && auto < all, "{auto} of {all}");
+    // A thread takes a whole block there.
+    let far = KeepsRows(Remote(MemoryEngine::new()), 1 << 20);
+    let (far, all) = prefetched(Arc::new(far), Prefetch::On);
+    assert!(far > 0 && far <= all, "{far} of {all}");
 }
 
 /// Blocks without transactions, ten thousand of them.
