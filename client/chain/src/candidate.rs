@@ -13,6 +13,7 @@ use polytrie_consensus::{
     clique::{self, CliqueError},
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
+use polytrie_kv::EngineReads;
 use polytrie_state::{Access, BlockRef, SessionCounters};
 use std::{
     sync::{Arc, OnceLock},
@@ -263,6 +264,8 @@ pub struct BlockStats {
     pub oldest_hash: Option<u64>,
     /// Reads and writes that the block requested from the layer.
     pub session: SessionCounters,
+    /// Reads of the engine that the executing thread made while transactions ran, so that they waited for them.
+    pub waited: EngineReads,
 }
 
 impl BlockStats {

@@ -19,6 +19,7 @@ use polytrie_consensus::{
     },
     check_receipts_root, check_result,
 };
+use polytrie_kv::EngineReads;
 use polytrie_state::{Beside, Session};
 use std::{sync::Arc, time::Instant};
 
@@ -57,7 +58,7 @@ impl Candidate {
     ) -> Result<Executed, InsertError> {
         let start = Instant::now();
         let transactions = self.block.body.transactions.len();
-        let (executed, came) = self.beside_senders(|senders| {
+        let (executed, came, waited) = self.beside_senders(|senders| {
             let coinbase = self.coinbase.as_ref().map_err(|e| self.invalid(e.clone()))?;
             // A list by which the block runs was checked before.
             let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
@@ -69,11 +70,13 @@ impl Candidate {
                 .with_authorities(authorities)
                 .with_accesses(&self.accesses)
                 .with_listed(how.listed);
+            let before = EngineReads::of_this_thread();
             let executed = executor
                 .execute_block(session, *rules, ancestor_hash, block)
                 .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| self.invalid(r)))?;
-            Ok((executed, came))
+            Ok((executed, came, EngineReads::of_this_thread() - before))
         })?;
+        stats.waited += waited;
         let listed = how.listed.map(|listed| listed.block.list()).or(came.as_deref());
         stats.state_read = session.read_time();
         stats.execute = start.elapsed().saturating_sub(stats.state_read);

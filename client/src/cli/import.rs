@@ -493,13 +493,14 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
     if let Some(prefetchers) = &report.prefetchers {
         let PrefetcherReport { connected, announced, sent } = prefetchers;
         tracing::info!(
-            "{}, {} announced to them; in time: {}, late: {}, used: {} of {}",
+            "{}, {} announced to them; in time: {}, late: {}, used: {} of {}; reads that a transaction waits for: {:.2}",
             counted(*connected, "prefetcher"),
             counted(*announced, "block"),
             counted(sent.bags, "bag"),
             sent.late,
             sent.used,
-            counted(sent.nodes, "node")
+            counted(sent.nodes, "node"),
+            report.waited.requests as f64 / report.txs.max(1) as f64
         );
     }
     if let Some(shadow) = &report.shadow {

@@ -157,6 +157,9 @@ fn figures_go_where_they_are_asked_for(layer: &str) {
     for name in ["decode", "recover", "execute", "state_read", "state_commit", "flush"] {
         assert!(report["time"][name].as_f64().unwrap() >= 0.0, "{name}");
     }
+    for name in ["requests", "rows"] {
+        assert!(report["waited"][name].is_u64(), "{name}");
+    }
     for name in ["gets", "engine_gets", "puts", "engine_puts", "flushes"] {
         assert!(report["counters"][name].is_u64(), "{name}");
     }

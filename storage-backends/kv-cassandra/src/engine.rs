@@ -109,6 +109,10 @@ impl Engine for CassandraEngine {
         self.shared.options.cache_bytes
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     /// Returns zero, because the rows are on other machines.
     fn disk_bytes(&self) -> Result<u64> {
         Ok(0)

@@ -108,6 +108,22 @@ impl<T: Engine> Wrapped for KeepsRows<T> {
     }
 }
 
+/// An engine whose rows count as those of other machines.
+#[derive(Debug)]
+pub struct Remote<T>(pub T);
+
+crate::wrapped!(Remote<T>, T: Engine);
+
+impl<T: Engine> Wrapped for Remote<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+}
+
 /// An engine that passes everything on to another one, until the write of a given number; that write and all later
 /// ones fail. A test that runs with the numbers 1, 2, 3, … until [`fired`](Self::fired) is false has crashed at every
 /// write.

@@ -32,6 +32,11 @@ pub trait Wrapped: Debug + Send + Sync + 'static {
         self.inner().row_cache_bytes()
     }
 
+    /// Implements [`Engine::is_remote`].
+    fn is_elsewhere(&self) -> bool {
+        self.inner().is_remote()
+    }
+
     /// Implements [`Engine::is_read_only`].
     fn takes_nothing(&self) -> bool {
         self.inner().is_read_only()
@@ -67,6 +72,10 @@ macro_rules! wrapped {
 
             fn row_cache_bytes(&self) -> usize {
                 $crate::Wrapped::kept_rows(self)
+            }
+
+            fn is_remote(&self) -> bool {
+                $crate::Wrapped::is_elsewhere(self)
             }
 
             fn is_read_only(&self) -> bool {

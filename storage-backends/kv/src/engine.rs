@@ -78,6 +78,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether the rows are on other machines, so that a read of many rows waits about as long as a read of one.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Bytes that the engine occupies on disk; 0 for an engine in memory.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::{
     counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
+    own_reads::EngineReads,
     recent::EngineView,
 };
 use std::{sync::Arc, time::Instant};
@@ -49,6 +50,17 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// Whether the engine's rows are on other machines ([`Engine::is_remote`](crate::Engine::is_remote)).
+    pub fn is_remote(&self) -> bool {
+        self.inner.shared.engine.is_remote()
+    }
+
+    /// Whether the store keeps rows that the engine has answered
+    /// ([`Engine::row_cache_bytes`](crate::Engine::row_cache_bytes)).
+    pub fn keeps_rows(&self) -> bool {
+        self.inner.view.recent.is_some()
+    }
+
     /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.
     fn read_many(
         &self,
@@ -114,6 +126,7 @@ impl Read for Snapshot {
             let table = (table, position);
             scan(layers, &*view.view, &shared.hasher, table, range, ticket.seq(), &mut counted)
         };
+        EngineReads::count(entries);
         shared.count(|counters| counters.scan(entries, bytes));
         result
     }
@@ -189,6 +202,7 @@ impl StoreState {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
+        EngineReads::count(keys.len());
         let started = self.counters.as_ref().map(|_| Instant::now());
         let found = match is_doubted {
             true => view.view.get_many_doubted(table, keys)?,
@@ -196,7 +210,8 @@ impl StoreState {
         };
         if let (Some(counters), Some(started)) = (&self.counters, started) {
             let bytes = found.iter().flatten().map(Vec::len).sum();
-            counters.engine_got_many(keys.len(), started.elapsed(), bytes);
+            let is_remote = self.engine.is_remote();
+            counters.engine_got_many(keys.len(), started.elapsed(), bytes, is_remote);
         }
         for (key, row) in keys.iter().zip(&found).filter(|_| !is_doubted) {
             self.keep(view, table, key, row.as_deref());
@@ -211,6 +226,7 @@ impl StoreState {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
+        EngineReads::count(1);
         let Some(counters) = &self.counters else { return view.view.get_into(table, key, out) };
         let before = out.len();
         let started = counters.engine_get();

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Changes, CountersSnapshot, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine,
-    Pending, Progress, Read, Store, StoreOptions, Table, View, Visit,
+    Batch, Changes, CountersSnapshot, Durability, Engine, EngineReads, Entry, KeyRange, KvError,
+    MemoryEngine, Pending, Progress, Read, Store, StoreOptions, Table, View, Visit,
 };
-use polytrie_kv_testing::{BeforeReads, Fault, FaultEngine, KeepsRows, Wrapped, entries};
+use polytrie_kv_testing::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, Wrapped, entries};
 use std::{
     sync::{
         Arc,
@@ -528,6 +528,38 @@ fn slow_reads_are_counted() {
     assert_eq!(counters.engine_gets, 1_000);
     // All reads are slow, as far as a sample can show.
     assert!(counters.slow_engine_gets.abs_diff(1_000) < 61, "{}", counters.slow_engine_gets);
+}
+
+#[test]
+fn a_thread_knows_its_own_reads_of_the_engine() {
+    let store = open(&Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20)), by_hand());
+    store.write(batch(b"flushed", b"")).unwrap();
+    store.flush().unwrap();
+    store.write(batch(b"new", b"")).unwrap();
+    let before = EngineReads::of_this_thread();
+    let made = || EngineReads::of_this_thread() - before;
+    std::thread::scope(|scope| {
+        scope.spawn(|| store.get(A, b"flushed").unwrap());
+    });
+    // The answer to the other thread is cached, and another row is not flushed.
+    store.get_many(A, &[b"flushed", b"new"]).unwrap();
+    assert_eq!(made(), EngineReads::default());
+    store.get_many(A, &[b"flushed", b"one", b"two"]).unwrap();
+    store.get(A, b"three").unwrap();
+    assert_eq!(made(), EngineReads { requests: 2, rows: 3 });
+    entries(&store, A, KeyRange::ALL);
+    assert_eq!(made(), EngineReads { requests: 3, rows: 5 });
+}
+
+/// Thousands of them in one answer take a few microseconds each, and are waited for all the same.
+#[test]
+fn rows_of_other_machines_count_as_slow_however_many_come_together() {
+    let keys: Vec<[u8; 2]> = (0..1_000_u16).map(u16::to_be_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let store = open(&Arc::new(Remote(MemoryEngine::new())), by_hand());
+    assert!(store.snapshot().is_remote());
+    store.get_many(A, &keys).unwrap();
+    assert_eq!(store.counters().slow_engine_gets, 1_000);
 }
 
 /// Readers of the head and of snapshots, one writer, flushes in the background.

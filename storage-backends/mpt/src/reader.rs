@@ -3,7 +3,7 @@
 use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
@@ -30,5 +30,13 @@ impl StateReader for MptReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool> {
         Ok(self.leaf(address)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
+    }
+
+    fn gathers(&self) -> bool {
+        self.0.is_remote() && self.0.keeps_rows()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        Ok(TRIE.look_at(&self.0, accesses)?)
     }
 }

@@ -66,6 +66,11 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Mpt::default());
 }
 
+#[test]
+fn gathered_state_is_read_once() {
+    suite::gathered_state_is_read_once(&Mpt::default());
+}
+
 /// A contract of a slot or two takes far more memory than its leaves: the budget counts all of it.
 #[test]
 fn small_contracts_count_with_all_they_take() {

@@ -202,13 +202,18 @@ impl Bags for RainLayer {
         u8::try_from(self.shared.options.retain).unwrap_or(u8::MAX)
     }
 
+    fn make_room(&self) -> Result<()> {
+        self.shared.lifecycle.ready()?;
+        self.shared.make_room()
+    }
+
     fn gather(&self, accesses: &[Access]) -> Result<()> {
-        self.shared.reader()?.gather(accesses)
+        self.shared.reader()?.gather_within_room(accesses)
     }
 
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
         let (touched, reader) = (hashed(accesses), self.shared.reader()?);
-        reader.gather(accesses)?;
+        reader.gather_within_room(accesses)?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);
         let mut packing = Packing { levels, seen: HashSet::default(), take, is_full: false };

@@ -34,10 +34,10 @@ impl RainReader {
         !self.touches.may_be_full()
     }
 
-    /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time, while there is room.
-    pub(crate) fn gather(&self, accesses: &[Access]) -> Result<()> {
+    /// Does as [`StateReader::gather`] does, while there is room.
+    pub(crate) fn gather_within_room(&self, accesses: &[Access]) -> Result<()> {
         let mut portions = accesses.chunks(PORTION).take_while(|_| self.keeps());
-        portions.try_for_each(|some| self.version.gather(&self.noted(), &hashed(some)))
+        portions.try_for_each(|some| self.gather(some))
     }
 
     /// Finds an account and returns what `see` makes of it. Keeps the nodes that it reads while there is room.
@@ -70,5 +70,13 @@ impl StateReader for RainReader {
     fn has_storage(&self, address: &Address) -> Result<bool> {
         let found = self.look(&hash_address(address), |entry| !entry.storage.is_empty())?;
         Ok(found.unwrap_or_default())
+    }
+
+    fn gathers(&self) -> bool {
+        self.rows.is_remote()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        self.version.gather(&self.noted(), &hashed(accesses))
     }
 }

@@ -352,23 +352,49 @@ impl RainCore {
             if let Some(bytes) = bytes {
                 let at = (seq, version.seq);
                 let parts = &mut Arc::make_mut(&mut version).parts;
-                let kept = self.shrink(shard, &mut parts[shard], bytes, at);
+                let cache = self.options.cache_bytes;
+                let kept = self.shrink(cache, shard, &mut parts[shard], bytes, at);
                 self.source.touches.set_measured(shard, kept);
             }
         }
         *self.head.write() = version.into();
     }
 
+    /// Drops nodes from memory until half of the cache is free, if it may be full. A layer that only reads has no blocks that
+    /// would do so.
+    pub(crate) fn make_room(&self) -> Result<()> {
+        let touches = &self.source.touches;
+        touches.begin_turn();
+        if !touches.may_be_full() {
+            return Ok(());
+        }
+        let work = self.work.lock();
+        let mut version = (*self.head()?).clone();
+        for (shard, part) in version.parts.iter().enumerate() {
+            touches.begin_measuring(shard);
+            touches.set_measured(shard, part.bytes());
+        }
+        let (room, now) = (self.options.cache_bytes / 2, touches.now(version.seq));
+        for (shard, part) in version.parts.iter_mut().enumerate() {
+            let bytes = usize::try_from(touches.measured(shard)).unwrap_or(usize::MAX);
+            let kept = self.shrink(room, shard, part, bytes, (work.saved[shard], now));
+            touches.set_measured(shard, kept);
+        }
+        self.head.write().state = HeadState::Here(Arc::new(version));
+        Ok(())
+    }
+
     /// Drops from memory those nodes of a shard that the store has, the longest untouched first, until the shard is
-    /// within its share of the cache. `bytes` is its size at its last checkpoint. Returns its size afterwards.
+    /// within its share of `room`. `bytes` is its size at its last measure. Returns its size afterwards.
     fn shrink(
         &self,
+        room: usize,
         shard: usize,
         part: &mut Part,
         mut bytes: usize,
         (saved, now): (u64, u64),
     ) -> usize {
-        let share = self.options.cache_bytes / SHARD_COUNT;
+        let share = room / SHARD_COUNT;
         // A shard may also use the room that the others leave: one contract's storage may be most of the state.
         let touches = &self.source.touches;
         let others = (0..SHARD_COUNT).filter(|other| *other != shard);
@@ -376,8 +402,8 @@ impl RainCore {
             .map(|other| touches.at_most(other).min(share as u64).max(touches.measured(other)))
             .fold(0, u64::saturating_add);
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
-        let share = share.max(self.options.cache_bytes.saturating_sub(taken));
-        for age in [1 << 12, 1 << 10, 256, 64, 0] {
+        let share = share.max(room.saturating_sub(taken));
+        for age in [1 << 12, 1 << 10, 256, 64, 16, 4, 0] {
             if bytes <= share {
                 break;
             }

@@ -7,10 +7,13 @@ use crate::{
     version::{Version, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{Batch, KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_kv::{
+    Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Visit,
+};
+use polytrie_kv_testing::Remote;
 use polytrie_state::{
     Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
-    Session, StateError, StateLayer, TxWrites, hash_address, hash_slot,
+    Session, StateError, StateLayer, StateReader, TxWrites, hash_address, hash_slot,
 };
 use std::{
     collections::BTreeSet,
@@ -35,8 +38,12 @@ fn account(n: u64) -> Account {
 
 fn loaded(cache_bytes: usize) -> (Store, Arc<RainLayer>) {
     let store = Store::memory(RainLayer::TABLES).unwrap();
+    (store.clone(), load_into(store, cache_bytes))
+}
+
+fn load_into(store: Store, cache_bytes: usize) -> Arc<RainLayer> {
     let options = RainOptions { retain: 0, cache_bytes, ..RainOptions::default() };
-    let layer = RainLayer::open(store.clone(), options).unwrap();
+    let layer = RainLayer::open(store, options).unwrap();
     let mut accounts: Vec<_> = (0..ACCOUNTS).map(|n| (hash_address(&address(n)), n)).collect();
     accounts.sort_unstable();
     let mut accounts = accounts.into_iter().map(|(hash, n)| {
@@ -45,7 +52,7 @@ fn loaded(cache_bytes: usize) -> (Store, Arc<RainLayer>) {
         Ok(GenesisAccount { hash, account: account(n), code: None, slots })
     });
     layer.load(&mut accounts).unwrap();
-    (store, layer)
+    layer
 }
 
 fn bytes(version: &Version) -> usize {
@@ -78,6 +85,56 @@ fn what_is_gathered_stays_within_the_cache() {
     layer.gather(&accesses).unwrap();
     let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
+}
+
+/// A layer that only reads gathers for the blocks of another process, and has none that would make room.
+#[test]
+fn what_was_gathered_longest_ago_leaves_a_full_cache() {
+    const CACHE: usize = 1 << 22;
+    let (store, layer) = loaded(CACHE);
+    let accesses =
+        |from: u64| -> Vec<_> { (from..from + 100).map(|n| Access::Account(address(n))).collect() };
+    let reads_of = |work: &dyn Fn()| {
+        let before = store.counters();
+        work();
+        (store.counters() - before).gets
+    };
+    let mut was_full = false;
+    for from in (0..ACCOUNTS).step_by(100) {
+        was_full |= layer.shared.source.touches.may_be_full();
+        layer.make_room().unwrap();
+        let of_each_block = reads_of(&|| layer.gather(&accesses(0)).unwrap());
+        assert_eq!(of_each_block > 0, from == 0, "{of_each_block} before {from}");
+        layer.gather(&accesses(from)).unwrap();
+        let reader = layer.reader().unwrap();
+        let left = reads_of(&|| {
+            for n in from..from + 100 {
+                assert_eq!(reader.account(&address(n)).unwrap().unwrap().nonce, n + 1);
+            }
+        });
+        assert_eq!(left, 0, "{from}");
+    }
+    let kept = bytes(&layer.shared.reader().unwrap().version);
+    assert!(was_full && kept < CACHE + CACHE / 4, "{kept}");
+}
+
+/// Blocks make room, so what is read ahead of them is in memory at their turn, however full that is.
+#[test]
+fn what_an_import_reads_together_is_kept() {
+    let engine = Arc::new(Remote(MemoryEngine::new()));
+    let store = Store::open(engine, RainLayer::TABLES, StoreOptions::default()).unwrap();
+    let layer = load_into(store.clone(), 0);
+    let reader: Arc<dyn StateReader> = layer.reader().unwrap();
+    let accesses: Vec<_> = (0..300).map(|n| Access::SlotRead(address(n), U256::ZERO)).collect();
+    reader.gather(&accesses[..1]).unwrap();
+    assert!(reader.gathers() && layer.shared.source.touches.may_be_full());
+    reader.gather(&accesses).unwrap();
+    let before = store.counters();
+    for n in 0..300 {
+        assert_eq!(reader.account(&address(n)).unwrap().unwrap().nonce, account(n).nonce);
+        assert_eq!(reader.slot(&address(n), &U256::ZERO).unwrap(), U256::from(n + 1));
+    }
+    assert_eq!((store.counters() - before).gets, 0);
 }
 
 /// Runs blocks that change one account each. Returns their commitments and undo records.

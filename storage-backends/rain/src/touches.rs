@@ -35,6 +35,9 @@ pub(crate) struct Touches {
     measured: [AtomicU64; SHARD_COUNT],
     since: [AtomicU64; SHARD_COUNT],
     cache_bytes: u64,
+    /// Number of times that room was made for a block of another process. Nodes that such a block touches count as touched
+    /// by as many changes after the last one.
+    turns: AtomicU64,
     /// Whether nodes of the store are compared with their hashes.
     verify: bool,
     /// Threads that read for blocks, and the time that their rows take.
@@ -63,6 +66,16 @@ impl Touches {
     pub(crate) fn may_be_full(&self) -> bool {
         (0..SHARD_COUNT).map(|shard| self.at_most(shard)).fold(0, u64::saturating_add)
             > self.cache_bytes
+    }
+
+    /// Begins the turn of another block of another process.
+    pub(crate) fn begin_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number with which nodes are touched now, after the change `seq`.
+    pub(crate) fn now(&self, seq: u64) -> u64 {
+        seq + self.turns.load(Ordering::Relaxed)
     }
 
     /// Starts a measure of a shard: bytes that come from here on are counted beside it.
@@ -108,6 +121,7 @@ impl Source {
             measured: none(),
             since: none(),
             cache_bytes: options.cache_bytes as u64,
+            turns: AtomicU64::new(0),
             verify: options.verify,
             readers: Arc::new(Readers::new(Readers::MOST, false)),
             offered: OfferedNodes::default(),
@@ -137,6 +151,11 @@ impl<'a> Noted<'a> {
     /// Returns the rows of an account's storage trie, or of the account trie if `owner` is `None`.
     pub(crate) fn rows_of(&self, owner: Option<B256>) -> NodeRows<'_> {
         NodeRows { stored: TRIE.rows_of(self, owner), owner, touches: self.touches }
+    }
+
+    /// Returns the number with which nodes are touched now, after the change `seq`.
+    pub(crate) fn now(&self, seq: u64) -> u64 {
+        self.touches.map_or(seq, |touches| touches.now(seq))
     }
 
     /// Reads the rows of these keys by `read`, and counts them. Rows of one path are timed while the store counts as slow,

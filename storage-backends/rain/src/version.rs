@@ -43,12 +43,12 @@ impl Version {
 
     /// Finds an account. Nodes that are not in memory come from `store` and are kept.
     pub(crate) fn account(&self, store: &Noted<'_>, hash: &B256) -> Result<Option<&Entry>> {
-        Ok(store.find(None, &self.parts[shard_of(hash)], hash, self.seq)?)
+        Ok(store.find(None, &self.parts[shard_of(hash)], hash, store.now(self.seq))?)
     }
 
     /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time.
     pub(crate) fn gather(&self, store: &Noted<'_>, touched: &Touched) -> Result<()> {
-        gather(|account| &self.parts[shard_of(account)], store, touched, self.seq)
+        gather(|account| &self.parts[shard_of(account)], store, touched, store.now(self.seq))
     }
 
     /// Finds an account and returns what `see` makes of it. Nodes that are not in memory are read, and not kept.
@@ -70,7 +70,8 @@ impl Version {
     /// Returns the value of a slot; zero if there is none. Nodes that are not in memory are read and kept.
     pub(crate) fn slot(&self, store: &Noted<'_>, account: &B256, slot: &B256) -> Result<U256> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
-        let value = store.find(Some(*account), &*entry.storage, slot, self.seq)?;
+        let now = store.now(self.seq);
+        let value = store.find(Some(*account), &*entry.storage, slot, now)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 

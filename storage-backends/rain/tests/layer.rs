@@ -57,6 +57,11 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Rain::default());
 }
 
+#[test]
+fn gathered_state_is_read_once() {
+    suite::gathered_state_is_read_once(&Rain::default());
+}
+
 /// The state is the same without the log row of a change that a later change overwrites, but its loss is noticed.
 #[test]
 fn a_lost_row_of_the_log_is_noticed() {

@@ -50,6 +50,11 @@ fn a_large_contract_is_loaded_in_portions() {
 }
 
 #[test]
+fn gathered_rows_are_read_once() {
+    suite::gathered_state_is_read_once(&RAW);
+}
+
+#[test]
 fn announced_rows_are_read_ahead() {
     suite::announced_state_is_read_ahead(&WITH_ALL_READ_AHEAD);
 }

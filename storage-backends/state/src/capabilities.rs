@@ -78,8 +78,16 @@ pub trait Bags {
     /// not be sent.
     fn levels_kept(&self) -> u8;
 
+    /// Makes room in memory for the nodes of another block, if there is none: those that were touched the longest time ago
+    /// leave it. For a layer that only reads; elsewhere its own blocks do so.
+    ///
+    /// # Errors
+    ///
+    /// If the layer cannot be used.
+    fn make_room(&self) -> Result<()>;
+
     /// Reads the nodes on the paths to accounts and slots into memory, those of many at a time, so that what is done with
-    /// them next waits for no store.
+    /// them next waits for no store. What finds no room is left out ([`Self::make_room`]).
     ///
     /// # Errors
     ///

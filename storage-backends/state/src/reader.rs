@@ -1,6 +1,6 @@
 //! The interface for reading a layer at one block, unaffected by later blocks.
 
-use crate::{Account, Result};
+use crate::{Access, Account, Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::fmt::Debug;
 
@@ -33,4 +33,20 @@ pub trait StateReader: Debug + Send + Sync {
     ///
     /// If the store fails or is damaged.
     fn has_storage(&self, address: &Address) -> Result<bool>;
+
+    /// Whether [`Self::gather`] reads many accounts and slots in about the time of one.
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// Reads accounts and slots that one of the next blocks touches, many at a time, into the memory of the layer or a cache of
+    /// the store. Blocks make room for them there.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        let _ = accesses;
+        Ok(())
+    }
 }

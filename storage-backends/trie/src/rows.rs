@@ -28,13 +28,14 @@ pub trait RowSource: Sync {
     /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Reads the rows at many paths, in the order of the paths; `None` where there is none. They may be older ones, or
-    /// missing ([`Read::get_many_doubted`]): the caller asks [`Self::load`] for a row that cannot be right.
+    /// Reads the rows at many paths, in the order of the paths; `None` where there is none. With `is_doubted` they may be older
+    /// ones, or missing ([`Read::get_many_doubted`]): the caller asks again for those that cannot be right.
     ///
     /// # Errors
     ///
     /// If the store fails.
-    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+        let _ = is_doubted;
         let row_at = |path| {
             let mut row = Vec::new();
             Ok(self.load(path, &mut row)?.then_some(row))
@@ -301,10 +302,13 @@ impl RowSource for Rows<&dyn Read> {
         Ok(self.inner.get_into(self.table, &self.key(path), out)?)
     }
 
-    fn load_many(&self, paths: &[Nibbles]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = paths.iter().map(|path| self.key(path)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        Ok(self.inner.get_many_doubted(self.table, &keys)?)
+        Ok(match is_doubted {
+            true => self.inner.get_many_doubted(self.table, &keys)?,
+            false => self.inner.get_many(self.table, &keys)?,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use alloy_hardforks::EthereumHardfork;
 use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
+use polytrie_kv::EngineReads;
 use polytrie_state::{FinishedLater, Session, StateError};
 use std::{sync::Arc, time::Instant};
 
@@ -96,7 +97,7 @@ impl Chain {
         list: Arc<Vec<AccountChanges>>,
         stats: &mut BlockStats,
     ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), String> {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), EngineReads::of_this_thread());
         let layer = |error: StateError| error.to_string();
         let coinbase = *candidate.coinbase.as_ref().map_err(ToString::to_string)?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(layer)?;
@@ -105,6 +106,7 @@ impl Chain {
         session.apply(&block.writes().map_err(layer)?).map_err(layer)?;
         let state_read = session.read_time();
         let prepared = start.elapsed().saturating_sub(state_read);
+        stats.waited += EngineReads::of_this_thread() - before;
 
         let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
         let finish = || {

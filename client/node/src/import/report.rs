@@ -4,7 +4,7 @@ use crate::{
     prefetch::PrefetcherReport, process::peak_rss_bytes, witness::WitnessDir, words::counted,
 };
 use polytrie_chain::{BlockStats, Chain, Head};
-use polytrie_kv::CountersSnapshot;
+use polytrie_kv::{CountersSnapshot, EngineReads};
 use polytrie_state::CommitmentKind;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -59,6 +59,8 @@ pub struct ImportReport {
     pub time: TimeSplit,
     /// Reads and writes asked of the store, and those that reached the engine.
     pub counters: CountersSnapshot,
+    /// Reads of the engine that transactions waited for.
+    pub waited: EngineReads,
     /// Counters of the state layer itself, by name.
     pub layer: BTreeMap<&'static str, u64>,
     /// The comparison with the shadow, if there was one.
@@ -187,6 +189,7 @@ impl ImportReport {
             invalid: None,
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
+            waited: EngineReads::default(),
             layer: BTreeMap::new(),
             shadow: None,
             witnesses: None,
@@ -202,6 +205,7 @@ impl ImportReport {
         self.gas += stats.gas;
         self.by_list += u64::from(stats.by_list);
         self.receipts_unchecked += u64::from(!stats.receipts_checked && stats.txs > 0);
+        self.waited += stats.waited;
         self.time.check += stats.check;
         self.time.execute += stats.execute;
         self.time.state_read += stats.state_read;

@@ -10,7 +10,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
-use polytrie_kv_testing::{BeforeReads, Wrapped};
+use polytrie_kv_testing::{BeforeReads, KeepsRows, Remote, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
     Account, BlockRef, LayerSession, StateError, StateLayer, StateReader, TxWrites,
@@ -299,6 +299,20 @@ fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
     (end.report.prefetched, end.report.txs)
 }
 
+/// Commitments and threads that read ahead read, too.
+#[test]
+fn reads_that_transactions_wait_for_are_those_of_their_thread() {
+    for prefetch in [Prefetch::Off, Prefetch::On] {
+        let mut chain = on(Arc::new(MemoryEngine::new()));
+        let files = vec![sample("chain.rlp.gz")];
+        let options = ImportOptions { prefetch, to: Some(100), ..ImportOptions::plain(files) };
+        let report = import(&mut chain, options).report;
+        let (waited, counters) = (report.waited, report.counters);
+        assert!(waited.rows > 0 && waited.requests > 0, "{waited:?}");
+        assert!(waited.rows < counters.engine_gets + counters.scanned, "{waited:?} {counters:?}");
+    }
+}
+
 /// An engine that sets the interrupt flag at a write.
 #[derive(Debug)]
 struct Interrupting {
@@ -351,6 +365,10 @@ fn blocks_run_ahead_where_the_store_is_slow() {
     assert!(on > 0 && on <= all, "{on} of {all}");
     let (auto, all) = prefetched(slow(), Prefetch::Auto);
     assert!(auto > 0 && auto < all, "{auto} of {all}");
+    // A thread takes a whole block there.
+    let far = KeepsRows(Remote(MemoryEngine::new()), 1 << 20);
+    let (far, all) = prefetched(Arc::new(far), Prefetch::On);
+    assert!(far > 0 && far <= all, "{far} of {all}");
 }
 
 /// Blocks without transactions, ten thousand of them.

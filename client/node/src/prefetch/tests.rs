@@ -125,6 +125,9 @@ impl Upcoming for Sample {
     }
 }
 
+/// Longer than any test runs.
+const LONG: Duration = Duration::from_secs(3_600);
+
 /// Announces blocks until the prefetcher at the other end of a connection has received something.
 fn announce_to(stream: &TcpStream, prefetchers: &mut Prefetchers, blocks: &mut Sample) {
     // The node says hello before it counts on the prefetcher.
@@ -151,8 +154,6 @@ fn send_bag(stream: &mut TcpStream, block: B256) {
 /// another prefetcher has the block, too.
 #[test]
 fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
-    /// Longer than any test runs.
-    const LONG: Duration = Duration::from_secs(3_600);
     let mut prefetchers = start(layer("rain")).unwrap();
     let mut blocks = Sample::read();
     let filled = blocks.0.iter().filter(|block| !block.block.body.transactions.is_empty());
@@ -186,6 +187,36 @@ fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
     // A prefetcher that leaves is not waited for.
     drop((one, other));
     assert!(!prefetchers.wait(last, LONG, &mut blocks));
+}
+
+/// It answers the blocks that it has with bags of nothing, which are no bags for them.
+#[test]
+fn blocks_of_a_prefetcher_that_is_away_or_gone_go_to_another_one() {
+    let mut prefetchers = start(layer("rain")).unwrap();
+    let mut blocks = Sample::read();
+    let filled = blocks.0.iter().find(|block| !block.block.body.transactions.is_empty());
+    let first = filled.unwrap().header.number;
+    let (mut one, _) = connect(&prefetchers, hello());
+    announce_to(&one, &mut prefetchers, &mut blocks);
+    let hashes = [(); 2].map(|()| announced(&mut one));
+    one.write_all(&Message::Away.encode()).unwrap();
+    // A block that waits goes on as soon as its prefetcher is away.
+    assert!(!prefetchers.wait(first, LONG, &mut blocks));
+    assert!(!prefetchers.read_ahead());
+    hashes.into_iter().for_each(|hash| send_bag(&mut one, hash));
+
+    let (mut other, _) = connect(&prefetchers, hello());
+    announce_to(&other, &mut prefetchers, &mut blocks);
+    assert_eq!(announced(&mut other), hashes[0]);
+    drop(other);
+    while prefetchers.read_ahead() {
+        std::thread::yield_now();
+    }
+    one.write_all(&Message::Ready.encode()).unwrap();
+    announce_to(&one, &mut prefetchers, &mut blocks);
+    assert_eq!(announced(&mut one), hashes[0]);
+    send_bag(&mut one, hashes[0]);
+    assert!(prefetchers.wait(first, LONG, &mut blocks));
 }
 
 /// A bag may hold anything, and must be that of the block at hand.

@@ -10,7 +10,11 @@
 //!              and in their order
 //! 5  flushed   to the prefetcher                  nothing: a newer state is durable
 //! 6  end       to the prefetcher                  nothing: the node is done
+//! 7  away      to the node                        nothing: no store is open, and bags are empty until it is
+//! 8  ready     to the node                        nothing: a store is open again
 //! ```
+//!
+//! A prefetcher that says hello is ready. One that is away gets no blocks; those that it has go to others.
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
@@ -24,7 +28,7 @@ use std::{
 use thiserror::Error;
 
 /// The version of the protocol.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 /// The most bytes of a frame before both sides have said hello.
 pub(super) const HELLO_BYTES: usize = 1 << 10;
 /// The most bytes of a frame with a block. Hardly any block is larger, and such a block is not announced.
@@ -54,6 +58,8 @@ pub(super) enum Message {
     Bag(SentBag),
     Flushed,
     End,
+    Away,
+    Ready,
 }
 
 /// The parameters on which both sides must agree, and the levels of the node.
@@ -150,6 +156,8 @@ impl Message {
             Self::Bag(_) => 4,
             Self::Flushed => 5,
             Self::End => 6,
+            Self::Away => 7,
+            Self::Ready => 8,
         }
     }
 
@@ -161,7 +169,7 @@ impl Message {
             Self::Refused(reason) => frame.extend_from_slice(reason.as_bytes()),
             Self::Block(block) => block.encode(&mut frame),
             Self::Bag(bag) => bag.encode(&mut frame),
-            Self::Flushed | Self::End => {}
+            Self::Flushed | Self::End | Self::Away | Self::Ready => {}
         }
         // No message comes near to 4 GiB; a wrong length would end the connection.
         let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
@@ -183,9 +191,11 @@ impl Message {
             }
             3 => Self::Block(rlp(kind, body)?),
             4 => Self::Bag(rlp(kind, body)?),
-            5 | 6 if !body.is_empty() => return Err(malformed("it has one".to_owned())),
+            5..=8 if !body.is_empty() => return Err(malformed("it has one".to_owned())),
             5 => Self::Flushed,
             6 => Self::End,
+            7 => Self::Away,
+            8 => Self::Ready,
             _ => return Err(WireError::Unknown(kind)),
         })
     }
@@ -270,6 +280,8 @@ mod tests {
             Message::Bag(SentBag { block: B256::repeat_byte(2), nodes: vec![node; 3] }),
             Message::Flushed,
             Message::End,
+            Message::Away,
+            Message::Ready,
         ]
     }
 
@@ -344,12 +356,12 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        for kind in [0, 7, 0xff] {
+        for kind in [0, 9, 0xff] {
             assert!(
                 matches!(read(&[0, 0, 0, 1, kind]), Err(WireError::Unknown(found)) if found == kind)
             );
         }
-        for body in [&[0, 0, 0, 2, 5, 0][..], &[0, 0, 0, 2, 6, 1], &[0, 0, 0, 2, 2, 0xff]] {
+        for body in [&[0, 0, 0, 2, 5, 0][..], &[0, 0, 0, 2, 8, 1], &[0, 0, 0, 2, 2, 0xff]] {
             assert!(matches!(read(body), Err(WireError::Body { .. })));
         }
         assert!(read(b"GET / HTTP/1.1\r\n\r\n").is_err());

@@ -1,7 +1,7 @@
 //! Reads of flat rows at one block, unaffected by later blocks.
 
 use super::FlatTables;
-use crate::{Account, Result, StateReader, hash_address, hash_slot, read_code};
+use crate::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 
@@ -37,5 +37,13 @@ impl StateReader for FlatReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool> {
         self.tables.has_slots(&self.rows, &hash_address(address))
+    }
+
+    fn gathers(&self) -> bool {
+        self.rows.is_remote() && self.rows.keeps_rows()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        self.tables.look_at(&self.rows, accesses)
     }
 }

@@ -105,7 +105,9 @@ impl FlatTables {
             }
         }
         accounts.sort_unstable();
+        accounts.dedup();
         slots.sort_unstable();
+        slots.dedup();
         let accounts: Vec<&[u8]> = accounts.iter().map(B256::as_slice).collect();
         let slots: Vec<&[u8]> = slots.iter().map(SlotKey::as_slice).collect();
         store.get_many(self.accounts, &accounts)?;

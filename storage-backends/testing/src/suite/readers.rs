@@ -5,10 +5,11 @@ use super::{
     compare::{assert_reads, assert_state},
 };
 use crate::{History, Seed};
-use polytrie_kv::{MemoryEngine, StoreOptions};
-use polytrie_kv_testing::KeepsRows;
-use polytrie_state::StateReader;
-use std::sync::Arc;
+use alloy_primitives::Address;
+use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
+use polytrie_kv_testing::{KeepsRows, Remote};
+use polytrie_state::{Access, StateReader};
+use std::{iter, sync::Arc};
 
 /// Checks that readers made at every third block answer as at that block while later blocks are run, flushed and
 /// undone.
@@ -55,6 +56,48 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
         }
         look(&readers, "after ten blocks were undone");
     }
+}
+
+/// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
+pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
+    let history = History::with_genesis_of(Seed::or(22).value(), 200);
+    let ground = Ground::Memory(Arc::new(KeepsRows(Remote(MemoryEngine::new()), 16 << 20)));
+    let mut driver =
+        Driver::open(factory, &ground, &STORE_IN_STEP).unwrap_or_else(|e| panic!("{e}"));
+    driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
+    driver.flush().unwrap_or_else(|e| panic!("{e}"));
+    let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
+    assert!(reader.gathers(), "the rows are on other machines");
+    let accesses: Vec<Access> = history
+        .genesis
+        .accounts
+        .iter()
+        .flat_map(|change| {
+            let slots = change.slots.iter().map(|(slot, _)| *slot);
+            let slots = slots.map(move |slot| Access::SlotRead(change.address, slot));
+            iter::once(Access::Account(change.address)).chain(slots)
+        })
+        .chain([Access::Account(Address::repeat_byte(0x5a))])
+        .collect();
+    let made = |before: EngineReads| EngineReads::of_this_thread() - before;
+    let before = EngineReads::of_this_thread();
+    reader.gather(&accesses).unwrap_or_else(|e| panic!("{e}"));
+    let requests = made(before).requests;
+    assert!((1..=20).contains(&requests), "{requests} requests for {}", accesses.len());
+    let before = EngineReads::of_this_thread();
+    for access in &accesses {
+        match access.place() {
+            (address, None) => {
+                let found = reader.account(&address).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(found, history.genesis().account(&address), "{address}");
+            }
+            (address, Some(slot)) => {
+                let found = reader.slot(&address, &slot).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(found, history.genesis().slot(&address, &slot), "{address} {slot}");
+            }
+        }
+    }
+    assert_eq!(made(before), EngineReads::default());
 }
 
 /// Creates an engine in memory whose recently read rows the store keeps.

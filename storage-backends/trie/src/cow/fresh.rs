@@ -2,10 +2,10 @@
 
 use super::{
     children::{Child, Children, Item},
-    node::{CowTrie, Kind, Link, Node, load},
+    node::{CowTrie, Kind, Link, Node},
     row,
 };
-use crate::{LeafValue, Nibbles, Result, RowSink, RowSource};
+use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError};
 use alloy_primitives::B256;
 use std::{collections::VecDeque, vec};
 
@@ -33,7 +33,7 @@ impl<V: LeafValue> CowTrie<V> {
         }
         let mut doubtful = Vec::new();
         self.root.add_doubtful(since, self.path(), &mut doubtful);
-        let stored = Stored { rows, paths: doubtful.into_iter(), read: VecDeque::new() };
+        let stored = Stored { rows, branches: doubtful.into_iter(), read: VecDeque::new() };
         let mut fresh = Fresh { since, stored, sink, leaves: Vec::new(), row: Vec::new() };
         fresh.put(&self.root, self.path())?;
         Ok(fresh.leaves)
@@ -76,17 +76,21 @@ impl<V> Link<V> {
         self.in_memory().filter(|node| node.born > since)
     }
 
-    /// Adds the paths of new branches whose stored rows tell which children are leaves, in the order in which
+    /// Adds the new branches whose stored rows tell which children are leaves, with their paths, in the order in which
     /// [`Fresh::put`] comes to them.
-    fn add_doubtful(&self, since: u64, path: Nibbles, found: &mut Vec<Nibbles>) {
+    fn add_doubtful<'a>(
+        &'a self,
+        since: u64,
+        path: Nibbles,
+        found: &mut Vec<(Nibbles, &'a Children<V>)>,
+    ) {
         match self.fresh(since).map(|node| &node.kind) {
             None | Some(Kind::Leaf(_)) => {}
             Some(Kind::Extension { prefix, child }) => {
                 child.add_doubtful(since, path.join(prefix), found);
             }
             Some(Kind::Branch(children)) => {
-                let is_unknown = |(_, link): (u8, &Self)| link.in_memory().is_none();
-                found.extend(children.doubtful().any(is_unknown).then_some(path));
+                found.extend(unknown(children).next().map(|_| (path, children)));
                 for (n, child) in children.inner() {
                     let mut below = path;
                     below.push(n);
@@ -97,34 +101,65 @@ impl<V> Link<V> {
     }
 }
 
-/// The stored rows of doubtful branches. They are read many at a time, because a store on other machines takes as long
-/// for one.
-struct Stored<'s, R> {
-    rows: &'s R,
-    /// The branches whose rows are not read.
-    paths: vec::IntoIter<Nibbles>,
-    /// Rows that are read and not taken, with their paths.
-    read: VecDeque<(Nibbles, Option<Vec<u8>>)>,
+/// Returns the doubtful children of a branch that are not in memory.
+fn unknown<V>(children: &Children<V>) -> impl Iterator<Item = (u8, &Link<V>)> {
+    children.doubtful().filter(|(_, link)| link.in_memory().is_none())
 }
 
-impl<R: RowSource> Stored<'_, R> {
-    /// Returns the stored branch at a path, if it is the next one and a row of it was found. It may be an older one.
-    fn next_at<V: LeafValue>(&mut self, path: &Nibbles) -> Result<Option<Node<V>>> {
+/// The stored rows of doubtful branches. They are read many at a time, because a store on other machines takes as long
+/// for one.
+struct Stored<'s, 'a, R, V> {
+    rows: &'s R,
+    /// The branches whose rows are not read, with their paths.
+    branches: vec::IntoIter<(Nibbles, &'a Children<V>)>,
+    /// Stored branches that are read and not taken, with their paths.
+    read: VecDeque<(Nibbles, Node<V>)>,
+}
+
+impl<R: RowSource, V: LeafValue> Stored<'_, '_, R, V> {
+    /// Returns the stored branch at a path, if it is the next one.
+    fn next_at(&mut self, path: &Nibbles) -> Result<Option<Node<V>>> {
         if self.read.is_empty() {
-            let paths: Vec<Nibbles> = self.paths.by_ref().take(AT_A_TIME).collect();
-            self.read = paths.iter().copied().zip(self.rows.load_many(&paths)?).collect();
+            self.read_some()?;
         }
-        match self.read.pop_front_if(|(next, _)| next == path) {
-            None | Some((_, None)) => Ok(None),
-            // A row that is damaged is read again.
-            Some((path, Some(row))) => Ok(row::read(&path, &row, 0).ok()),
+        Ok(self.read.pop_front_if(|(next, _)| next == path).map(|(_, node)| node))
+    }
+
+    /// Reads the rows of some branches together, and then again, together, those that were missing, older ones or damaged.
+    fn read_some(&mut self) -> Result<()> {
+        let some: Vec<_> = self.branches.by_ref().take(AT_A_TIME).collect();
+        if some.is_empty() {
+            return Ok(());
         }
+        let paths: Vec<Nibbles> = some.iter().map(|(path, _)| *path).collect();
+        let rows = self.rows.load_many(&paths, true)?.into_iter();
+        let nodes = some.iter().zip(rows).map(|((path, children), row)| {
+            let node = row::read::<V>(path, &row?, 0).ok()?;
+            // With the same references they are the same children, however old the row is.
+            let is_child = |(n, link): (u8, &Link<V>)| node.refers_at(n, link, path.len() + 1);
+            unknown(children).all(is_child).then_some(node)
+        });
+        let nodes: Vec<Option<Node<V>>> = nodes.collect();
+        let wrong = paths.iter().zip(&nodes).filter(|(_, node)| node.is_none());
+        let wrong: Vec<Nibbles> = wrong.map(|(path, _)| *path).collect();
+        let mut sure = self.rows.load_many(&wrong, false)?.into_iter();
+        for (path, node) in paths.into_iter().zip(nodes) {
+            let node = match node {
+                Some(node) => node,
+                None => {
+                    let row = sure.next().flatten().ok_or(TrieError::Missing { path })?;
+                    row::read(&path, &row, 0)?
+                }
+            };
+            self.read.push_back((path, node));
+        }
+        Ok(())
     }
 }
 
 struct Fresh<'s, 'a, R, S, V> {
     since: u64,
-    stored: Stored<'s, R>,
+    stored: Stored<'s, 'a, R, V>,
     sink: &'s mut S,
     leaves: Vec<(B256, &'a V)>,
     /// The buffer of a row.
@@ -163,18 +198,12 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
     /// leaves have no rows: they are in the stored row of the branch, which is about to be replaced. If there are none,
     /// the branch is not doubtful any more.
     fn mended(&mut self, children: &Children<V>, path: &Nibbles) -> Result<Option<Kind<V>>> {
-        let (mut stored, mut mended) = (self.stored.next_at(path)?, None::<Children<V>>);
+        let (stored, mut mended) = (self.stored.next_at(path)?, None::<Children<V>>);
         for (n, link) in children.doubtful() {
-            let leaf = match link.in_memory() {
-                Some(node) => node.as_leaf(),
-                None => {
-                    let depth = path.len() + 1;
-                    // With the same reference it is the same child, however old the row is.
-                    if !stored.as_ref().is_some_and(|stored| stored.refers_at(n, link, depth)) {
-                        stored = Some(load::<V>(path, self.stored.rows, 0)?);
-                    }
-                    stored.as_ref().and_then(|node| node.leaf_at(n))
-                }
+            let leaf = match (link.in_memory(), &stored) {
+                (Some(node), _) => node.as_leaf(),
+                (None, Some(stored)) => stored.leaf_at(n),
+                (None, None) => return Err(TrieError::Missing { path: *path }),
             };
             if let Some(leaf) = leaf {
                 let leaf = Item::Leaf(leaf.clone());

@@ -7,6 +7,8 @@ use crate::{
 };
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::{KvError, Read};
+use polytrie_state::{Access, hash_address, hash_slot};
+use std::iter;
 
 /// The account whose storage trie is meant; `None` for the account trie.
 pub type Owner = Option<B256>;
@@ -63,6 +65,23 @@ fn next(key: &B256, depth: usize, row: &[u8]) -> Option<Next> {
             Some(Next::Beside(branch))
         }
         (RowChild::Leaf(..), _) => None,
+    }
+}
+
+impl TrieTables {
+    /// Reads the rows on the paths to accounts and slots, one level of all paths at a time, only to bring them into a cache.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<(), KvError> {
+        let ways = wanted.iter().flat_map(|access| {
+            let (address, slot) = access.place();
+            let account = hash_address(&address);
+            let to_slot = |slot| Way { owner: Some(account), key: hash_slot(&slot), from: 0 };
+            iter::once(Way { owner: None, key: account, from: 0 }).chain(slot.map(to_slot))
+        });
+        read(self, store, &ways.collect::<Vec<_>>()).map(drop)
     }
 }
 

@@ -7,13 +7,23 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Access, Account, StateError, StateReader};
-use std::{sync::Arc, thread};
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Number of runs of a block on what was gathered. Few transactions depend on longer chains of values.
 const GUESSES: usize = 4;
 
-/// A function that reads accounts and slots together, so that the state has them in memory.
-pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<(), StateError> + 'a;
+/// Time of the runs of a block after which it runs no more. The turn of a block comes after as long as those before it take,
+/// and one run of the costliest blocks takes longer than this. Tests may stand still for longer.
+const BUDGET: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 500 });
+
+/// A function that reads accounts and slots together, so that the state has them in memory. It breaks if the accesses of the
+/// block are not wanted any more.
+pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<ControlFlow<()>, StateError> + 'a;
 
 /// Runner of blocks on an older state, which finds their accesses.
 #[derive(Debug)]
@@ -21,12 +31,23 @@ pub struct Foresight {
     spec: Arc<ChainSpec>,
     codes: Arc<Mutex<CodeCache>>,
     threads: usize,
+    /// Time of the runs of a block after which it runs no more.
+    pub(super) budget: Duration,
 }
 
 impl Foresight {
     /// Returns a runner for the blocks of a chain with this specification, on so many threads.
     pub fn new(spec: Arc<ChainSpec>, threads: usize) -> Self {
-        Self { spec, codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads }
+        Self::sharing(spec, Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads)
+    }
+
+    /// Returns a runner that takes code from a cache which others use, too.
+    pub(super) fn sharing(
+        spec: Arc<ChainSpec>,
+        codes: Arc<Mutex<CodeCache>>,
+        threads: usize,
+    ) -> Self {
+        Self { spec, codes, threads, budget: BUDGET }
     }
 
     /// Returns the accesses that the bytes of a block contain.
@@ -40,7 +61,8 @@ impl Foresight {
     /// Values that cannot be read and transactions that cannot run are left out.
     ///
     /// The block runs some times on what `gather` has read, with nothing in place of what it has not. So a state on other
-    /// machines is not asked for one key after the other, but for all keys that depend on as many others.
+    /// machines is not asked for one key after the other, but for all keys that depend on as many others. A block whose runs
+    /// take long does not run again: what the values that it asked for lead to is left out.
     ///
     /// # Errors
     ///
@@ -54,13 +76,21 @@ impl Foresight {
     ) -> Result<Vec<Access>, StateError> {
         let known = Arc::new(Known { state: Arc::clone(&state), places: Mutex::default() });
         let mut wanted = Self::announced(block, senders);
+        let (mut accesses, mut spent) = (Vec::new(), Duration::ZERO);
         for _ in 0..GUESSES {
-            gather(&wanted)?;
+            if gather(&wanted)?.is_break() {
+                return Ok(accesses);
+            }
             known.add(&wanted);
-            let accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
+            let began = Instant::now();
+            accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
+            spent += began.elapsed();
             wanted = known.take_asked();
             if wanted.is_empty() {
                 return Ok(accesses);
+            }
+            if spent >= self.budget {
+                return gather(&wanted).map(|_| accesses);
             }
         }
         Ok(self.run(block, senders, state))

@@ -1,6 +1,6 @@
 //! A block that runs ahead, and the queue of such blocks.
 
-use super::scout::Scout;
+use super::{foresight::Foresight, scout::Scout};
 use crate::executor::{CodeCache, environment::environment_ahead};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_evm::{Evm, FromRecoveredTx};
@@ -8,25 +8,31 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::{Access, StateReader};
+use polytrie_state::{Access, StateError, StateReader};
 use revm::{context::TxEnv, context_interface::Transaction};
 use revm_state_hooks::HookedEvm;
 use std::{
     collections::VecDeque,
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
+/// Number of the next piece of work of a job that has ended.
+const ENDED: usize = usize::MAX / 2;
+
 /// A block that runs ahead of its execution.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) hash: B256,
     work: Work,
-    /// Number of the next piece of work; at least the number of pieces if the block's execution has started, or all
-    /// pieces are taken.
+    /// Number of the next piece of work; at least the number of pieces if all of them are taken, and at least [`ENDED`] if
+    /// the block's execution has started.
     next: AtomicUsize,
+    /// Locked while rows are read together. The block's execution waits for them: it would read the same.
+    reading: Mutex<()>,
 }
 
 /// Work of a job, which finds and reads the accounts and slots that its block touches.
@@ -35,8 +41,16 @@ enum Work {
     /// Each transaction runs on the state before the block, without the earlier transactions. So threads need not
     /// wait for each other, and the accesses seldom depend on the earlier transactions.
     Run { block: Box<Block<TxEnvelope>>, senders: Vec<Address>, scout: Scout },
-    /// The accesses are known; each is read from the state before.
-    Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader> },
+    /// One thread runs the block on what was read together so far, where the state reads many rows in the time of one.
+    Foresee {
+        block: Box<Block<TxEnvelope>>,
+        senders: Vec<Address>,
+        state: Arc<dyn StateReader>,
+        foresight: Arc<Foresight>,
+        found: Mutex<Vec<Access>>,
+    },
+    /// The accesses are known; each is read from the state before, or all of them together.
+    Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader>, together: bool },
 }
 
 impl Job {
@@ -47,8 +61,20 @@ impl Job {
         reader: Arc<dyn StateReader>,
         codes: Arc<Mutex<CodeCache>>,
     ) -> Self {
-        let work = Work::Run { block: Box::new(block), senders, scout: Scout::new(reader, codes) };
-        Self { hash, work, next: AtomicUsize::new(0) }
+        let scout = Scout::new(reader, codes);
+        Self::of(hash, Work::Run { block: Box::new(block), senders, scout })
+    }
+
+    /// Returns the job of a block whose accesses are read together.
+    pub(super) fn foreseen(
+        hash: B256,
+        block: Block<TxEnvelope>,
+        senders: Vec<Address>,
+        state: Arc<dyn StateReader>,
+        foresight: Arc<Foresight>,
+    ) -> Self {
+        let (block, found) = (Box::new(block), Mutex::default());
+        Self::of(hash, Work::Foresee { block, senders, state, foresight, found })
     }
 
     /// Returns the job of a block with known accesses.
@@ -58,14 +84,18 @@ impl Job {
         transactions: usize,
         state: Arc<dyn StateReader>,
     ) -> Self {
-        let work = Work::Read { accesses, transactions, state };
-        Self { hash, work, next: AtomicUsize::new(0) }
+        let together = state.gathers();
+        Self::of(hash, Work::Read { accesses, transactions, state, together })
+    }
+
+    fn of(hash: B256, work: Work) -> Self {
+        Self { hash, work, next: AtomicUsize::new(0), reading: Mutex::new(()) }
     }
 
     /// Returns the number of transactions.
     pub(super) const fn transactions(&self) -> usize {
         match &self.work {
-            Work::Run { block, .. } => block.body.transactions.len(),
+            Work::Run { block, .. } | Work::Foresee { block, .. } => block.body.transactions.len(),
             Work::Read { transactions, .. } => *transactions,
         }
     }
@@ -74,6 +104,7 @@ impl Job {
     const fn len(&self) -> usize {
         match &self.work {
             Work::Run { block, .. } => block.body.transactions.len(),
+            Work::Foresee { .. } | Work::Read { together: true, .. } => 1,
             Work::Read { accesses, .. } => accesses.len(),
         }
     }
@@ -88,11 +119,14 @@ impl Job {
         self.next.load(Relaxed) >= self.len()
     }
 
-    /// Stops the job after the current pieces. Returns the accesses that are known so far.
+    /// Stops the job after the current pieces, and waits for what is being read together. Returns the accesses that are known
+    /// so far.
     pub(super) fn end(&self) -> Vec<Access> {
-        self.next.store(self.len(), Relaxed);
+        self.next.store(ENDED, Relaxed);
+        drop(self.reading.lock());
         match &self.work {
             Work::Run { scout, .. } => scout.accesses(),
+            Work::Foresee { found, .. } => std::mem::take(&mut *found.lock()),
             Work::Read { accesses, .. } => accesses.clone(),
         }
     }
@@ -103,9 +137,23 @@ impl Job {
             Work::Run { block, senders, scout } => {
                 self.run_transactions(spec, block, senders, scout)
             }
+            // No error is reported: the block's execution meets it when it needs the value.
+            Work::Foresee { block, senders, state, foresight, found } if self.next() == 0 => {
+                let mut gather = |wanted: &[Access]| {
+                    found.lock().extend_from_slice(wanted);
+                    self.gather(&**state, wanted)
+                };
+                let touched = foresight.touched(block, senders, Arc::clone(state), &mut gather);
+                if let Ok(accesses) = touched {
+                    *found.lock() = accesses;
+                }
+            }
+            Work::Read { accesses, state, together: true, .. } if self.next() == 0 => {
+                let _ = self.gather(&**state, accesses);
+            }
+            Work::Foresee { .. } | Work::Read { together: true, .. } => {}
             Work::Read { accesses, state, .. } => {
                 while let Some(access) = accesses.get(self.next()) {
-                    // An error is not reported: the block's execution meets it when it needs the value.
                     let _ = match access {
                         Access::Account(address) => state.account(address).map(drop),
                         Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
@@ -115,6 +163,19 @@ impl Job {
                 }
             }
         }
+    }
+
+    /// Reads accounts and slots together, unless the block's execution has started.
+    fn gather(
+        &self,
+        state: &dyn StateReader,
+        wanted: &[Access],
+    ) -> Result<ControlFlow<()>, StateError> {
+        let _reading = self.reading.lock();
+        if self.next.load(Relaxed) >= ENDED {
+            return Ok(ControlFlow::Break(()));
+        }
+        state.gather(wanted).map(ControlFlow::Continue)
     }
 
     fn run_transactions(

@@ -10,6 +10,9 @@
 //! queue:              8 9             9 10            10 11         hundreds of transactions
 //!                     └─► threads: each the next transaction, whichever block it is in
 //! ```
+//!
+//! A state on other machines reads many accounts and slots in about the time of one. There a thread takes a whole block, runs
+//! it on what was read together so far, and reads what it asks for beyond that together for its next run (`foresight.rs`).
 
 mod foresight;
 mod job;
@@ -64,6 +67,7 @@ pub struct Prefetcher {
     /// Whether other processes read ahead.
     has_others: bool,
     codes: Arc<Mutex<CodeCache>>,
+    foresight: Arc<Foresight>,
     threads: Threads,
     /// Blocks that were started ahead and not executed yet, in the order of their start.
     begun: VecDeque<Arc<Job>>,
@@ -87,11 +91,15 @@ impl Prefetcher {
             Prefetch::On => None,
             Prefetch::Off => return None,
         };
+        let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+        // Other threads run other blocks.
+        let foresight = Foresight::sharing(Arc::clone(spec), Arc::clone(&codes), 1);
         Some(Self {
             spec: Arc::clone(spec),
             pace,
             has_others: false,
-            codes: Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))),
+            codes,
+            foresight: Arc::new(foresight),
             threads: Threads::NotStarted,
             begun: VecDeque::new(),
             transactions: 0,
@@ -145,9 +153,14 @@ impl Prefetcher {
         if block.body.transactions.is_empty() || self.begun.iter().any(|job| job.hash == hash) {
             return Ok(());
         }
-        let codes = Arc::clone(&self.codes);
-        let job = || Ok(Job::new(hash, block.clone(), senders.to_vec(), reader()?, codes));
-        self.start(job)
+        let (codes, foresight) = (Arc::clone(&self.codes), Arc::clone(&self.foresight));
+        self.start(|| {
+            let (reader, block, senders) = (reader()?, block.clone(), senders.to_vec());
+            Ok(match reader.gathers() {
+                true => Job::foreseen(hash, block, senders, reader, foresight),
+                false => Job::new(hash, block, senders, reader, codes),
+            })
+        })
     }
 
     /// Starts to read the known accesses of the block with this hash and number of transactions, unless it was started

@@ -7,7 +7,7 @@ use polytrie_kv::Store;
 use polytrie_state::{Account, GenesisAccount, StateLayer, hash_slot};
 use polytrie_testing::OracleLayer;
 use revm::Database;
-use std::thread::yield_now;
+use std::{ops::ControlFlow, thread::yield_now, time::Duration};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
 const CONTRACT: Address = address!("0x00000000000000000000000000000000000000bb");
@@ -246,7 +246,8 @@ fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
         let foresight = Foresight::new(spec(), threads);
         let senders = vec![SENDER; transactions.len()];
         let block = block(1, &transactions);
-        let touched = foresight.touched(&block, &senders, state(), &mut |_| Ok(()));
+        let mut gather = |_: &[Access]| Ok(ControlFlow::Continue(()));
+        let touched = foresight.touched(&block, &senders, state(), &mut gather);
         let mut touched = touched.unwrap();
         touched.sort_unstable_by_key(|access| format!("{access:?}"));
         touched
@@ -264,7 +265,7 @@ fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
     let mut gathered = Vec::new();
     let mut gather = |accesses: &[Access]| {
         gathered.push(accesses.to_vec());
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     };
     let block = block(1, &[5, 9]);
     let touched = Foresight::new(spec(), 1).touched(&block, &[SENDER; 2], state, &mut gather);
@@ -277,6 +278,112 @@ fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
     assert!(gathered[0].contains(&Access::Account(MINER)));
     assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
     assert_eq!(gathered[2], [slot(7)]);
+}
+
+/// It may take a second each time, and its turn comes soon.
+#[test]
+fn a_block_that_takes_long_runs_once() {
+    let state = state_with(bytes!("600035545400"));
+    let slot = |number: u64| Access::SlotRead(CONTRACT, U256::from(number));
+    let mut gathered = Vec::new();
+    let mut gather = |accesses: &[Access]| {
+        gathered.push(accesses.to_vec());
+        Ok(ControlFlow::Continue(()))
+    };
+    let mut foresight = Foresight::new(spec(), 1);
+    foresight.budget = Duration::ZERO;
+    let touched = foresight.touched(&block(1, &[5, 9]), &[SENDER; 2], state, &mut gather).unwrap();
+    for number in [5, 9] {
+        assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
+    }
+    assert!(!touched.contains(&slot(7)), "{touched:?}");
+    assert_eq!(gathered.len(), 2, "{gathered:?}");
+    assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
+}
+
+/// A state on other machines, which records what is read together, and what is read alone before that.
+#[derive(Debug)]
+struct Far {
+    state: Arc<dyn StateReader>,
+    together: Mutex<Vec<Access>>,
+    alone: Mutex<Vec<Access>>,
+}
+
+impl Far {
+    /// Makes one whose contract reads a slot whose number it finds in another one.
+    fn new() -> Arc<Self> {
+        let state = state_with(bytes!("600035545400"));
+        Arc::new(Self { state, together: Mutex::default(), alone: Mutex::default() })
+    }
+
+    fn note(&self, access: Access) {
+        if !self.together.lock().contains(&access) {
+            self.alone.lock().push(access);
+        }
+    }
+}
+
+impl StateReader for Far {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.note(Access::Account(*address));
+        self.state.account(address)
+    }
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        self.note(Access::SlotRead(*address, *slot));
+        self.state.slot(address, slot)
+    }
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.state.code(code_hash)
+    }
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.state.has_storage(address)
+    }
+    fn gathers(&self) -> bool {
+        true
+    }
+    fn gather(&self, accesses: &[Access]) -> Result<(), StateError> {
+        self.together.lock().extend_from_slice(accesses);
+        Ok(())
+    }
+}
+
+#[test]
+fn of_a_state_on_other_machines_nothing_is_read_alone() {
+    let slot = |number| Access::SlotRead(CONTRACT, U256::from(number));
+    let far = Far::new();
+    let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
+    let (reader, block): (Arc<dyn StateReader>, _) = (far.clone(), block(1, &[5, 9]));
+    prefetcher.begin(hash(1), &block, &[SENDER; 2], || Ok(reader)).unwrap();
+    while prefetcher.begun.iter().any(|job| Arc::strong_count(job) > 1) {
+        yield_now();
+    }
+    let accesses = prefetcher.take(&hash(1));
+    let together = far.together.lock().clone();
+    for access in [slot(5), slot(7), slot(9), Access::Account(SENDER), Access::Account(CONTRACT)] {
+        assert!(accesses.contains(&access) && together.contains(&access), "{access:?}");
+    }
+    assert!(together.contains(&Access::Account(MINER)));
+    assert_eq!(together.iter().filter(|read| **read == slot(5)).count(), 1);
+    assert_eq!(*far.alone.lock(), []);
+}
+
+#[test]
+fn the_turn_of_a_block_ends_reading_together() {
+    let foresight = Foresight::new(spec(), 1);
+    let far = Far::new();
+    let (senders, foresight) = (vec![SENDER], Arc::new(foresight));
+    let of_unknown =
+        Job::foreseen(hash(1), block(1, &[5]), senders, Arc::clone(&far) as _, foresight);
+    let accesses = vec![Access::Account(CONTRACT)];
+    let of_known = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&far) as _);
+    for job in [&of_unknown, &of_known] {
+        job.end();
+        job.run(&spec());
+    }
+    assert_eq!((far.together.lock().len(), far.alone.lock().len()), (0, 0));
+    let job = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&far) as _);
+    job.run(&spec());
+    assert_eq!((far.together.lock().clone(), far.alone.lock().len()), (accesses, 0));
 }
 
 #[test]

@@ -1,20 +1,15 @@
 //! The threads that accept connections, receive bags and send blocks.
 
-use super::shared::{Connection, Due, DueBlock, OUTBOX, Shared};
+use super::shared::{Connection, DueBlock, OUTBOX, Shared, Work};
 use crate::prefetch::wire::{
     BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, WireError, notice_loss, read_raw,
 };
 use crossbeam_channel::{Receiver, bounded};
-use parking_lot::Mutex;
 use polytrie_kv::{Worker, caught};
 use std::{
-    collections::VecDeque,
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -25,9 +20,9 @@ const MOST_PREFETCHERS: usize = 16;
 const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
 /// Interval at which a thread that waits for a connection checks whether it should go on.
 const TICK: Duration = Duration::from_millis(50);
-/// Time within which a new connection must send its hello. A prefetcher sends it at once, but its machine may stand still for
-/// some seconds.
-const GREETING: Duration = Duration::from_secs(60);
+/// Time within which a new connection must send its hello: as long as a stranger holds one and says nothing. A prefetcher sends
+/// it at once, but its machine may stand still for some seconds, and one that runs tests for longer.
+const GREETING: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 20 });
 /// Time within which a bag must come, and a frame must be received.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -54,7 +49,7 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         number += 1;
         let shared = Arc::clone(shared);
         let work = move || {
-            if let Err(error) = serve(&shared, &stream, peer, number) {
+            if let Err(error) = serve(&shared, &stream, (peer, number), GREETING) {
                 tracing::debug!("the connection of {peer} is closed: {error}");
             }
             // The shutdown ends the thread that sends, whatever it waits for.
@@ -67,12 +62,12 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// Serves one connection, until either side ends it.
-fn serve(
+/// Serves one connection, until either side ends it, or no hello has come for as long as `patience`.
+pub(super) fn serve(
     shared: &Shared,
     stream: &TcpStream,
-    peer: SocketAddr,
-    number: u64,
+    (peer, number): (SocketAddr, u64),
+    patience: Duration,
 ) -> Result<(), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -80,7 +75,7 @@ fn serve(
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let began = Instant::now();
-    let is_patient = || began.elapsed() < GREETING && shared.ended.get().is_none();
+    let is_patient = || began.elapsed() < patience && shared.ended.get().is_none();
     let mut input = Patient { stream, is_patient: &is_patient };
     let Some(Message::Hello(hello)) = Message::read(&mut input, HELLO_BYTES)? else {
         return Ok(());
@@ -95,15 +90,14 @@ fn serve(
     }
     output.write_all(&Message::Hello(shared.hello.clone()).encode())?;
     let (outbox, frames) = bounded(OUTBOX);
-    let due = Due::default();
+    let work = Arc::<Work>::default();
     let sender = stream.try_clone()?;
     let sender = Worker::start("prefetcher-out", move || send(&sender, &frames));
     let _sender = sender.map_err(io::Error::other)?;
-    let is_late = Arc::new(AtomicBool::new(false));
-    shared.enter(Connection { number, outbox, due: Arc::clone(&due), is_late: is_late.clone() });
+    shared.enter(Connection { number, outbox, work: Arc::clone(&work) });
     tracing::info!("a prefetcher at {peer} has connected");
     // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
-    let ended = caught(|| take_bags(shared, stream, &due, &is_late));
+    let ended = caught(|| take_bags(shared, stream, &work));
     shared.leave(number);
     match ended {
         Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
@@ -115,37 +109,47 @@ fn serve(
 }
 
 /// Hands bags to the layer, until the prefetcher closes the connection, is too slow or breaks the protocol.
-fn take_bags(
-    shared: &Shared,
-    stream: &TcpStream,
-    due: &Mutex<VecDeque<DueBlock>>,
-    is_late: &AtomicBool,
-) -> Result<(), WireError> {
+fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), WireError> {
     let is_patient = || {
-        let is_slow = due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
+        let is_slow = !work.is_away.load(Relaxed)
+            && work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
         !is_slow && !shared.is_over()
     };
     let mut input = Patient { stream, is_patient: &is_patient };
     while let Some(frame) = read_raw(&mut input, BAG_BYTES)? {
         let unexpected = || io::Error::other("it sends what it was not asked for");
         let _turn = shared.turn.lock();
-        let Message::Bag(SentBag { block, nodes }) = Message::decode(&frame)? else {
-            return Err(unexpected().into());
+        let SentBag { block, nodes } = match Message::decode(&frame)? {
+            Message::Bag(bag) => bag,
+            Message::Away => {
+                shared.is_gone(work);
+                continue;
+            }
+            Message::Ready => {
+                shared.is_back(work);
+                continue;
+            }
+            _ => return Err(unexpected().into()),
         };
-        let asked = due.lock().front().filter(|asked| asked.hash == block).copied();
+        let asked = work.due.lock().front().filter(|asked| asked.hash == block).copied();
         let DueBlock { number, executed, .. } = asked.ok_or_else(unexpected)?;
+        if work.is_away.load(Relaxed) {
+            // It answers blocks that were on their way, without having read anything.
+            work.due.lock().pop_front();
+            continue;
+        }
         if let Some(bags) = shared.layer.bags() {
             bags.offer(number, nodes);
         }
         let was_late = number <= shared.turn_of.load(Relaxed);
-        is_late.store(was_late, Relaxed);
+        work.is_late.store(was_late, Relaxed);
         if !was_late {
             shared.was_in_time();
         } else if shared.are_all_late() {
             shared.was_late(shared.executed.load(Relaxed).saturating_sub(executed));
         }
         // From then on the block does not wait for it, so its nodes must be there.
-        shared.came(due, number, was_late);
+        shared.came(work, number, was_late);
     }
     Ok(())
 }

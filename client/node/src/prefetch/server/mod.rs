@@ -62,7 +62,8 @@ pub struct Prefetchers {
 pub struct PrefetcherReport {
     /// Number of connections that said hello.
     pub connected: u64,
-    /// Number of announcements. A block is announced to one prefetcher, and again to another one if the first is late.
+    /// Number of announcements. A block is announced to one prefetcher, and again to another one if the first is late, away
+    /// or gone.
     pub announced: u64,
     /// The bags and nodes that they sent.
     #[serde(flatten)]
@@ -128,14 +129,10 @@ impl Prefetchers {
         self.address
     }
 
-    /// Whether there are prefetchers, and bring nodes in time. They are idle if none has come for more blocks than lie
-    /// between the announcement of a block and its turn: they may hang, wait for a store, or be far too slow.
+    /// Whether there are prefetchers that are ready, and bring nodes in time. They are idle if none has come for more blocks
+    /// than lie between the announcement of a block and its turn: they may hang, or be far too slow.
     pub fn read_ahead(&self) -> bool {
-        self.are_connected() && self.idle <= self.shared.nearest.load(Relaxed).max(SPARE)
-    }
-
-    fn are_connected(&self) -> bool {
-        !self.shared.open.lock().is_empty()
+        self.shared.is_any_ready() && self.idle <= self.shared.nearest.load(Relaxed).max(SPARE)
     }
 
     /// Begins the turn of a block: announces those after it, and waits for its bag if a prefetcher is at work on it. The
@@ -179,9 +176,9 @@ impl Prefetchers {
     }
 
     /// Announces blocks that are executed soon, in their order and as many as prefetchers have time for. Each goes to one of
-    /// them, and again to another one if the first is late. Those whose bags would be late go to none.
+    /// them, and again to another one if the first is late, away or gone. Those whose bags would be late go to none.
     pub fn announce(&mut self, upcoming: &mut impl Upcoming) {
-        if !self.are_connected() {
+        if !self.shared.is_any_ready() {
             return;
         }
         let (before, nearest) = (self.announced, self.shared.nearest.load(Relaxed));
@@ -197,13 +194,13 @@ impl Prefetchers {
             if next.block.body.transactions.is_empty() {
                 continue;
             }
-            if number <= self.announced {
+            if number <= self.announced && !self.shared.is_abandoned(number) {
                 self.shared.announce_again(next);
             } else if place >= nearest {
                 if !self.shared.announce(next) {
                     return;
                 }
-                self.announced = number;
+                self.announced = self.announced.max(number);
             }
         }
     }
@@ -225,10 +222,7 @@ impl Prefetchers {
         if let Some((since, transactions)) = self.alone_since.take() {
             self.alone = since.elapsed() / transactions;
         }
-        {
-            let mut came = self.shared.came.lock();
-            *came = came.split_off(&self.shared.turn_of.load(Relaxed));
-        }
+        self.shared.forget_until(self.shared.turn_of.load(Relaxed));
         if let Some(bags) = self.shared.layer.bags() {
             bags.over(chain.head().number());
             let brought = bags.counts().nodes;
@@ -244,7 +238,7 @@ impl Prefetchers {
 
     /// Counts a block that was executed, by the number of nodes that have come in time so far.
     pub(super) fn count(&mut self, brought: u64) {
-        let is_idle = brought == self.brought && self.are_connected();
+        let is_idle = brought == self.brought && self.shared.is_any_ready();
         let idle = if is_idle { self.idle + 1 } else { 0 };
         (self.brought, self.idle) = (brought, idle);
     }

@@ -48,7 +48,10 @@ pub(super) struct Shared {
     pub(super) nearest: AtomicUsize,
     /// Numbers of the blocks, from the last turn on, whose bags have come.
     pub(super) came: Mutex<BTreeSet<u64>>,
-    /// Signals that a bag has come, or that a prefetcher has left.
+    /// Numbers of the blocks, from the last turn on, whose prefetcher has left or is away, and that no other one has. Locked
+    /// after all other locks.
+    pub(super) abandoned: Mutex<BTreeSet<u64>>,
+    /// Signals that a bag has come, or that a prefetcher has left or is away.
     pub(super) news: Condvar,
 }
 
@@ -57,29 +60,39 @@ pub(super) struct Shared {
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) outbox: Sender<Arc<Vec<u8>>>,
-    pub(super) due: Due,
+    pub(super) work: Arc<Work>,
+}
+
+/// The blocks of a prefetcher, and how it does with them.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// The blocks whose bag has not come, in the order in which they were announced.
+    pub(super) due: Mutex<VecDeque<DueBlock>>,
     /// Whether its last bag came too late, or a block has waited for one in vain.
-    pub(super) is_late: Arc<AtomicBool>,
+    pub(super) is_late: AtomicBool,
+    /// Whether it has no store open, as it says. Changes while the connections are locked.
+    pub(super) is_away: AtomicBool,
 }
 
 impl Connection {
     pub(super) fn is_late(&self) -> bool {
-        self.is_late.load(Relaxed)
+        self.work.is_late.load(Relaxed)
     }
 
-    /// Whether it has this block to work on.
+    pub(super) fn is_away(&self) -> bool {
+        self.work.is_away.load(Relaxed)
+    }
+
+    /// Whether it works on this block.
     pub(super) fn has(&self, number: u64) -> bool {
-        self.due.lock().iter().any(|block| block.number == number)
+        !self.is_away() && self.work.due.lock().iter().any(|block| block.number == number)
     }
 
     /// Whether it takes one more block. A prefetcher that sends bags and reads no frames has few blocks, and a full outbox.
     pub(super) fn has_time(&self) -> bool {
-        self.due.lock().len() < AT_A_TIME && !self.outbox.is_full()
+        !self.is_away() && self.work.due.lock().len() < AT_A_TIME && !self.outbox.is_full()
     }
 }
-
-/// The blocks of a prefetcher whose bag has not come, in the order in which they were announced.
-pub(super) type Due = Arc<Mutex<VecDeque<DueBlock>>>;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DueBlock {
@@ -110,6 +123,7 @@ impl Shared {
             turn_of: AtomicU64::new(0),
             nearest: AtomicUsize::new(0),
             came: Mutex::default(),
+            abandoned: Mutex::default(),
             news: Condvar::new(),
         })
     }
@@ -118,7 +132,7 @@ impl Shared {
     /// none has. A block that is too large for a frame is left out.
     pub(super) fn announce(&self, block: &Candidate) -> bool {
         let open = self.open.lock();
-        let load = |of: &&Connection| (of.is_late(), of.due.lock().len());
+        let load = |of: &&Connection| (of.is_late(), of.work.due.lock().len());
         let to = open.iter().filter(|of| of.has_time()).min_by_key(load);
         to.is_some_and(|to| self.announce_to(to, block))
     }
@@ -149,12 +163,13 @@ impl Shared {
         }
         // The block is recorded before the bag can come.
         let (since, executed) = (Instant::now(), self.executed.load(Relaxed));
-        connection.due.lock().push_back(DueBlock { number, hash, since, executed });
+        connection.work.due.lock().push_back(DueBlock { number, hash, since, executed });
         let is_sent = connection.outbox.try_send(Arc::new(frame)).is_ok();
         if is_sent {
             self.announced.fetch_add(1, Relaxed);
+            self.abandoned.lock().remove(&number);
         } else {
-            connection.due.lock().pop_back();
+            connection.work.due.lock().pop_back();
         }
         is_sent
     }
@@ -166,13 +181,18 @@ impl Shared {
 
     /// Whether no other prefetcher could have been in time.
     pub(super) fn are_all_late(&self) -> bool {
-        self.open.lock().iter().all(Connection::is_late)
+        self.open.lock().iter().all(|of| of.is_late() || of.is_away())
+    }
+
+    /// Whether there is a prefetcher that takes blocks.
+    pub(super) fn is_any_ready(&self) -> bool {
+        self.open.lock().iter().any(|of| !of.is_away())
     }
 
     /// Notes that a block has waited in vain.
     pub(super) fn is_late_with(&self, number: u64) {
         for connection in self.open.lock().iter().filter(|of| of.has(number)) {
-            connection.is_late.store(true, Relaxed);
+            connection.work.is_late.store(true, Relaxed);
         }
     }
 
@@ -189,12 +209,13 @@ impl Shared {
     }
 
     /// Records that the bag of a block is there, which a prefetcher has to work on no more, and whether it is late.
-    pub(super) fn came(&self, due: &Mutex<VecDeque<DueBlock>>, number: u64, is_late: bool) {
+    pub(super) fn came(&self, work: &Work, number: u64, is_late: bool) {
         // A block that waits finds its bag here or on its way.
         let mut came = self.came.lock();
-        due.lock().pop_front();
+        work.due.lock().pop_front();
         if !is_late {
             came.insert(number);
+            self.abandoned.lock().remove(&number);
         }
         self.news.notify_all();
     }
@@ -214,9 +235,52 @@ impl Shared {
     }
 
     pub(super) fn leave(&self, number: u64) {
-        self.open.lock().retain(|connection| connection.number != number);
+        let (came, mut open) = (self.came.lock(), self.open.lock());
+        if let Some(place) = open.iter().position(|of| of.number == number) {
+            let left = open.remove(place);
+            self.abandon(&came, &open, &left.work);
+        }
+    }
+
+    /// Records that a prefetcher has no store open from now on.
+    pub(super) fn is_gone(&self, work: &Work) {
+        let (came, open) = (self.came.lock(), self.open.lock());
+        work.is_away.store(true, Relaxed);
+        self.abandon(&came, &open, work);
+    }
+
+    /// Records that a prefetcher has a store open again.
+    pub(super) fn is_back(&self, work: &Work) {
+        let _open = self.open.lock();
+        work.is_away.store(false, Relaxed);
+        for block in &mut *work.due.lock() {
+            // It had no time for these so far.
+            (block.since, block.executed) = (Instant::now(), self.executed.load(Relaxed));
+            self.abandoned.lock().remove(&block.number);
+        }
+    }
+
+    /// Leaves the blocks of a prefetcher to the others, if their bags have not come.
+    fn abandon(&self, came: &BTreeSet<u64>, open: &[Connection], work: &Work) {
+        let due: Vec<u64> = work.due.lock().iter().map(|block| block.number).collect();
+        let is_taken =
+            |number: &u64| came.contains(number) || open.iter().any(|of| of.has(*number));
+        let left: Vec<u64> = due.into_iter().filter(|number| !is_taken(number)).collect();
+        self.abandoned.lock().extend(left);
         // A block may wait for a bag of this one.
-        let _came = self.came.lock();
         self.news.notify_all();
+    }
+
+    /// Whether a block was announced, and no prefetcher works on it any more.
+    pub(super) fn is_abandoned(&self, number: u64) -> bool {
+        self.abandoned.lock().contains(&number)
+    }
+
+    /// Forgets the blocks before this one.
+    pub(super) fn forget_until(&self, number: u64) {
+        for blocks in [&self.came, &self.abandoned] {
+            let mut blocks = blocks.lock();
+            *blocks = blocks.split_off(&number);
+        }
     }
 }

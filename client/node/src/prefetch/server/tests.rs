@@ -3,8 +3,9 @@
 
 use super::{
     FARTHEST, SPARE,
+    connections::serve,
     informing::Informing,
-    shared::{AT_A_TIME, Connection, Due, OUTBOX, Shared},
+    shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
 };
 use crate::prefetch::wire::{BLOCK_BYTES, Message};
 use alloy_consensus::Block;
@@ -16,8 +17,10 @@ use polytrie_kv::Store;
 use polytrie_layers as layers;
 use polytrie_layers::LayerOptions;
 use std::{
+    net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 
 fn shared() -> Shared {
@@ -30,9 +33,12 @@ fn shared() -> Shared {
 /// Adds a prefetcher. Returns the frames that its thread would send.
 fn connect(shared: &Shared, number: u64) -> Receiver<Arc<Vec<u8>>> {
     let (outbox, frames) = bounded(OUTBOX);
-    let is_late = Arc::default();
-    shared.enter(Connection { number, outbox, due: Due::default(), is_late });
+    shared.enter(Connection { number, outbox, work: Arc::default() });
     frames
+}
+
+fn work_of(shared: &Shared, place: usize) -> Arc<Work> {
+    Arc::clone(&shared.open.lock()[place].work)
 }
 
 /// Returns a block with so many bytes as its RLP.
@@ -84,7 +90,7 @@ fn prefetchers_hear_of_a_newer_state_one_after_the_other() {
         (one.len(), other.len())
     };
     assert_eq!([SPARE, 1, SPARE, 1].map(&mut after), [(1, 0), (1, 0), (1, 1), (1, 1)]);
-    shared.open.lock()[0].is_late.store(true, Relaxed);
+    shared.open.lock()[0].work.is_late.store(true, Relaxed);
     assert_eq!([SPARE, FARTHEST].map(after), [(1, 1), (2, 1)]);
 }
 
@@ -117,11 +123,11 @@ fn a_bag_is_on_its_way_until_it_has_come() {
     let shared = shared();
     let _frames = connect(&shared, 1);
     assert!(shared.announce(&block(10)));
-    let due = Arc::clone(&shared.open.lock()[0].due);
-    let number = due.lock()[0].number;
+    let work = work_of(&shared, 0);
+    let number = work.due.lock()[0].number;
     thread::scope(|scope| {
         let came = shared.came.lock();
-        scope.spawn(|| shared.came(&due, number, false));
+        scope.spawn(|| shared.came(&work, number, false));
         assert!((0..1_000).all(|_| {
             thread::yield_now();
             shared.expects(number)
@@ -147,13 +153,52 @@ fn a_block_is_announced_again_until_its_bag_has_come() {
     assert_eq!(other.len(), 1);
 }
 
+/// Only those of which no other one will send a bag.
+#[test]
+fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
+    let shared = shared();
+    let (one, other) = (connect(&shared, 1), connect(&shared, 2));
+    let block = block(10);
+    let number = block.header.number;
+    assert!(shared.announce(&block) && !shared.is_abandoned(number));
+    shared.is_gone(&work_of(&shared, 0));
+    assert!(shared.is_abandoned(number) && !shared.expects(number));
+    // It takes no blocks.
+    assert!(shared.announce(&block) && !shared.is_abandoned(number));
+    assert_eq!((one.len(), other.len()), (1, 1));
+    shared.is_back(&work_of(&shared, 0));
+    shared.leave(2);
+    assert!(!shared.is_abandoned(number) && shared.expects(number), "the first one has it again");
+    shared.came.lock().insert(number);
+    shared.leave(1);
+    assert!(!shared.is_abandoned(number));
+    shared.came.lock().clear();
+    let _third = connect(&shared, 3);
+    assert!(shared.announce(&block));
+    shared.leave(3);
+    assert!(shared.is_abandoned(number));
+    shared.forget_until(number + 1);
+    assert!(!shared.is_abandoned(number));
+}
+
+/// A few of them would take the places of all prefetchers.
+#[test]
+fn a_stranger_who_says_nothing_is_turned_away() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, peer) = listener.accept().unwrap();
+    let error = serve(&shared(), &stream, (peer, 1), Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("takes too long"), "{error}");
+    drop(silent);
+}
+
 /// A prefetcher would end at a frame that is too long.
 #[test]
 fn a_block_that_is_too_large_is_left_out() {
     let shared = shared();
     let frames = connect(&shared, 1);
     assert!(shared.announce(&block(BLOCK_BYTES)));
-    assert!(frames.is_empty() && shared.open.lock()[0].due.lock().is_empty());
+    assert!(frames.is_empty() && work_of(&shared, 0).due.lock().is_empty());
     assert!(shared.announce(&block(1_000)));
     let frame = frames.try_recv().unwrap();
     let message = Message::read(&mut &frame[..], BLOCK_BYTES).unwrap();
