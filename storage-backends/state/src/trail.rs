@@ -406,7 +406,7 @@ mod tests {
         store.write(batch).unwrap();
         let lacks = |mark| since(&next, &store, mark).unwrap();
         let last = Lacking { step: touched(&[(7, &[7])]), after: hash(6) };
-        assert_eq!(lacks(5), [last.clone()]);
+        assert_eq!(lacks(5), std::slice::from_ref(&last));
         assert_eq!(lacks(3), [Lacking { step: wiped, after: hash(5) }, last]);
         assert_eq!(lacks(0).len(), STEPS.len() + 2);
         let mut report = CheckReport::default();
