@@ -30,7 +30,7 @@ impl RainReader {
 
     /// Whether nodes that had to be read stay in memory: only while there is room. Only blocks make room, and there may
     /// never be one.
-    fn keeps(&self) -> bool {
+    pub(crate) fn keeps(&self) -> bool {
         !self.touches.may_be_full()
     }
 

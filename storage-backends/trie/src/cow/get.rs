@@ -62,6 +62,36 @@ impl<V: LeafValue> CowTrie<V> {
         get_mut(&mut self.root, depth, key, rows, now, gone)
     }
 
+    /// Copies the nodes in memory on the path to a key that other versions share. So nodes that are loaded on that path
+    /// from then on stay with this version. Returns the value, if it is in memory.
+    pub fn unshare(&mut self, key: &B256) -> Option<&mut V> {
+        let mut depth = self.depth();
+        let mut link = &mut self.root;
+        while let Some(node) = link.to_mut() {
+            match &mut node.kind {
+                Kind::Leaf(leaf) => return (leaf.key == *key).then_some(&mut leaf.value),
+                Kind::Extension { prefix, child } => {
+                    let end = depth + prefix.len();
+                    if path_of(key, end).slice(depth..) != *prefix {
+                        return None;
+                    }
+                    link = child;
+                    depth = end;
+                }
+                Kind::Branch(children) => {
+                    let n = nibble(key, depth);
+                    if matches!(children.get(n), Some(Child::Leaf(_))) {
+                        let leaf = children.leaf_mut(n).filter(|leaf| leaf.key == *key);
+                        return leaf.map(|leaf| &mut leaf.value);
+                    }
+                    link = children.link_mut(n)?;
+                    depth += 1;
+                }
+            }
+        }
+        None
+    }
+
     /// Returns the RLP of the nodes from the root to the place of the key, and its value; nodes that are embedded in
     /// their parents are left out.
     ///
