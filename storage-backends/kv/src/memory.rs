@@ -18,7 +18,7 @@ const STEP: usize = 512;
 /// An engine that keeps everything in memory and nothing on disk; its content is freed with its last handle.
 ///
 /// It has ordered maps of values that carry the number of the write that made them. So a view costs nothing, and a
-/// batch becomes visible at one moment. Old versions are removed by the first write after the last view that needed
+/// batch becomes visible at one moment. Old versions are removed by a write that comes after the last view that needed
 /// them is dropped.
 #[derive(Default)]
 pub struct MemoryEngine {
