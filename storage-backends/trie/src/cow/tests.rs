@@ -423,6 +423,7 @@ proptest! {
             let alone = CowTrie::<SlotValue>::stored(whole.root());
             prop_assert_eq!(alone.get(&key(n), &some, 0).unwrap().copied(), seen);
             prop_assert_eq!(whole.get(&key(n), &rows, 0).unwrap().copied(), seen);
+            prop_assert_eq!(stored.look(&key(n), &some, |value| *value).unwrap(), seen);
         }
     }
 
