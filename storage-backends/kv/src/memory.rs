@@ -18,7 +18,7 @@ const STEP: usize = 512;
 /// An engine that keeps everything in memory and nothing on disk; its content is freed with its last handle.
 ///
 /// It has ordered maps of values that carry the number of the write that made them. So a view costs nothing, and a
-/// batch becomes visible at one moment. Old versions are removed by the first write after the last view that needed
+/// batch becomes visible at one moment. Old versions are removed by a write that comes after the last view that needed
 /// them is dropped.
 #[derive(Default)]
 pub struct MemoryEngine {
@@ -37,12 +37,21 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The versions of each key, by table. A version is `None` if its write removed the key.
-    tables: BTreeMap<u8, BTreeMap<Box<[u8]>, Versions<Value>>>,
+    /// The versions of each key, by table.
+    tables: BTreeMap<u8, BTreeMap<Box<[u8]>, Kept>>,
     /// Number of the last complete write.
     head: u64,
-    /// Keys with versions to remove once no view is older than the write of this number.
+    /// Keys with versions to remove once no view is older than the write of this number; each key once.
     stale: VecDeque<(u64, u8, Box<[u8]>)>,
+}
+
+/// The versions of a key.
+#[derive(Debug)]
+struct Kept {
+    /// A version is `None` if its write removed the key.
+    versions: Versions<Value>,
+    /// Whether the key is in [`State::stale`].
+    is_stale: bool,
 }
 
 type Value = Option<Box<[u8]>>;
@@ -117,13 +126,11 @@ impl State {
         // The map is searched once for new keys and for old ones; an old key costs an allocation for this.
         match entries.entry(key.into()) {
             Entry::Vacant(new) if value.is_some() => {
-                new.insert(Versions::new(value, seq));
+                new.insert(Kept { versions: Versions::new(value, seq), is_stale: false });
             }
             Entry::Vacant(_) => {}
             Entry::Occupied(mut known) => {
-                let versions = known.get_mut();
-                versions.set(value, seq, live);
-                if !versions.older().is_empty() || versions.newest().is_none() {
+                if known.get_mut().set(value, seq, live) {
                     self.stale.push_back((seq, table, key.into()));
                 }
             }
@@ -135,9 +142,10 @@ impl State {
             return;
         }
         let Some(entries) = self.tables.get_mut(&table) else { return };
-        for (key, versions) in entries.range_mut::<[u8], _>(bounds(range)) {
-            versions.set(None, seq, live);
-            self.stale.push_back((seq, table, key.clone()));
+        for (key, kept) in entries.range_mut::<[u8], _>(bounds(range)) {
+            if kept.set(None, seq, live) {
+                self.stale.push_back((seq, table, key.clone()));
+            }
         }
     }
 
@@ -149,9 +157,13 @@ impl State {
                 return false;
             };
             let Some(entries) = self.tables.get_mut(&table) else { continue };
-            let Some(versions) = entries.get_mut(&key) else { continue };
-            versions.forget(live);
-            if versions.older().is_empty() && versions.newest().is_none() {
+            let Some(kept) = entries.get_mut(&key) else { continue };
+            kept.versions.forget(live);
+            kept.is_stale = !kept.versions.older().is_empty();
+            if kept.is_stale {
+                // Later views see some of them.
+                self.stale.push_back((self.head, table, key));
+            } else if kept.versions.newest().is_none() {
                 entries.remove(&key);
             }
         }
@@ -159,9 +171,18 @@ impl State {
     }
 }
 
+impl Kept {
+    /// Sets the value as write `seq`. Returns whether the key must be added to [`State::stale`].
+    fn set(&mut self, value: Value, seq: u64, live: &Live<'_>) -> bool {
+        self.versions.set(value, seq, live);
+        let is_stale = !self.versions.older().is_empty() || self.versions.newest().is_none();
+        is_stale && !std::mem::replace(&mut self.is_stale, true)
+    }
+}
+
 /// Returns the value that is seen after write `seq`.
-fn seen(versions: &Versions<Value>, seq: u64) -> Option<&[u8]> {
-    versions.at(seq)?.1.as_deref()
+fn seen(kept: &Kept, seq: u64) -> Option<&[u8]> {
+    kept.versions.at(seq)?.1.as_deref()
 }
 
 struct MemoryView {
@@ -175,8 +196,8 @@ impl Read for MemoryView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         let state = self.inner.state.read();
-        let versions = state.tables.get(&table.id).and_then(|entries| entries.get(key));
-        let value = versions.and_then(|versions| seen(versions, self.ticket.seq()));
+        let kept = state.tables.get(&table.id).and_then(|entries| entries.get(key));
+        let value = kept.and_then(|kept| seen(kept, self.ticket.seq()));
         out.extend_from_slice(value.unwrap_or_default());
         Ok(value.is_some())
     }
@@ -187,8 +208,8 @@ impl Read for MemoryView {
         let entries = state.tables.get(&table.id);
         let get = |key: &&[u8]| {
             table.check_key(key)?;
-            let versions = entries.and_then(|entries| entries.get(*key));
-            Ok(versions.and_then(|versions| seen(versions, self.ticket.seq())).map(<[u8]>::to_vec))
+            let kept = entries.and_then(|entries| entries.get(*key));
+            Ok(kept.and_then(|kept| seen(kept, self.ticket.seq())).map(<[u8]>::to_vec))
         };
         keys.iter().map(get).collect()
     }
@@ -210,13 +231,9 @@ impl Read for MemoryView {
     }
 }
 
-fn fill<'a>(
-    entries: impl Iterator<Item = (&'a Box<[u8]>, &'a Versions<Value>)>,
-    seq: u64,
-    chunk: &mut Chunk,
-) {
-    for (key, versions) in entries {
-        if let Some(value) = seen(versions, seq)
+fn fill<'a>(entries: impl Iterator<Item = (&'a Box<[u8]>, &'a Kept)>, seq: u64, chunk: &mut Chunk) {
+    for (key, kept) in entries {
+        if let Some(value) = seen(kept, seq)
             && !chunk.push(key, value)
         {
             break;
@@ -252,13 +269,38 @@ mod tests {
                 .tables
                 .values()
                 .flatten()
-                .map(|(_, versions)| versions.older().len() + 1)
+                .map(|(_, kept)| kept.versions.older().len() + 1)
                 .sum::<usize>()
         };
         assert_eq!(kept(&engine.inner.state.read()), 6_000);
         drop(view);
         write(&|_| {});
         assert_eq!(kept(&engine.inner.state.read()), 0);
+        assert!(engine.inner.state.read().stale.is_empty());
+    }
+
+    /// A view may live long, and others come and go meanwhile.
+    #[test]
+    fn a_key_that_is_written_time_and_again_waits_once() {
+        let table = Table::new(0, "t", 8);
+        let engine = MemoryEngine::new();
+        let write = |value: u32| {
+            let mut batch = Batch::new();
+            batch.put(table, b"key", &value.to_be_bytes());
+            assert!(engine.write(&batch).is_ok());
+        };
+        write(0);
+        let Ok(first) = engine.view() else { panic!("there is no view") };
+        for value in 1..100 {
+            let view = engine.view();
+            write(value);
+            drop(view);
+            write(value);
+        }
+        assert_eq!(engine.inner.state.read().stale.len(), 1);
+        assert_eq!(first.get(table, b"key").ok().flatten(), Some(vec![0; 4]));
+        drop(first);
+        write(100);
         assert!(engine.inner.state.read().stale.is_empty());
     }
 }

@@ -129,7 +129,10 @@ impl PastWitnesses for RainLayer {
         let reader = self.shared.reader()?;
         let (version, rows) = (&reader.version, &reader.noted());
         let rows_of = |owner| TRIE.rows_of(rows, owner);
-        let tries = StateTries::new(version.whole(rows)?, rows_of, version.seq);
+        let mut tries = StateTries::new(version.whole(rows)?, rows_of, version.seq);
+        if !reader.keeps() {
+            tries.unshare(back, touched);
+        }
         Ok(tries.past_witness(back, touched)?)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{RainLayer, TRIE, reader::RainReader};
 use alloy_primitives::{Address, U256};
-use polytrie_state::{Proof, Result, hash_address};
+use polytrie_state::{Proof, Result, hash_address, hash_slot};
 use polytrie_trie::{
     AccountLeaf,
     cow::{CowTrie, Entry},
@@ -14,9 +14,15 @@ pub(crate) fn prove(reader: &RainReader, address: &Address, slots: &[U256]) -> R
     let (version, store) = (&reader.version, &reader.noted());
     let account = hash_address(address);
     let seq = version.seq;
-    let accounts = version.whole(store)?;
+    let (keeps, mut accounts) = (reader.keeps(), version.whole(store)?);
+    if !keeps {
+        accounts.unshare(&account);
+    }
     let (entry, nodes) = accounts.prove(&account, &TRIE.account_rows(store), seq)?;
-    let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
+    let mut storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
+    for slot in slots.iter().filter(|_| !keeps) {
+        storage.unshare(&hash_slot(slot));
+    }
     let leaf = entry.map_or_else(AccountLeaf::default, Entry::leaf);
     let rows = TRIE.storage_rows(store, account);
     prove_account(RainLayer::NAME, address, (leaf, nodes), slots, |slot| {

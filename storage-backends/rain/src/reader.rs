@@ -1,9 +1,10 @@
 //! Reads at one version, beside the blocks that follow.
 
 use crate::{
+    TRIE,
     gather::hashed,
     touches::{Noted, Touches},
-    version::{Version, look_at_slot},
+    version::Version,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
@@ -30,7 +31,7 @@ impl RainReader {
 
     /// Whether nodes that had to be read stay in memory: only while there is room. Only blocks make room, and there may
     /// never be one.
-    fn keeps(&self) -> bool {
+    pub(crate) fn keeps(&self) -> bool {
         !self.touches.may_be_full()
     }
 
@@ -59,8 +60,10 @@ impl StateReader for RainReader {
         if self.keeps() {
             return self.version.slot(&self.noted(), &hash, &slot);
         }
-        let look = |entry: &Entry| look_at_slot(entry, &self.rows, (&hash, &slot));
-        Ok(self.version.look(&self.rows, &hash, look)?.transpose()?.unwrap_or_default())
+        let rows = TRIE.storage_rows(&self.rows, hash);
+        let look = |entry: &Entry| entry.storage.look(&slot, &rows, |value| value.0);
+        let found = self.version.look(&self.rows, &hash, look)?.transpose()?;
+        Ok(found.flatten().unwrap_or_default())
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {

@@ -133,13 +133,15 @@ impl LayerSession for RainSession {
         // The change would have to copy any node that these still share.
         announced.end().map_err(|error| proposal.poison(error.into()))?;
         drop((storage, so_far));
-        let source = &proposal.change.shared.source;
-        let touches = Arc::clone(&source.touches);
+        let shared = Arc::clone(&proposal.change.shared);
+        let source = &shared.source;
         let witness = asked
             .map(|asked| witness::make(&parent, &source.noted(), &asked, writes, witness_levels))
             .transpose()?;
         let outcome = RainCore::finish(proposal, (number, parent), writes);
-        touches.offered.over(number);
+        if !shared.is_fork() {
+            source.touches.offered.over(number);
+        }
         Ok(Outcome { witness, ..outcome? })
     }
 }

@@ -197,6 +197,11 @@ impl RainCore {
         })
     }
 
+    /// Whether this is a fork of the core of another layer.
+    pub(crate) const fn is_fork(&self) -> bool {
+        self.workers.is_none()
+    }
+
     /// Fills the store with these accounts, which are the head afterwards. Returns its commitment.
     pub(crate) fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let mut work = self.work.lock();

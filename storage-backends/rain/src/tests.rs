@@ -13,7 +13,8 @@ use polytrie_kv::{
 use polytrie_kv_testing::Remote;
 use polytrie_state::{
     Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
-    Session, StateError, StateLayer, StateReader, TxWrites, hash_address, hash_slot,
+    PastWitnesses, Prove, Session, StateError, StateLayer, StateReader, Touched, TxWrites,
+    hash_address, hash_slot,
 };
 use std::{
     collections::BTreeSet,
@@ -75,6 +76,28 @@ fn reads_without_blocks_stay_within_the_cache() {
     }
     let kept = bytes(&layer.shared.reader().unwrap().version);
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
+}
+
+/// So do proofs, and witnesses of past blocks. Both are the same as where there is room.
+#[test]
+fn proofs_without_blocks_stay_within_the_cache() {
+    let layers = [1 << 20, 1 << 30].map(|cache| loaded(cache).1);
+    for from in (0..ACCOUNTS).step_by(400) {
+        let some = (from..from + 400).step_by(2);
+        let slots = [U256::ZERO, U256::from(1)];
+        for n in some.clone() {
+            let proof = |layer: &Arc<RainLayer>| layer.prove(&address(n), &slots).unwrap().proof;
+            assert_eq!(proof(&layers[0]), proof(&layers[1]));
+        }
+        let touched: Touched = some
+            .step_by(2)
+            .map(|n| (hash_address(&address(n)), slots.iter().map(hash_slot).collect()))
+            .collect();
+        let witness = |layer: &Arc<RainLayer>| layer.past_witness(&[], &touched).unwrap();
+        assert_eq!(witness(&layers[0]), witness(&layers[1]));
+    }
+    let kept = layers.map(|layer| bytes(&layer.shared.reader().unwrap().version));
+    assert!(kept[0] > 1 << 17 && 2 * kept[0] < kept[1], "{kept:?}");
 }
 
 /// A block may touch far more than there is room for.

@@ -8,7 +8,6 @@ use polytrie_trie::{
     EMPTY_ROOT,
     cow::{CowTrie, Entry},
 };
-use std::ops::ControlFlow;
 
 /// A shard: the part of the account trie below one nibble.
 pub(crate) type Part = CowTrie<Entry>;
@@ -58,13 +57,7 @@ impl Version {
         hash: &B256,
         see: impl FnOnce(&Entry) -> T,
     ) -> Result<Option<T>> {
-        let (mut see, mut seen) = (Some(see), None);
-        let part = &self.parts[shard_of(hash)];
-        part.leaves(hash, &TRIE.account_rows(store), &mut |key, entry| {
-            seen = see.take().filter(|_| key == hash).map(|see| see(entry));
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(seen)
+        Ok(self.parts[shard_of(hash)].look(hash, &TRIE.account_rows(store), see)?)
     }
 
     /// Returns the value of a slot; zero if there is none. Nodes that are not in memory are read and kept.
@@ -89,23 +82,6 @@ impl Version {
         let rows = TRIE.storage_rows(store, *account);
         Ok(storage.leaves(from, &rows, &mut |hash, value| Ok(visit(*hash, value.0)?))?)
     }
-}
-
-/// Returns the value of a slot of an account, both by hash; zero if there is none. Nodes that are not in memory are
-/// read, and not kept.
-pub(crate) fn look_at_slot(
-    entry: &Entry,
-    store: &dyn Read,
-    (account, slot): (&B256, &B256),
-) -> Result<U256> {
-    let mut found = U256::ZERO;
-    entry.storage.leaves(slot, &TRIE.storage_rows(store, *account), &mut |key, value| {
-        if key == slot {
-            found = value.0;
-        }
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
 }
 
 /// Returns a shard without accounts.

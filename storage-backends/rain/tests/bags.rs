@@ -93,6 +93,24 @@ fn nodes_of_a_bag_save_reads() {
     assert!(counts.used > TOUCHED, "{counts:?}");
 }
 
+/// A fork shares the nodes that were sent, and its blocks may be other ones of the same numbers.
+#[test]
+fn a_block_of_a_fork_ends_no_turn() {
+    let store = filled();
+    let layer = open(&store);
+    let bag = pack(&layer, &touched(), 0);
+    let sent = bag.len() as u64;
+    let fork = layer.fork().unwrap();
+    for number in 0..3 {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let outcome = Session::begin(&*fork.layer, parent).unwrap().finish().unwrap().outcome;
+        outcome.write(&fork.store).unwrap();
+    }
+    layer.offer(1, bag);
+    let counts = layer.counts();
+    assert_eq!((counts.bags, counts.late, counts.nodes), (1, 0, sent));
+}
+
 #[test]
 fn levels_that_the_receiver_has_are_left_out() {
     let store = filled();

@@ -300,6 +300,7 @@ fn wrong_rows_are_noticed() {
             suite::blocks_are_undone,
             suite::other_blocks_follow_an_undo,
             suite::clean_layers_check_clean,
+            suite::a_crash_around_a_change_of_branch_is_survived,
         ],
     );
     bites(

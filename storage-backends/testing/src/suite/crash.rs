@@ -2,7 +2,7 @@
 
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
-    compare::{assert_rows, assert_state},
+    compare::{assert_rows, assert_state, dump},
     driver::empty_engine,
     sessions::finish,
 };
@@ -12,6 +12,9 @@ use polytrie_kv::{Engine, KvError, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{Commitment, StateError};
 use std::sync::Arc;
+
+/// Number of the last block that both branches have, where the branch changes.
+const STAYS: usize = 5;
 
 /// Checks that a crash at any write is survived: the process ends before or after each write to the engine in turn.
 /// The state that is found then is that of some block, and continuing from there leads to the same result.
@@ -74,6 +77,75 @@ fn go_on<'f>(
     driver.flush()?;
     assert_state(&driver, &history.states[history.head()], &context);
     Ok(driver)
+}
+
+/// Checks that a crash around a change of branch is survived: blocks are undone and others run, with several of both in a
+/// flush. The state that is found after a crash at any write is that of a block of either branch, and continuing from there
+/// leads to the same result.
+pub fn a_crash_around_a_change_of_branch_is_survived(factory: &dyn LayerFactory) {
+    let seed = Seed::or(47);
+    let old = History::random(seed.value(), 9);
+    let new = old.fork(STAYS, seed.value(), 6);
+    let mut straight = Driver::in_memory(factory, old.genesis());
+    for block in old.blocks[..STAYS].iter().chain(&new.blocks) {
+        straight.run(block).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let expected = straight.layer().commitment();
+    for (flush_every, background) in [(3, false), (4, true)] {
+        let options = StoreOptions { flush_every, background, ..STORE_IN_STEP };
+        for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+            let context = format!(
+                "flushed every {flush_every}, crash at write {at} ({fault:?}), seed {}",
+                seed.value()
+            );
+            let run = |engine: Arc<dyn Engine>| {
+                let mut driver = Driver::open_on(factory, engine, &options)?;
+                change_branch(&mut driver, &old, &new, &context)?;
+                assert_eq!(driver.layer().commitment(), expected, "{context}");
+                Ok::<_, StateError>(())
+            };
+            let memory = empty_engine(factory);
+            let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
+            let ended = run(faulty.clone());
+            assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
+            run(memory).unwrap_or_else(|e| panic!("{context}: {e}"));
+            if !faulty.fired() {
+                break;
+            }
+        }
+    }
+}
+
+/// Runs the old branch to its end, goes back, and runs the new one. If it has the state of a block of the new branch, it
+/// goes on there.
+fn change_branch(
+    driver: &mut Driver<'_>,
+    old: &History,
+    new: &History,
+    context: &str,
+) -> Result<(), StateError> {
+    if driver.head().is_none() {
+        driver.load(old.genesis())?;
+    }
+    let (number, found) = (driver.number() as usize, dump(&**driver.layer())?);
+    if number <= STAYS || found != *new.states[number - STAYS].accounts() {
+        assert_eq!(found, *old.states[number].accounts(), "{context}: block {number}");
+        for block in &old.blocks[number..] {
+            driver.run(block)?;
+        }
+        while driver.number() as usize > STAYS {
+            driver.undo()?;
+        }
+        // A flush in the background may have failed by now, which is no fault of the state.
+        let found = dump(&**driver.layer())?;
+        assert_eq!(found, *old.states[STAYS].accounts(), "{context}: block {STAYS}");
+    }
+    for block in &new.blocks[driver.number() as usize - STAYS..] {
+        driver.run(block)?;
+    }
+    driver.flush()?;
+    assert_state(driver, &new.states[new.head()], &context);
+    Ok(())
 }
 
 /// Checks that after a failed write every later call fails with the reason, and that nothing continues as if the

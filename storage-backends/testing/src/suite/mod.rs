@@ -36,7 +36,10 @@ mod wipes;
 
 pub use check::{clean_layers_check_clean, damage_is_found};
 pub use compare::{assert_reads, assert_state, dump};
-pub use crash::{a_crash_at_any_write_is_survived, a_failed_write_poisons};
+pub use crash::{
+    a_crash_around_a_change_of_branch_is_survived, a_crash_at_any_write_is_survived,
+    a_failed_write_poisons,
+};
 pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants_change_nothing};
 pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
 pub use forks::forks_go_their_own_way;
@@ -135,6 +138,7 @@ pub type Proven = (Option<Account>, Vec<U256>);
 macro_rules! layer_suite {
     ($factory:expr) => {
         $crate::layer_suite! { $factory =>
+            a_crash_around_a_change_of_branch_is_survived,
             a_crash_at_any_write_is_survived,
             a_crash_on_the_way_back_is_survived,
             a_failed_write_poisons,

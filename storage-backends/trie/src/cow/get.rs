@@ -62,6 +62,36 @@ impl<V: LeafValue> CowTrie<V> {
         get_mut(&mut self.root, depth, key, rows, now, gone)
     }
 
+    /// Copies the nodes in memory on the path to a key that other versions share. So nodes that are loaded on that path
+    /// from then on stay with this version. Returns the value, if it is in memory.
+    pub fn unshare(&mut self, key: &B256) -> Option<&mut V> {
+        let mut depth = self.depth();
+        let mut link = &mut self.root;
+        while let Some(node) = link.to_mut() {
+            match &mut node.kind {
+                Kind::Leaf(leaf) => return (leaf.key == *key).then_some(&mut leaf.value),
+                Kind::Extension { prefix, child } => {
+                    let end = depth + prefix.len();
+                    if path_of(key, end).slice(depth..) != *prefix {
+                        return None;
+                    }
+                    link = child;
+                    depth = end;
+                }
+                Kind::Branch(children) => {
+                    let n = nibble(key, depth);
+                    if matches!(children.get(n), Some(Child::Leaf(_))) {
+                        let leaf = children.leaf_mut(n).filter(|leaf| leaf.key == *key);
+                        return leaf.map(|leaf| &mut leaf.value);
+                    }
+                    link = children.link_mut(n)?;
+                    depth += 1;
+                }
+            }
+        }
+        None
+    }
+
     /// Returns the RLP of the nodes from the root to the place of the key, and its value; nodes that are embedded in
     /// their parents are left out.
     ///
@@ -129,7 +159,29 @@ impl<V: LeafValue> CowTrie<V> {
         put: &mut PutRow<'_>,
         see: impl FnOnce(&V),
     ) -> Result<()> {
-        rows_to(&self.root, self.depth(), key, rows, put, see)
+        let mut visit = |path: &Nibbles, node: &Node<V>| {
+            if node.born == 0 {
+                let mut row = Vec::with_capacity(600);
+                row::encode(&node.kind, path.len(), &mut row);
+                put(path, &row);
+            }
+        };
+        descend(&self.root, self.depth(), key, rows, &mut visit, see).map(drop)
+    }
+
+    /// Returns what `see` makes of the value of a key; `None` if there is no value. Nodes that have to be loaded are not
+    /// kept.
+    ///
+    /// # Errors
+    ///
+    /// If a node on the path cannot be read.
+    pub fn look<T>(
+        &self,
+        key: &B256,
+        rows: &impl RowSource,
+        see: impl FnOnce(&V) -> T,
+    ) -> Result<Option<T>> {
+        descend(&self.root, self.depth(), key, rows, &mut |_, _| {}, see)
     }
 
     /// Returns the value of a key. `visit` gets the depth of each node on the path, and may end the walk.
@@ -178,16 +230,18 @@ impl<V: LeafValue> CowTrie<V> {
     }
 }
 
-fn rows_to<V: LeafValue>(
+/// Visits the nodes on the path to a key, and returns what `see` makes of its value. Nodes that have to be loaded are not
+/// kept.
+fn descend<V: LeafValue, T>(
     link: &Link<V>,
     depth: usize,
     key: &B256,
     rows: &impl RowSource,
-    put: &mut PutRow<'_>,
-    see: impl FnOnce(&V),
-) -> Result<()> {
+    visit: &mut dyn FnMut(&Nibbles, &Node<V>),
+    see: impl FnOnce(&V) -> T,
+) -> Result<Option<T>> {
     if link.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let path = path_of(key, depth);
     let loaded: Node<V>;
@@ -198,30 +252,23 @@ fn rows_to<V: LeafValue>(
             &loaded
         }
     };
-    if node.born == 0 {
-        let mut row = Vec::with_capacity(600);
-        row::encode(&node.kind, depth, &mut row);
-        put(&path, &row);
-    }
+    visit(&path, node);
     let leaf = match &node.kind {
         Kind::Leaf(leaf) => Some(&**leaf),
         Kind::Extension { prefix, child } => {
             let end = depth + prefix.len();
             if path_of(key, end).slice(depth..) == *prefix {
-                return rows_to(child, end, key, rows, put, see);
+                return descend(child, end, key, rows, visit, see);
             }
             None
         }
         Kind::Branch(children) => match children.get(nibble(key, depth)) {
-            Some(Child::Inner(child)) => return rows_to(child, depth + 1, key, rows, put, see),
+            Some(Child::Inner(child)) => return descend(child, depth + 1, key, rows, visit, see),
             Some(Child::Leaf(leaf)) => Some(leaf),
             None => None,
         },
     };
-    if let Some(leaf) = leaf.filter(|leaf| leaf.key == *key) {
-        see(&leaf.value);
-    }
-    Ok(())
+    Ok(leaf.filter(|leaf| leaf.key == *key).map(|leaf| see(&leaf.value)))
 }
 
 fn get_mut<'a, V: LeafValue>(

@@ -441,6 +441,7 @@ proptest! {
             let alone = CowTrie::<SlotValue>::stored(whole.root());
             prop_assert_eq!(alone.get(&key(n), &some, 0).unwrap().copied(), seen);
             prop_assert_eq!(whole.get(&key(n), &rows, 0).unwrap().copied(), seen);
+            prop_assert_eq!(stored.look(&key(n), &some, |value| *value).unwrap(), seen);
         }
     }
 
@@ -495,6 +496,28 @@ proptest! {
             update(&mut again, &was, &Memory::default(), 1);
             prop_assert_eq!(again.root(), root);
         }
+    }
+
+    /// Nodes that are loaded on unshared paths of a copy stay with the copy.
+    #[test]
+    fn what_is_loaded_on_unshared_paths_stays_there(blocks in blocks(), step in 1..9usize) {
+        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        for (now, block) in (1u64..).zip(&blocks) {
+            update(&mut whole, &changes(block), &Memory::default(), now);
+        }
+        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let head = CowTrie::<SlotValue>::stored(whole.root());
+        for n in (0..200).step_by(step) {
+            head.get(&key(n), &rows, 1).unwrap();
+        }
+        let (bytes, mut copy) = (head.bytes(), head.clone());
+        for n in 0..200 {
+            let known = copy.unshare(&key(n)).copied();
+            let expected = whole.prove(&key(n), &rows, 0).unwrap();
+            prop_assert!(known.is_none() || known.as_ref() == expected.0);
+            prop_assert_eq!(copy.prove(&key(n), &rows, 2).unwrap(), expected);
+        }
+        prop_assert_eq!(head.bytes(), bytes);
     }
 
     #[test]

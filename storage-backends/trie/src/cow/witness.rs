@@ -77,6 +77,25 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         Ok(nodes.into_values().collect())
     }
 
+    /// Copies what is in memory on the paths of a block in the past, as [`CowTrie::unshare`] does. `back` and `touched` are
+    /// those of [`Self::past_witness`].
+    pub fn unshare(&mut self, back: &[WriteSet], touched: &Touched) {
+        for (account, slots) in touched {
+            self.unshare_paths(account, slots);
+        }
+        for write in back.iter().flat_map(WriteSet::accounts) {
+            self.unshare_paths(&write.hash, write.slots.iter().map(|slot| &slot.hash));
+        }
+    }
+
+    fn unshare_paths<'k>(&mut self, account: &B256, slots: impl IntoIterator<Item = &'k B256>) {
+        if let Some(entry) = self.accounts.unshare(account) {
+            for slot in slots {
+                entry.storage.unshare(slot);
+            }
+        }
+    }
+
     /// Returns the witness of a block in the past, with the root before it. `back` undoes blocks from this state on;
     /// the last one is the block itself.
     ///
