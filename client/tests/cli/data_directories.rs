@@ -470,6 +470,14 @@ fn an_output_in_the_place_of_the_data_is_refused() {
             assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
         }
     }
+    // A link may lead to a file that is still to be made.
+    #[cfg(unix)]
+    {
+        let link = data.file("link");
+        std::os::unix::fs::symlink(data.path().join("db/report.json"), &link).unwrap();
+        let run = polytrie!["db", "stats", "--datadir", data.path(), "--json", link];
+        assert_fails(&run, 2, &["link", "would replace a part of the data directory"]);
+    }
     // A generated genesis would be taken for that of a devnet's directory.
     let made = data.path().join("genesis.json");
     fs::write(&made, "{}").unwrap();
