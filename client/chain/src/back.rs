@@ -102,7 +102,7 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{ChainOptions, NextBlock, StateHistory, check_state, testing};
+    use crate::{ChainOptions, StateHistory, check_state, testing};
     use alloy_primitives::{Address, B256, U256};
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::{LAYERS, LayerKind};
@@ -127,11 +127,7 @@ mod tests {
             code: None,
             slots: slots.map(|n| (U256::from(n), U256::from(n + 1))).collect(),
         };
-        let parent = &chain.head().header;
-        let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
-        let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-        let writes = TxWrites { accounts: vec![account] };
-        let built = chain.build(next, &writes, &mut |_, _, _| Ok(Vec::new())).unwrap();
+        let built = testing::build(chain, 0, &TxWrites { accounts: vec![account] });
         chain.adopt(built).unwrap();
     }
 
@@ -229,11 +225,6 @@ mod tests {
             drop(reader);
 
             // A block that never became durable may have left wiped slots.
-            let next = NextBlock {
-                timestamp: u64::MAX / 2,
-                gas_limit: 30_000_000,
-                ..NextBlock::default()
-            };
             let gone = AccountChange {
                 address: CONTRACT,
                 account: None,
@@ -241,8 +232,7 @@ mod tests {
                 code: None,
                 slots: Vec::new(),
             };
-            let writes = TxWrites { accounts: vec![gone] };
-            drop(chain.build(next, &writes, &mut |_, _, _| Ok(Vec::new())).unwrap());
+            drop(testing::build(&mut chain, 0, &TxWrites { accounts: vec![gone] }));
             assert_eq!(chain.has_wiped(3, None).unwrap(), layer.name != "lvmt");
             chain.flush().unwrap();
             drop(chain);

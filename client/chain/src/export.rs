@@ -84,30 +84,19 @@ impl ChainDb {
 mod tests {
     use super::*;
     use crate::{
-        Chain, ChainOptions, NextBlock,
+        Chain, ChainOptions,
         db::{BlockRow, put_block},
         testing,
     };
     use polytrie_kv::{Batch, MemoryEngine};
     use polytrie_layers::LAYERS;
-    use polytrie_state::TxWrites;
     use std::sync::Arc;
 
     /// Returns a chain of three blocks; another salt gives other blocks.
     fn chain(salt: u8) -> Chain {
         let engine = Arc::new(MemoryEngine::new());
         let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
-        for _ in 0..3 {
-            let parent = &chain.head().header;
-            let next = NextBlock {
-                timestamp: parent.timestamp + 1,
-                gas_limit: parent.gas_limit,
-                prev_randao: B256::repeat_byte(salt),
-                ..NextBlock::default()
-            };
-            let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
-            chain.adopt(built.unwrap()).unwrap();
-        }
+        (0..3).for_each(|_| testing::extend(&mut chain, salt));
         chain
     }
 

@@ -382,7 +382,7 @@ impl StateReader for PastReader {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{Chain, ChainOptions, NextBlock, testing};
+    use crate::{Chain, ChainOptions, testing};
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::{LAYERS, LayerKind};
     use polytrie_state::{AccountChange, TxWrites};
@@ -403,11 +403,7 @@ mod tests {
                 code: None,
                 slots: vec![(value, value), (U256::ZERO, value)],
             };
-            let parent = &chain.head().header;
-            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
-            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-            let writes = TxWrites { accounts: vec![change] };
-            let built = chain.build(next, &writes, &mut |_, _, _| Ok(Vec::new())).unwrap();
+            let built = testing::build(&mut chain, 0, &TxWrites { accounts: vec![change] });
             chain.adopt(built).unwrap();
         }
         chain

@@ -179,22 +179,14 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{NextBlock, testing};
+    use crate::testing;
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::LAYERS;
     use polytrie_state::TxWrites;
 
     /// Builds an empty block on top of the head. Returns its hash and RLP.
     fn next(chain: &mut Chain, salt: u8) -> (B256, Bytes) {
-        let parent = &chain.head().header;
-        let next = NextBlock {
-            timestamp: parent.timestamp + 1,
-            gas_limit: parent.gas_limit,
-            prev_randao: B256::repeat_byte(salt),
-            ..NextBlock::default()
-        };
-        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
-        let built = built.unwrap().into_block();
+        let built = testing::build(chain, salt, &TxWrites::default()).into_block();
         (built.header.hash(), built.rlp)
     }
 

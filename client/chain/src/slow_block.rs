@@ -179,7 +179,7 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{ChainOptions, NextBlock, testing};
+    use crate::{ChainOptions, testing};
     use alloy_primitives::{Address, Bytes, U256, keccak256};
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::LAYERS;
@@ -213,10 +213,7 @@ mod tests {
             let code = Bytes::from(vec![0; 7]);
             let slot = |slot: u64, value: u64| (U256::from(slot), U256::from(value));
             let mut next = |before: &TxWrites| {
-                let timestamp = chain.head().header.timestamp + 1;
-                let gas_limit = chain.head().header.gas_limit;
-                let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-                let built = chain.build(next, before, &mut |_, _, _| Ok(Vec::new())).unwrap();
+                let built = testing::build(&mut chain, 0, before);
                 chain.adopt(built).unwrap().1
             };
             next(&contract(&code, vec![slot(1, 1), slot(2, 1)]));

@@ -135,13 +135,11 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{
-        Candidate, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state, testing,
-    };
+    use crate::{Candidate, ChainOptions, InsertError, TABLES, load_genesis_state, testing};
     use alloy_primitives::U256;
     use polytrie_kv::Store;
     use polytrie_layers::LayerKind;
-    use polytrie_state::{StateLayer, TxWrites};
+    use polytrie_state::StateLayer;
     use std::sync::Arc;
 
     /// Number of the block that the chains begin with, unless they begin with the genesis block.
@@ -185,12 +183,7 @@ mod tests {
             Chain::open(Arc::clone(spec), from, layer, ChainOptions::default()).unwrap();
         let mut blocks = Vec::new();
         for _ in 0..START + 6 {
-            let parent = &chain.head().header;
-            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
-            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-            let built =
-                chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
-            chain.adopt(built).unwrap();
+            testing::extend(&mut chain, 0);
             blocks.push(chain.db().block_rlp(chain.head().number()).unwrap().unwrap());
         }
         let headers = (0..=START).map(|n| chain.db().block_head(n).unwrap()).collect();

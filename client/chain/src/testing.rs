@@ -2,11 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::{Chain, ChainOptions, TABLES};
+use crate::{Chain, ChainOptions, NewHead, NextBlock, TABLES};
+use alloy_primitives::B256;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{MemoryEngine, Store, StoreOptions};
 use polytrie_layers::{LayerKind, LayerOptions};
-use polytrie_state::StateLayer;
+use polytrie_state::{StateLayer, TxWrites};
 use std::sync::Arc;
 
 /// Opens the chain of development on an engine. Blocks that an earlier chain has not flushed are lost, as in a
@@ -33,4 +34,22 @@ pub(crate) fn open_layer(kind: &LayerKind, store: &Store) -> Arc<dyn StateLayer>
     let mut settings = LayerOptions::for_tests();
     kind.settle_parameters(&mut settings, None).unwrap();
     (kind.open)(store.clone().into(), &settings).unwrap()
+}
+
+/// Builds a block without transactions on the head, with these writes before it. Another salt gives another block.
+pub(crate) fn build(chain: &mut Chain, salt: u8, before: &TxWrites) -> NewHead {
+    let parent = &chain.head().header;
+    let next = NextBlock {
+        timestamp: parent.timestamp + 1,
+        gas_limit: parent.gas_limit,
+        prev_randao: B256::repeat_byte(salt),
+        ..NextBlock::default()
+    };
+    chain.build(next, before, &mut |_, _, _| Ok(Vec::new())).unwrap()
+}
+
+/// Adds an empty block to the chain.
+pub(crate) fn extend(chain: &mut Chain, salt: u8) {
+    let built = build(chain, salt, &TxWrites::default());
+    chain.adopt(built).unwrap();
 }

@@ -123,12 +123,12 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{ChainOptions, NextBlock, TABLES};
+    use crate::{ChainOptions, TABLES, testing::extend};
     use parking_lot::Mutex;
     use polytrie_chainspec::ChainSpec;
     use polytrie_kv::Store;
     use polytrie_mpt::{MptLayer, MptOptions};
-    use polytrie_state::{StateLayer, TxWrites};
+    use polytrie_state::StateLayer;
     use polytrie_testing::{AlterLayer, AlteredLayer};
     use std::sync::Arc;
 
@@ -143,15 +143,6 @@ mod tests {
         }
     }
 
-    /// Makes an empty block.
-    fn extend(chain: &mut Chain) {
-        let parent = &chain.head().header;
-        let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
-        let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
-        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
-        chain.adopt(built.unwrap()).unwrap();
-    }
-
     #[test]
     fn a_fork_goes_back_as_far_as_the_chain() {
         let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
@@ -161,9 +152,9 @@ mod tests {
         let mut chain = Chain::open(spec, store, layer, options).unwrap();
         chain.keep_way_back_to(Some(0));
         let genesis = chain.head().hash();
-        (0..3).for_each(|_| extend(&mut chain));
+        (0..3).for_each(|_| extend(&mut chain, 0));
         let mut fork = chain.fork().unwrap();
-        extend(&mut fork);
+        extend(&mut fork, 0);
         fork.unwind_to(0).unwrap();
         assert_eq!(fork.head().hash(), genesis);
     }
@@ -180,7 +171,7 @@ mod tests {
         let heard = || listener.0.lock().take().map(|heard| (heard.durable, heard.undo_from));
         assert_eq!(heard(), Some((0, 1)));
         let block = |chain: &mut Chain| {
-            extend(chain);
+            extend(chain, 0);
             heard()
         };
         assert_eq!(block(&mut chain), Some((0, 1)));

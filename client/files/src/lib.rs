@@ -50,7 +50,7 @@ pub use ere::EreWriter;
 pub use error::{BlockFileError, BlockFileErrorKind, Place};
 pub use exporter::ArchiveExporter;
 pub use headers::{HeaderError, KnownHeader, read_headers};
-pub use output::{ExportError, OutputFile, RlpWriter};
+pub use output::{ExportError, OutputFile, RlpWriter, behind_links};
 pub use raw::RawBlock;
 pub use reader::{BlockReader, ReadProgress};
 

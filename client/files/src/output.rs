@@ -264,21 +264,30 @@ impl Write for Target {
     }
 }
 
+/// Returns the path of the file that is made where links at the end of `path` lead to nothing yet; else `path` itself.
+pub fn behind_links(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    while let Err(error) = path.metadata()
+        && error.kind() == io::ErrorKind::NotFound
+        && let Ok(target) = path.read_link()
+    {
+        path = parent(&path).join(target);
+    }
+    path
+}
+
 /// Returns the target for a file at `path`, and that path with its links resolved.
 fn open(path: &Path) -> io::Result<(Target, PathBuf)> {
+    let path = behind_links(path);
     match path.metadata() {
         Ok(meta) if meta.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         // A rename would replace a device or a pipe.
         Ok(meta) if !meta.is_file() => {
-            Ok((Target::Device(fs::File::options().write(true).open(path)?), path.to_owned()))
+            Ok((Target::Device(fs::File::options().write(true).open(&path)?), path))
         }
         // A rename would replace a link.
         Ok(_) => beside(path.canonicalize()?),
-        // A link may lead to a file that is still to be made.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.read_link() {
-            Ok(target) => open(&parent(path).join(target)),
-            Err(_) => beside(path.to_owned()),
-        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path),
         Err(error) => Err(error),
     }
 }

@@ -2,11 +2,12 @@
 
 use super::exit::Failure;
 use crate::{
-    blocks::{ExportError, OutputFile},
+    blocks::{ExportError, OutputFile, behind_links},
     datadir::{GENESIS_FILE, OUTLINE_FILE, OpenOptions},
     layers::normal,
 };
 use clap::Args;
+use polytrie_kv::disk::parent;
 use polytrie_state::STAMP_FILE;
 use serde::Serialize;
 use std::{
@@ -170,10 +171,9 @@ fn file(path: &Path) -> Option<PathBuf> {
     if takes_stdout(Some(path)) || (path.exists() && !path.is_file()) {
         return None;
     }
-    let within = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let within = within.unwrap_or(Path::new("."));
-    let new = || Some(fs::canonicalize(within).ok()?.join(path.file_name()?));
-    fs::canonicalize(path).ok().or_else(new)
+    let path = behind_links(path);
+    let new = || Some(fs::canonicalize(parent(&path)).ok()?.join(path.file_name()?));
+    fs::canonicalize(&path).ok().or_else(new)
 }
 
 /// Makes a directory for files that a command writes, if it is not there.

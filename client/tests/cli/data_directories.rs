@@ -435,7 +435,7 @@ fn drop_removes_what_is_ours(layer: &str) {
 }
 
 /// A directory that was moved has its genesis at another path than its stamp says. A genesis that the user put beside the
-/// stamp stays.
+/// stamp stays, also if it is the last copy.
 #[test]
 fn drop_removes_the_genesis_of_a_directory_that_was_moved() {
     let data = Data::new();
@@ -446,11 +446,20 @@ fn drop_removes_the_genesis_of_a_directory_that_was_moved() {
     polytrie!["db", "drop", "--yes", "--datadir", moved].ok();
     assert!(!moved.exists());
 
-    polytrie!["init", "--chain", sample("genesis.json"), "--datadir", data.path()].ok();
-    let own = data.path().join("genesis.json");
-    fs::copy(sample("genesis.json"), &own).unwrap();
-    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
-    assert_eq!((own.exists(), fs::read_dir(data.path()).unwrap().count()), (true, 1));
+    let genesis = fs::read_to_string(sample("genesis.json")).unwrap();
+    for is_last in [false, true] {
+        let (net, dir) = (data.file("net"), data.file(if is_last { "last" } else { "one" }));
+        let (given, own) = (net.join("genesis.json"), dir.join("genesis.json"));
+        fs::create_dir_all(&net).unwrap();
+        fs::write(&given, &genesis).unwrap();
+        polytrie!["init", "--chain", given, "--datadir", dir].ok();
+        fs::write(&own, format!("{genesis}\n")).unwrap();
+        if is_last {
+            fs::remove_dir_all(&net).unwrap();
+        }
+        polytrie!["db", "drop", "--yes", "--datadir", dir].ok();
+        assert_eq!((own.exists(), fs::read_dir(&dir).unwrap().count()), (true, 1));
+    }
 }
 
 /// An output that would replace the store or the stamp is refused, and the chain stays.
@@ -469,6 +478,14 @@ fn an_output_in_the_place_of_the_data_is_refused() {
         ] {
             assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
         }
+    }
+    // A link may lead to a file that is still to be made.
+    #[cfg(unix)]
+    {
+        let link = data.file("link");
+        std::os::unix::fs::symlink(data.path().join("db/report.json"), &link).unwrap();
+        let run = polytrie!["db", "stats", "--datadir", data.path(), "--json", link];
+        assert_fails(&run, 2, &["link", "would replace a part of the data directory"]);
     }
     // A generated genesis would be taken for that of a devnet's directory.
     let made = data.path().join("genesis.json");

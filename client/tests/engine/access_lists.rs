@@ -92,6 +92,31 @@ fn attributes_of_amsterdam_name_slot_and_gas_limit() {
     assert_eq!(node.error("engine_forkchoiceUpdatedV3", json!([choice, old])).0, -38005);
 }
 
+/// A body has the list of its block, which counts as what an answer has no room for.
+#[test]
+fn a_body_whose_list_no_answer_can_hold_is_too_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let (genesis, data) =
+        (amsterdam::genesis(dir.path(), &ALICE.to_string()), dir.path().join("data"));
+    let node = Node::new(&data, "mpt", &genesis, args![]);
+    let id = choose(&node, node.head(), &attributes_of_slot(10, 42));
+    let made = node.call("engine_getPayloadV6", json!([id]));
+    let payload = &made["executionPayload"];
+    let params = json!([payload, [], ROOT, made["executionRequests"]]);
+    assert_eq!(node.call("engine_newPayloadV5", params)["status"], "VALID");
+    choose(&node, serde_json::from_value(payload["blockHash"].clone()).unwrap(), &Value::Null);
+    let length = |bytes: &Value| serde_json::from_value::<Bytes>(bytes.clone()).unwrap().len();
+    let block = length(&node.call("debug_getRawBlock", json!(["latest"])));
+    // A byte takes two digits.
+    let most = 2 * (block + length(&payload["blockAccessList"])) - 1;
+    assert_eq!(node.stop(), Some(0));
+    let node = Node::open(&data, args!["--rpc.max-response", most.to_string()]);
+    let one = json!(["0x1", "0x1"]);
+    let body = node.call("engine_getPayloadBodiesByRangeV1", one.clone());
+    assert_eq!(body[0]["transactions"], json!([]));
+    assert_eq!(node.error("engine_getPayloadBodiesByRangeV2", one).0, -38004);
+}
+
 /// The lists of bodies are computed by running the blocks again. When the time of the request is over, the
 /// remaining bodies come without lists.
 #[test]

@@ -220,14 +220,14 @@ impl Store {
         self.handle.checkpoint(self.handle.writing.lock())
     }
 
-    /// Flushes, and waits until the engine has done what it does in the background with what was written: later work would
-    /// pay for that. Nothing may be written meanwhile.
+    /// Waits until everything written so far is in the engine, and until the engine has done what it does in the background
+    /// with that: later work would pay for it. Nothing may be written meanwhile.
     ///
     /// # Errors
     ///
     /// Those of [`flush`](Self::flush).
     pub fn settle(&self) -> Result<()> {
-        self.flush()?;
+        self.checkpoint()?;
         self.handle.shared.engine.settle()
     }
 

@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 use polytrie_state::{
-    KEYS_A_ROW, Mark as IsMark, TrailStep,
+    Mark as IsMark, TrailStep,
     foreign::{Changes, Key},
 };
 use std::sync::Arc;
@@ -110,32 +110,12 @@ impl TrailStep for Step {
         }
         (*kind == BLOCK).then(|| Self::Block(Arc::new(changes)))
     }
-
-    fn pieces(self) -> Vec<Self> {
-        let changes = match self {
-            Self::Block(changes) if changes.len() > KEYS_A_ROW => changes,
-            whole => return vec![whole],
-        };
-        let mut rest = changes.iter().map(|(key, value)| (*key, value.clone())).peekable();
-        let mut pieces = Vec::new();
-        while rest.peek().is_some() {
-            pieces.push(Self::Block(Arc::new(rest.by_ref().take(KEYS_A_ROW).collect())));
-        }
-        pieces
-    }
-
-    fn join(&mut self, next: Self) {
-        if let (Self::Block(changes), Self::Block(next)) = (self, next) {
-            Arc::make_mut(changes).extend(Arc::unwrap_or_clone(next));
-        }
-    }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use alloy_primitives::U256;
 
     #[test]
     fn marks_and_steps_are_read_as_they_were_written() {
@@ -157,18 +137,5 @@ mod tests {
         }
         assert_eq!(Step::decode(&[]), None);
         assert_eq!(Step::decode(&[2]), None);
-    }
-
-    #[test]
-    fn a_block_is_joined_from_its_pieces() {
-        let key = |n: usize| -> Key { U256::from(n).to_be_bytes() };
-        let changes: Changes = (0..=2 * KEYS_A_ROW).map(|n| (key(n), None)).collect();
-        let whole = Step::Block(Arc::new(changes));
-        let mut pieces = whole.clone().pieces().into_iter();
-        let mut joined = pieces.next().unwrap();
-        assert_eq!(pieces.len(), 2);
-        pieces.for_each(|piece| joined.join(piece));
-        assert_eq!(joined, whole);
-        assert_eq!(Step::Back.pieces(), [Step::Back]);
     }
 }

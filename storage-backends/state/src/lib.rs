@@ -93,7 +93,7 @@ pub use sealed::{seal, unseal};
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use steps::{UndoSteps, undo_in_steps};
-pub use trail::{KEYS_A_ROW, Lacking, Mark, TRAIL_TABLE, Trail, TrailStep};
+pub use trail::{Lacking, Mark, TRAIL_TABLE, Trail, TrailStep};
 pub use undo::{UndoRecord, undo_writes_in_full};
 pub use wiped::{SLOTS_A_PIECE, WIPED_TABLE, has_wiped, remove_wiped, visit_wiped};
 pub use witness::{Touched, Witness};

@@ -15,8 +15,8 @@
 //! ([`Touched`]): the last value of each is in the flat rows, whatever happened in between. If the commitment depends
 //! on the history, a step holds all writes of a block.
 //!
-//! A step with very many keys, as that of a block which wipes a large contract, is several rows, because an engine may take
-//! no value that long. All but the first lead from the mark after the step to that mark.
+//! A step with very many keys, as that of a block which wipes a large contract, has its bytes in several rows, because an
+//! engine may take no value that long. All but the first lead from the mark after the step to that mark.
 //!
 //! A row exists from the batch of its step until the batch of a later step, after the other store has the step
 //! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
@@ -27,11 +27,11 @@ use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
 use std::{fmt::Debug, ops::ControlFlow};
 
-/// The table of the trail: number of a step → mark before it ‖ step; and the row of the end.
+/// The table of the trail: number of a step → mark before it ‖ step ‖ checksum; and the row of the end.
 pub const TRAIL_TABLE: Table = Table::new(3, "Trail", 8);
 
-/// Largest number of keys in a row of the trail: about 10 MiB at most.
-pub const KEYS_A_ROW: usize = 100_000;
+/// Largest number of bytes of a step in one row.
+const ROW_BYTES: usize = 1 << 20;
 
 /// The key of the row that holds the end of the trail.
 const END: [u8; 8] = [0xff; 8];
@@ -90,12 +90,6 @@ pub trait TrailStep: Debug + Sized {
 
     /// Decodes a step; `None` if the bytes are not exactly what [`Self::encode`] writes.
     fn decode(bytes: &[u8]) -> Option<Self>;
-
-    /// Divides the step into pieces of at most [`KEYS_A_ROW`] keys; a step without keys is one piece.
-    fn pieces(self) -> Vec<Self>;
-
-    /// Adds the next piece of the same step.
-    fn join(&mut self, next: Self);
 }
 
 /// Encoded as `(account ‖ number of slots, 4 bytes, big-endian ‖ slots…)…`.
@@ -122,31 +116,6 @@ impl TrailStep for Touched {
             bytes = after;
         }
         bytes.is_empty().then_some(touched)
-    }
-
-    fn pieces(self) -> Vec<Self> {
-        if self.values().map(|slots| 1 + slots.len()).sum::<usize>() <= KEYS_A_ROW {
-            return vec![self];
-        }
-        let mut pieces = Vec::new();
-        let slots = self.iter().flat_map(|(account, slots)| {
-            std::iter::once((account, None)).chain(slots.iter().map(move |s| (account, Some(*s))))
-        });
-        for (at, (account, slot)) in slots.enumerate() {
-            if at.is_multiple_of(KEYS_A_ROW) {
-                pieces.push(Self::new());
-            }
-            if let Some(piece) = pieces.last_mut() {
-                piece.entry(*account).or_default().extend(slot);
-            }
-        }
-        pieces
-    }
-
-    fn join(&mut self, next: Self) {
-        for (account, slots) in next {
-            self.entry(account).or_default().extend(slots);
-        }
     }
 }
 
@@ -204,20 +173,28 @@ impl<M: Mark> Trail<M> {
     /// Adds a step, which leads to the mark `after`, to the batch of its block. The other store has everything up to
     /// the step `done` durably.
     #[must_use = "it is the trail once the batch is written"]
-    pub fn step(&self, batch: &mut Batch, step: impl TrailStep, after: M, done: u64) -> Self {
+    pub fn step(&self, batch: &mut Batch, step: &impl TrailStep, after: M, done: u64) -> Self {
         let first = self.first.max(done.min(self.last).saturating_add(1));
         for gone in self.first..first {
             batch.delete(TRAIL_TABLE, &gone.to_be_bytes());
         }
         let mut next = Self { first, ..*self };
-        for piece in step.pieces() {
+        let mut bytes = Vec::new();
+        step.encode(&mut bytes);
+        let mut rest = &bytes[..];
+        loop {
+            let (piece, behind) = rest.split_at(rest.len().min(ROW_BYTES));
             let mut row = Vec::new();
             next.mark.encode(&mut row);
-            piece.encode(&mut row);
+            row.extend_from_slice(piece);
             (next.last, next.mark) = (next.last + 1, after);
             let key = next.last.to_be_bytes();
             append_checksum(&key, &mut row);
             batch.put(TRAIL_TABLE, &key, &row);
+            rest = behind;
+            if rest.is_empty() {
+                break;
+            }
         }
         next.put_end(batch);
         next
@@ -243,32 +220,44 @@ impl<M: Mark> Trail<M> {
         rows: &dyn Read,
         mark: &M,
     ) -> Result<Option<Vec<Lacking<M, S>>>> {
-        let (mut lacking, mut after) = (Vec::new(), self.mark);
-        if *mark == after {
-            return Ok(Some(lacking));
+        let (mut lacking, mut found) = (Vec::new(), *mark == self.mark);
+        if !found {
+            self.back(rows, |before, step| {
+                lacking.push(step);
+                found = before == *mark;
+                if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
         }
-        // The pieces of a step in the rows that were read, but for the first.
-        let mut rest: Option<S> = None;
+        lacking.reverse();
+        Ok(found.then_some(lacking))
+    }
+
+    /// Passes the steps to `visit` with the mark before each, from the last one back.
+    fn back<S: TrailStep>(
+        &self,
+        rows: &dyn Read,
+        mut visit: impl FnMut(M, Lacking<M, S>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut after = self.mark;
+        // The bytes of a step in the rows that were read.
+        let mut bytes = Vec::new();
         for number in (self.first..=self.last).rev() {
             let key = number.to_be_bytes();
-            let row = rows.get(TRAIL_TABLE, &key)?;
-            let row = row.and_then(|row| decode::<M, S>(&key, &row));
-            let (before, mut step) = row.ok_or_else(|| damaged(number))?;
-            if let Some(rest) = rest.take() {
-                step.join(rest);
-            }
+            let row = rows.get(TRAIL_TABLE, &key)?.unwrap_or_default();
+            let found = strip_checksum(&key, &row).and_then(M::decode);
+            let (before, piece) = found.ok_or_else(|| damaged(number))?;
+            bytes = [piece, &bytes[..]].concat();
             if before == after {
-                rest = Some(step);
                 continue;
             }
-            lacking.push(Lacking { step, after });
-            if before == *mark {
-                lacking.reverse();
-                return Ok(Some(lacking));
+            let step = S::decode(&bytes).ok_or_else(|| damaged(number))?;
+            if visit(before, Lacking { step, after }).is_break() {
+                break;
             }
+            bytes.clear();
             after = before;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Reports rows that are missing, too many, or damaged.
@@ -284,22 +273,21 @@ impl<M: Mark> Trail<M> {
             }
             Err(error) => return Err(error),
         }
-        let mut next = self.first;
-        scan(rows, TRAIL_TABLE, KeyRange::ALL, |key, row| {
-            if key == END {
-                return Ok(ControlFlow::Continue(()));
+        let steps = self.first..=self.last;
+        let is_step = |key| steps.contains(&u64::from_be_bytes(key));
+        let only_steps = scan(rows, TRAIL_TABLE, KeyRange::ALL, |key, _| {
+            match key == END || <[u8; 8]>::try_from(key).is_ok_and(is_step) {
+                true => Ok(ControlFlow::Continue(())),
+                false => Err(corrupt!("the trail has rows that are none of its steps")),
             }
-            if key != next.to_be_bytes() || decode::<M, S>(key, row).is_none() {
-                report.problem(damaged(next).to_string());
-                return Ok(ControlFlow::Break(()));
+        });
+        match only_steps.and_then(|()| self.back::<S>(rows, |_, _| ControlFlow::Continue(()))) {
+            Err(error @ StateError::Corrupt(_)) => {
+                report.problem(error.to_string());
+                Ok(())
             }
-            next += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        if report.problems.is_empty() && next != self.last + 1 {
-            report.problem(damaged(next).to_string());
+            read => read,
         }
-        Ok(())
     }
 
     fn put_end(&self, batch: &mut Batch) {
@@ -314,12 +302,6 @@ impl<M: Mark> Trail<M> {
 
 fn damaged(step: u64) -> StateError {
     corrupt!("step {step} of the trail is damaged or missing")
-}
-
-/// Decodes a row, `mark before ‖ step ‖ checksum`.
-fn decode<M: Mark, S: TrailStep>(key: &[u8], row: &[u8]) -> Option<(M, S)> {
-    let (before, step) = M::decode(strip_checksum(key, row)?)?;
-    Some((before, S::decode(step)?))
 }
 
 #[cfg(test)]
@@ -354,7 +336,7 @@ mod tests {
         for (number, after) in STEPS {
             let mut batch = Batch::new();
             let Lacking { step, after } = step(number, after);
-            trail = trail.step(&mut batch, step, after, done);
+            trail = trail.step(&mut batch, &step, after, done);
             store.write(batch).unwrap();
         }
         trail
@@ -391,18 +373,18 @@ mod tests {
         let store = Store::memory(&[TRAIL_TABLE]).unwrap();
         let before = trail(&store, 0);
         let slot = |n: usize| B256::left_padding_from(&(n as u64).to_be_bytes());
-        let slots = (0..3 * KEYS_A_ROW / 2).map(slot).collect();
+        let slots = (0..5 * ROW_BYTES / 64).map(slot).collect();
         let wiped = Touched::from([(hash(1), BTreeSet::new()), (hash(2), slots)]);
         let mut batch = Batch::new();
-        let long = before.step(&mut batch, wiped.clone(), hash(5), 0);
+        let long = before.step(&mut batch, &wiped, hash(5), 0);
         store.write(batch).unwrap();
-        assert_eq!((long.last(), long.mark()), (before.last() + 2, hash(5)));
+        assert_eq!((long.last(), long.mark()), (before.last() + 3, hash(5)));
         for number in before.last() + 1..=long.last() {
             let row = store.get(TRAIL_TABLE, &number.to_be_bytes()).unwrap().unwrap();
-            assert!(row.len() < 4 << 20, "{}", row.len());
+            assert!(row.len() < ROW_BYTES + 100, "{}", row.len());
         }
         let mut batch = Batch::new();
-        let next = long.step(&mut batch, touched(&[(7, &[7])]), hash(6), 0);
+        let next = long.step(&mut batch, &touched(&[(7, &[7])]), hash(6), 0);
         store.write(batch).unwrap();
         let lacks = |mark| since(&next, &store, mark).unwrap();
         let last = Lacking { step: touched(&[(7, &[7])]), after: hash(6) };

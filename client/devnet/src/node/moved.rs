@@ -53,12 +53,15 @@ impl Node {
         })
     }
 
-    /// Drops the marks above block `number`, after the blocks above it were reverted.
+    /// Drops the marks above block `number`, after the blocks above it were reverted and before a view shows others in
+    /// their place: these are neither named nor durable.
     pub(super) fn cut_marks(&self, number: u64) {
         if let Some(marks) = &mut *self.marks.0.lock() {
             marks.safe = marks.safe.filter(|safe| *safe <= number);
             marks.finalized = marks.finalized.filter(|finalized| *finalized <= number);
         }
+        let mut durable = self.durable.lock();
+        *durable = number.min(*durable);
     }
 
     /// Publishes the new head of the chain in place of that of `former`, and announces reverted and new blocks.
@@ -70,6 +73,12 @@ impl Node {
         former: &View,
         writes: Option<&WriteSet>,
     ) -> Result<()> {
+        let head = chain.head().number();
+        let mut fork = head.min(former.head.number());
+        while fork > 0 && former.db.canonical(fork)? != chain.db().canonical(fork)? {
+            fork -= 1;
+        }
+        self.cut_marks(fork);
         {
             // The pool stays locked while the view changes: a caller that adds a transaction compares the view under
             // the same lock.
@@ -83,16 +92,6 @@ impl Node {
             );
         }
         let view = self.view();
-        let head = view.head.number();
-        let mut fork = head.min(former.head.number());
-        while fork > 0 && former.db.canonical(fork)? != view.db.canonical(fork)? {
-            fork -= 1;
-        }
-        self.cut_marks(fork);
-        {
-            let mut durable = self.durable.lock();
-            *durable = fork.min(*durable);
-        }
         if fork < former.head.number() {
             self.announce_reverted(view.db.block_head(fork)?.header, former);
         }

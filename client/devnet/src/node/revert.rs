@@ -197,10 +197,6 @@ impl Node {
         // For the same reason another block may take the place and the hash of a snapshot's.
         self.snapshots.lock().cut(reached);
         self.keep_ways_back(chain);
-        {
-            let mut durable = self.durable.lock();
-            *durable = reached.min(*durable);
-        }
         if let Err(error) = unwound {
             // Some of the blocks may have been reverted before the error.
             let former = self.view();

@@ -103,14 +103,16 @@ impl DataDir {
     }
 
     /// Whether a directory has the genesis of its chain as the program wrote it there. It wrote every file before the stamp,
-    /// so a genesis that the stamp names there is its own. In a directory that was moved or copied the stamp names the
-    /// path of before, which is in a data directory or in none any more.
+    /// so a genesis that the stamp names there is its own. In a directory that was moved the stamp names the path of
+    /// before, which is in a data directory or in none any more, and the file is the one that the outline was made from:
+    /// a copy that the user put there is not.
     pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
         let named = Path::new(&stamp.chain);
         let is_data = |made: &Path| !made.exists() || made.join(STAMP_FILE).exists();
         let was_in_data = || named.ends_with(GENESIS_FILE) && named.parent().is_some_and(is_data);
-        fs::canonicalize(dir.join(GENESIS_FILE))
-            .is_ok_and(|path| path == named || (was_in_data() && Self::holds_genesis(dir, stamp)))
+        fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| {
+            path == named || (was_in_data() && outline::is_of_moved(dir, stamp, &path))
+        })
     }
 
     /// Whether the genesis file in a directory is that of its chain, which a copy of the directory has at another path than

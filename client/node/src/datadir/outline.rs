@@ -76,6 +76,14 @@ pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpe
     }
 }
 
+/// Whether the outline was made from this file when it was at the path that the stamp names: moving a file leaves its size
+/// and time, and copying it gives it another time.
+pub(super) fn is_of_moved(dir: &Path, stamp: &Stamp, file: &Path) -> bool {
+    let found = FileState::of(&file.display().to_string());
+    let before = found.map(|found| FileState { path: PathBuf::from(&stamp.chain), ..found });
+    before.is_some() && read(dir, stamp).map(|(made_from, _)| made_from) == before
+}
+
 /// Warns that the outline cannot be used. It only saves time, so the genesis itself is read.
 fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
     tracing::warn!("{} is of no use ({reason}); reading the genesis itself", path.display());

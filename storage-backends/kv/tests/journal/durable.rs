@@ -35,6 +35,15 @@ fn durable_batches_outlive_the_store_without_the_engine() {
 }
 
 #[test]
+fn what_is_settled_is_in_the_engine() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    store.write(put(A, "x", "1")).unwrap();
+    store.settle().unwrap();
+    assert_eq!((store.pending().batches, files(dir.path())), (0, Vec::new()));
+}
+
+#[test]
 fn what_the_engine_has_is_not_applied_again() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     let store = open(&engine, dir.path()).unwrap();

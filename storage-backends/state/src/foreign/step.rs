@@ -101,7 +101,7 @@ fn finish<T: Foreign>(
     let Some(Next { mark, step, work }) = next else {
         return proposal.finish(commitment(&before), batch, undo);
     };
-    let trail = before.step(&mut batch, step, mark, tree.done());
+    let trail = before.step(&mut batch, &step, mark, tree.done());
     proposal.change.next = Some((trail, work));
     proposal.finish(commitment(&trail), batch, undo)
 }

@@ -227,8 +227,9 @@ fn envelope_of<P>(rpc: &Rpc, built: &Payload, payload: P) -> RpcResult<Envelope<
     })
 }
 
-/// Converts a block of the view into a body.
-type BodyOf<B> = fn(&Rpc, &View, Found) -> RpcResult<B>;
+/// Converts a block of the view into a body; returns it with the number of its bytes, which is that of the block's RLP and
+/// of its access list.
+type BodyOf<B> = fn(&Rpc, &View, Found) -> RpcResult<(B, usize)>;
 
 fn bodies_by_hash<B: From<ExecutionPayloadBodyV1>>(
     rpc: &Rpc,
@@ -263,12 +264,9 @@ fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Ve
     all_in_one(rpc, count, (start..=last).map(|number| body_at(rpc, &view, number, of)))
 }
 
-/// Returns the body of a block of the view, and the length of the block's RLP in bytes; `None` if the block is not
-/// there.
+/// Returns the body of a block of the view with the number of its bytes; `None` if the block is not there.
 fn body_at<B>(rpc: &Rpc, view: &View, number: u64, of: BodyOf<B>) -> RpcResult<Option<(B, usize)>> {
-    let Some(found) = rpc.block(view, number)? else { return Ok(None) };
-    let bytes = found.rlp_length;
-    Ok(Some((of(rpc, view, found)?, bytes)))
+    rpc.block(view, number)?.map(|found| of(rpc, view, found)).transpose()
 }
 
 /// Returns the bodies, or an error as soon as an answer has no room for them; `asked` is the number in the request.
@@ -299,13 +297,17 @@ fn expect_few(what: &'static str, found: u64, most: u64) -> RpcResult<()> {
     }
 }
 
-fn body(_: &Rpc, _: &View, found: Found) -> RpcResult<ExecutionPayloadBodyV1> {
-    Ok(ExecutionPayloadBodyV1::from_block(found.block))
+fn body(_: &Rpc, _: &View, found: Found) -> RpcResult<(ExecutionPayloadBodyV1, usize)> {
+    Ok((ExecutionPayloadBodyV1::from_block(found.block), found.rlp_length))
 }
 
 /// Returns a body with its access list, for which the block is executed again. The list is `None` if the state before
 /// the block is not kept, or the request has no time left.
-fn body_with_list(rpc: &Rpc, view: &View, found: Found) -> RpcResult<ExecutionPayloadBodyV2> {
+fn body_with_list(
+    rpc: &Rpc,
+    view: &View,
+    found: Found,
+) -> RpcResult<(ExecutionPayloadBodyV2, usize)> {
     let parent = found.header.number.checked_sub(1);
     let parent = parent.map(|parent| view.state_at(parent)).transpose()?;
     let list = match parent.flatten() {
@@ -317,5 +319,6 @@ fn body_with_list(rpc: &Rpc, view: &View, found: Found) -> RpcResult<ExecutionPa
         _ => None,
     };
     let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
-    Ok(ExecutionPayloadBodyV2::from_block(found.block, list))
+    let bytes = found.rlp_length + list.as_ref().map_or(0, |list| list.len());
+    Ok((ExecutionPayloadBodyV2::from_block(found.block, list), bytes))
 }
