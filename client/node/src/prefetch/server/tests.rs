@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{
-    FARTHEST, SPARE,
+    FARTHEST, Prefetchers, SPARE,
     connections::serve,
     informing::Informing,
     shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
@@ -16,6 +16,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use polytrie_layers as layers;
 use polytrie_layers::LayerOptions;
+use polytrie_state::StateLayer;
 use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -23,11 +24,14 @@ use std::{
     time::Duration,
 };
 
-fn shared() -> Shared {
+fn layer() -> Arc<dyn StateLayer> {
     let kind = layers::layer("rain").unwrap();
     let store = Store::memory(kind.tables).unwrap();
-    let layer = (kind.open)(store.into(), &LayerOptions::default()).unwrap();
-    Shared::new(B256::ZERO, layer).unwrap()
+    (kind.open)(store.into(), &LayerOptions::default()).unwrap()
+}
+
+fn shared() -> Shared {
+    Shared::new(B256::ZERO, layer()).unwrap()
 }
 
 /// Adds a prefetcher. Returns the frames that its thread would send.
@@ -179,6 +183,27 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
     assert!(shared.is_abandoned(number));
     shared.forget_until(number + 1);
     assert!(!shared.is_abandoned(number));
+}
+
+/// It opens each newer state, and may fail to read any of them.
+#[test]
+fn a_prefetcher_that_brings_nothing_is_not_relied_on_because_it_was_away() {
+    let listener = Prefetchers::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let mut prefetchers = Prefetchers::of(listener, B256::ZERO, layer(), 0).unwrap();
+    let _frames = connect(&prefetchers.shared, 1);
+    while prefetchers.read_ahead() {
+        prefetchers.count(0);
+    }
+    let work = work_of(&prefetchers.shared, 0);
+    prefetchers.shared.is_gone(&work);
+    prefetchers.count(0);
+    prefetchers.shared.is_back(&work);
+    assert!(!prefetchers.read_ahead());
+    // Another one may be better.
+    prefetchers.shared.leave(1);
+    prefetchers.count(0);
+    let _frames = connect(&prefetchers.shared, 2);
+    assert!(prefetchers.read_ahead());
 }
 
 /// A few of them would take the places of all prefetchers.
