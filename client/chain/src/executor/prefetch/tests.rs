@@ -255,11 +255,16 @@ impl StateReader for Counted {
     }
 }
 
+/// Returns a runner of blocks that run as often as they need.
+fn foresight(threads: usize) -> Foresight {
+    Foresight::sharing(spec(), Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads)
+}
+
 #[test]
 fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
     let transactions = [5, 9, 5, 5, 9];
     let touched = |threads| {
-        let foresight = Foresight::new(spec(), threads);
+        let foresight = foresight(threads);
         let senders = vec![SENDER; transactions.len()];
         let block = block(1, &transactions);
         let mut gather = |_: &[Access]| Ok(());
@@ -284,7 +289,7 @@ fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
         Ok(())
     };
     let block = block(1, &[5, 9]);
-    let foresight = Foresight::new(spec(), 1);
+    let foresight = foresight(1);
     let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
     for number in [0, 5, 7, 9] {
         assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
@@ -306,7 +311,7 @@ fn a_block_that_takes_long_runs_once() {
         gathered.push(accesses.to_vec());
         Ok(())
     };
-    let mut foresight = Foresight::new(spec(), 1);
+    let mut foresight = foresight(1);
     foresight.budget = Duration::ZERO;
     let block = block(1, &[5, 9]);
     let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
@@ -398,9 +403,8 @@ fn of_a_state_on_other_machines_nothing_is_read_alone() {
 
 #[test]
 fn the_turn_of_a_block_ends_reading_together() {
-    let foresight = Foresight::new(spec(), 1);
     let far = Far::new();
-    let (senders, foresight) = (vec![SENDER], Arc::new(foresight));
+    let (senders, foresight) = (vec![SENDER], Arc::new(foresight(1)));
     let of_unknown =
         Job::foreseen(hash(1), block(1, &[5]), senders, Arc::clone(&far) as _, foresight);
     let accesses = vec![Access::Account(CONTRACT)];
@@ -431,8 +435,8 @@ fn the_turn_of_a_block_ends_its_run_on_what_was_read_together() {
     let inputs: Vec<u64> = (0..50).collect();
     let (block, senders) = (block(1, &inputs), vec![SENDER; inputs.len()]);
     let far = Far::of(state_with(bytes!("600035545400")), before);
-    let foreseen = Arc::new(Foresight::new(spec(), 1));
-    let foreseen = Arc::new(Job::foreseen(hash(1), block, senders, far, foreseen));
+    let foresight = Arc::new(foresight(1));
+    let foreseen = Arc::new(Job::foreseen(hash(1), block, senders, far, foresight));
     job.set(Arc::downgrade(&foreseen)).unwrap();
     foreseen.run(&spec());
     // The transaction at hand goes on.
@@ -469,7 +473,7 @@ fn what_the_last_guess_asks_for_is_read_together_too() {
     let chain: Vec<_> = (5..20).map(|slot| (slot, slot + 1)).collect();
     let far = Far::of(state_of(code, &chain), |_| ());
     let mut gather = |accesses: &[Access]| far.gather(accesses);
-    let (block, foresight) = (block(1, &[5]), Foresight::new(spec(), 1));
+    let (block, foresight) = (block(1, &[5]), foresight(1));
     let state = Arc::clone(&far) as Arc<dyn StateReader>;
     foresight.touched(&block, &[SENDER], state, &mut gather, &|| false).unwrap();
     let alone = far.alone.lock().clone();
