@@ -551,6 +551,23 @@ fn a_thread_knows_its_own_reads_of_the_engine() {
     assert_eq!(made(), EngineReads { requests: 3, rows: 5 });
 }
 
+/// The engine of a fork is another store, which reads for it.
+#[test]
+fn a_read_of_a_fork_counts_once() {
+    let store = open(&Arc::new(MemoryEngine::new()), by_hand());
+    store.write(batch(b"flushed", b"")).unwrap();
+    store.flush().unwrap();
+    let fork = store.fork().unwrap();
+    fork.write(batch(b"own", b"")).unwrap();
+    fork.flush().unwrap();
+    let before = EngineReads::of_this_thread();
+    fork.get(A, b"own").unwrap();
+    fork.get(A, b"flushed").unwrap();
+    fork.get_many(A, &[b"flushed", b"other"]).unwrap();
+    let made = EngineReads::of_this_thread() - before;
+    assert_eq!(made, EngineReads { requests: 2, rows: 3 });
+}
+
 /// Thousands of them in one answer take a few microseconds each, and are waited for all the same.
 #[test]
 fn rows_of_other_machines_count_as_slow_however_many_come_together() {
