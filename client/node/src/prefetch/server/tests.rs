@@ -7,16 +7,15 @@ use super::{
     informing::Informing,
     shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
 };
-use crate::prefetch::wire::{BLOCK_BYTES, Message};
+use crate::prefetch::{
+    tests::layer,
+    wire::{BLOCK_BYTES, Message},
+};
 use alloy_consensus::Block;
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, bounded};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::Store;
-use polytrie_layers as layers;
-use polytrie_layers::LayerOptions;
-use polytrie_state::StateLayer;
 use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -24,14 +23,8 @@ use std::{
     time::Duration,
 };
 
-fn layer() -> Arc<dyn StateLayer> {
-    let kind = layers::layer("rain").unwrap();
-    let store = Store::memory(kind.tables).unwrap();
-    (kind.open)(store.into(), &LayerOptions::default()).unwrap()
-}
-
 fn shared() -> Shared {
-    Shared::new(B256::ZERO, layer()).unwrap()
+    Shared::new(B256::ZERO, layer("rain")).unwrap()
 }
 
 /// Adds a prefetcher. Returns the frames that its thread would send.
@@ -189,7 +182,7 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
 #[test]
 fn a_prefetcher_that_brings_nothing_is_not_relied_on_because_it_was_away() {
     let listener = Prefetchers::bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let mut prefetchers = Prefetchers::of(listener, B256::ZERO, layer(), 0).unwrap();
+    let mut prefetchers = Prefetchers::of(listener, B256::ZERO, layer("rain"), 0).unwrap();
     let _frames = connect(&prefetchers.shared, 1);
     while prefetchers.read_ahead() {
         prefetchers.count(0);
