@@ -19,7 +19,7 @@ use polytrie_chain::{Candidate, Chain};
 use polytrie_kv::Worker;
 use polytrie_state::{BagCounts, StateLayer};
 use serde::Serialize;
-use shared::{Connection, Shared};
+use shared::Shared;
 use std::{
     net::{SocketAddr, TcpListener},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -238,10 +238,9 @@ impl Prefetchers {
 
     /// Counts a block that was executed, by the number of nodes that have come in time so far.
     pub(super) fn count(&mut self, brought: u64) {
-        let open = self.shared.open.lock();
-        if brought != self.brought || open.is_empty() {
+        if brought != self.brought || self.shared.open.lock().is_empty() {
             (self.brought, self.idle) = (brought, 0);
-        } else if !open.iter().all(Connection::is_away) {
+        } else if self.shared.is_any_ready() {
             self.idle += 1;
         }
     }
