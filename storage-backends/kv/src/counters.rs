@@ -1,6 +1,6 @@
 //! Counters of the seam: reads and writes requested of the store, and those that reached the engine.
 
-use crate::{Batch, Changes, KeyRange, Op, Table, shard::thread_number};
+use crate::{Batch, Changes, KeyRange, Op, Table, own_reads::EngineReads, shard::thread_number};
 use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -172,6 +172,7 @@ impl Counters {
 
     /// Counts a get that goes to the engine. Returns the current time if this get is to be timed.
     pub(crate) fn engine_get(&self) -> Option<Instant> {
+        EngineReads::count(1);
         let reads = self.reads();
         add(&reads.gets, 1);
         let number = reads.engine_gets.fetch_add(1, Relaxed);
@@ -199,6 +200,7 @@ impl Counters {
         bytes: usize,
         is_remote: bool,
     ) {
+        EngineReads::count(gets);
         let reads = self.reads();
         add(&reads.gets, gets);
         add(&reads.engine_gets, gets);
@@ -212,6 +214,7 @@ impl Counters {
 
     /// Counts a scan that visited `entries` entries with `bytes` bytes of keys and values.
     pub(crate) fn scan(&self, entries: usize, bytes: usize) {
+        EngineReads::count(entries);
         let reads = self.reads();
         add(&reads.scans, 1);
         add(&reads.scanned, entries);

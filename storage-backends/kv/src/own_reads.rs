@@ -10,7 +10,7 @@ thread_local! {
     static OWN: Cell<EngineReads> = const { Cell::new(EngineReads { requests: 0, rows: 0 }) };
 }
 
-/// Reads that reached engines.
+/// Reads that reached the engines of stores with counters. Those of a fork count where they reach the engine of its store.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct EngineReads {
     /// Number of requests: reads of one row, of many together, or of a range.
@@ -20,7 +20,7 @@ pub struct EngineReads {
 }
 
 impl EngineReads {
-    /// Returns those that this thread has made so far, of all stores.
+    /// Returns those that this thread has made so far.
     pub fn of_this_thread() -> Self {
         OWN.get()
     }

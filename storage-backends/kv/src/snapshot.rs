@@ -5,7 +5,6 @@ use crate::{
     counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
-    own_reads::EngineReads,
     recent::EngineView,
 };
 use std::{sync::Arc, time::Instant};
@@ -126,7 +125,6 @@ impl Read for Snapshot {
             let table = (table, position);
             scan(layers, &*view.view, &shared.hasher, table, range, ticket.seq(), &mut counted)
         };
-        EngineReads::count(entries);
         shared.count(|counters| counters.scan(entries, bytes));
         result
     }
@@ -202,7 +200,6 @@ impl StoreState {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        EngineReads::count(keys.len());
         let started = self.counters.as_ref().map(|_| Instant::now());
         let found = match is_doubted {
             true => view.view.get_many_doubted(table, keys)?,
@@ -226,7 +223,6 @@ impl StoreState {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        EngineReads::count(1);
         let Some(counters) = &self.counters else { return view.view.get_into(table, key, out) };
         let before = out.len();
         let started = counters.engine_get();

@@ -59,7 +59,7 @@ pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use intrinsic::{intrinsic_gas, precompiles};
 pub use listed::{Listed, ListedBlock, accesses};
-pub use prefetch::{Foresight, Gather, Prefetch, Prefetcher};
+pub use prefetch::{Foresight, Gather, IsOver, Prefetch, Prefetcher};
 pub use rewards::block_rewards;
 pub use run::{BlockRun, Executed, Executor, Included};
 pub use senders::{SenderError, Senders, recover_senders};

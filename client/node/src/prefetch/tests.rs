@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 const GENESIS: B256 = B256::repeat_byte(1);
 
-fn layer(name: &str) -> Arc<dyn StateLayer> {
+pub(super) fn layer(name: &str) -> Arc<dyn StateLayer> {
     let kind = layers::layer(name).unwrap();
     let store = Store::memory(kind.tables).unwrap();
     (kind.open)(store.into(), &LayerOptions::default()).unwrap()

@@ -62,8 +62,8 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
     let ground = Ground::Memory(Arc::new(KeepsRows(Remote(MemoryEngine::new()), 16 << 20)));
-    let mut driver =
-        Driver::open(factory, &ground, &STORE_IN_STEP).unwrap_or_else(|e| panic!("{e}"));
+    let options = StoreOptions { counters: true, ..STORE_IN_STEP };
+    let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     driver.flush().unwrap_or_else(|e| panic!("{e}"));
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));

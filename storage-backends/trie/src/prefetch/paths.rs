@@ -8,7 +8,6 @@ use crate::{
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::{KvError, Read};
 use polytrie_state::{Access, hash_address, hash_slot};
-use std::iter;
 
 /// The account whose storage trie is meant; `None` for the account trie.
 pub type Owner = Option<B256>;
@@ -75,12 +74,17 @@ impl TrieTables {
     ///
     /// If the store fails.
     pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<(), KvError> {
-        let ways = wanted.iter().flat_map(|access| {
+        let mut keys: Vec<(Owner, B256)> = Vec::new();
+        for access in wanted {
             let (address, slot) = access.place();
             let account = hash_address(&address);
-            let to_slot = |slot| Way { owner: Some(account), key: hash_slot(&slot), from: 0 };
-            iter::once(Way { owner: None, key: account, from: 0 }).chain(slot.map(to_slot))
-        });
+            keys.push((None, account));
+            keys.extend(slot.map(|slot| (Some(account), hash_slot(&slot))));
+        }
+        // Many slots are of one account, and each level of a path is decoded.
+        keys.sort_unstable();
+        keys.dedup();
+        let ways = keys.into_iter().map(|(owner, key)| Way { owner, key, from: 0 });
         read(self, store, &ways.collect::<Vec<_>>()).map(drop)
     }
 }

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Access, Account, StateError, StateReader};
 use std::{
-    ops::ControlFlow,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -17,13 +16,15 @@ use std::{
 /// Number of runs of a block on what was gathered. Few transactions depend on longer chains of values.
 const GUESSES: usize = 4;
 
-/// Time of the runs of a block after which it runs no more. The turn of a block comes after as long as those before it take,
-/// and one run of the costliest blocks takes longer than this. Tests may stand still for longer.
-const BUDGET: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 500 });
+/// Time of the runs of a block after which it runs no more, where nothing says when its turn comes. That is after as long as
+/// those before it take, and one run of the costliest blocks takes longer than this.
+const BUDGET: Duration = Duration::from_millis(500);
 
-/// A function that reads accounts and slots together, so that the state has them in memory. It breaks if the accesses of the
-/// block are not wanted any more.
-pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<ControlFlow<()>, StateError> + 'a;
+/// A function that reads accounts and slots together, so that the state has them in memory.
+pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<(), StateError> + 'a;
+
+/// A function that says whether the accesses of the block are not wanted any more.
+pub type IsOver<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// Runner of blocks on an older state, which finds their accesses.
 #[derive(Debug)]
@@ -38,16 +39,18 @@ pub struct Foresight {
 impl Foresight {
     /// Returns a runner for the blocks of a chain with this specification, on so many threads.
     pub fn new(spec: Arc<ChainSpec>, threads: usize) -> Self {
-        Self::sharing(spec, Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads)
+        let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+        Self { budget: BUDGET, ..Self::sharing(spec, codes, threads) }
     }
 
-    /// Returns a runner that takes code from a cache which others use, too.
+    /// Returns a runner that takes code from a cache which others use, too, for blocks whose turn ends their runs. On a busy
+    /// machine a run may take long, and the execution would have to wait for each value that was not asked for.
     pub(super) fn sharing(
         spec: Arc<ChainSpec>,
         codes: Arc<Mutex<CodeCache>>,
         threads: usize,
     ) -> Self {
-        Self { spec, codes, threads, budget: BUDGET }
+        Self { spec, codes, threads, budget: Duration::MAX }
     }
 
     /// Returns the accesses that the bytes of a block contain.
@@ -62,7 +65,8 @@ impl Foresight {
     ///
     /// The block runs some times on what `gather` has read, with nothing in place of what it has not. So a state on other
     /// machines is not asked for one key after the other, but for all keys that depend on as many others. A block whose runs
-    /// take long does not run again: what the values that it asked for lead to is left out.
+    /// take long does not run again: what the values that it asked for lead to is left out. Once `is_over` says so, no
+    /// transaction runs any more.
     ///
     /// # Errors
     ///
@@ -73,27 +77,27 @@ impl Foresight {
         senders: &[Address],
         state: Arc<dyn StateReader>,
         gather: &mut Gather<'_>,
+        is_over: &IsOver<'_>,
     ) -> Result<Vec<Access>, StateError> {
         let known = Arc::new(Known { state: Arc::clone(&state), places: Mutex::default() });
         let mut wanted = Self::announced(block, senders);
-        let (mut accesses, mut spent) = (Vec::new(), Duration::ZERO);
+        let mut spent = Duration::ZERO;
         for _ in 0..GUESSES {
-            if gather(&wanted)?.is_break() {
-                return Ok(accesses);
-            }
+            gather(&wanted)?;
             known.add(&wanted);
             let began = Instant::now();
-            accesses = self.run(block, senders, Arc::clone(&known) as Arc<dyn StateReader>);
+            let accesses = self.run(block, senders, Arc::clone(&known) as _, is_over);
             spent += began.elapsed();
             wanted = known.take_asked();
-            if wanted.is_empty() {
+            if wanted.is_empty() || is_over() {
                 return Ok(accesses);
             }
             if spent >= self.budget {
-                return gather(&wanted).map(|_| accesses);
+                return gather(&wanted).map(|()| accesses);
             }
         }
-        Ok(self.run(block, senders, state))
+        gather(&wanted)?;
+        Ok(self.run(block, senders, state, is_over))
     }
 
     fn run(
@@ -101,18 +105,20 @@ impl Foresight {
         block: &Block<TxEnvelope>,
         senders: &[Address],
         state: Arc<dyn StateReader>,
+        is_over: &IsOver<'_>,
     ) -> Vec<Access> {
         let codes = Arc::clone(&self.codes);
         let job = Job::new(B256::ZERO, block.clone(), senders.to_vec(), state, codes);
+        let run = || job.run_until(&self.spec, is_over);
         thread::scope(|scope| {
             for _ in 1..self.threads.min(job.transactions()) {
                 let thread = thread::Builder::new().name("foresight".to_owned());
                 // The threads that exist do all the work.
-                if thread.spawn_scoped(scope, || job.run(&self.spec)).is_err() {
+                if thread.spawn_scoped(scope, run).is_err() {
                     break;
                 }
             }
-            job.run(&self.spec);
+            run();
         });
         job.end()
     }

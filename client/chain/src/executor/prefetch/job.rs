@@ -1,6 +1,9 @@
 //! A block that runs ahead, and the queue of such blocks.
 
-use super::{foresight::Foresight, scout::Scout};
+use super::{
+    foresight::{Foresight, IsOver},
+    scout::Scout,
+};
 use crate::executor::{CodeCache, environment::environment_ahead};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_evm::{Evm, FromRecoveredTx};
@@ -13,7 +16,6 @@ use revm::{context::TxEnv, context_interface::Transaction};
 use revm_state_hooks::HookedEvm;
 use std::{
     collections::VecDeque,
-    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -119,10 +121,18 @@ impl Job {
         self.next.load(Relaxed) >= self.len()
     }
 
-    /// Stops the job after the current pieces, and waits for what is being read together. Returns the accesses that are known
-    /// so far.
-    pub(super) fn end(&self) -> Vec<Access> {
+    /// Stops the job after the current pieces.
+    pub(super) fn stop(&self) {
         self.next.store(ENDED, Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.next.load(Relaxed) >= ENDED
+    }
+
+    /// Stops the job, and waits for what is being read together. Returns the accesses that are known so far.
+    pub(super) fn end(&self) -> Vec<Access> {
+        self.stop();
         drop(self.reading.lock());
         match &self.work {
             Work::Run { scout, .. } => scout.accesses(),
@@ -133,9 +143,14 @@ impl Job {
 
     /// Does pieces of work until all are taken.
     pub(super) fn run(&self, spec: &ChainSpec) {
+        self.run_until(spec, &|| self.is_stopped());
+    }
+
+    /// Does as [`Self::run`], until `is_over` says that no more transactions are to run.
+    pub(super) fn run_until(&self, spec: &ChainSpec, is_over: &IsOver<'_>) {
         match &self.work {
             Work::Run { block, senders, scout } => {
-                self.run_transactions(spec, block, senders, scout)
+                self.run_transactions(spec, block, senders, scout, is_over)
             }
             // No error is reported: the block's execution meets it when it needs the value.
             Work::Foresee { block, senders, state, foresight, found } if self.next() == 0 => {
@@ -143,9 +158,14 @@ impl Job {
                     found.lock().extend_from_slice(wanted);
                     self.gather(&**state, wanted)
                 };
-                let touched = foresight.touched(block, senders, Arc::clone(state), &mut gather);
-                if let Ok(accesses) = touched {
-                    *found.lock() = accesses;
+                let state = Arc::clone(state);
+                let touched = foresight.touched(block, senders, state, &mut gather, is_over);
+                let mut found = found.lock();
+                // A run that was stopped knows less than was asked for.
+                if let Ok(accesses) = touched
+                    && !self.is_stopped()
+                {
+                    *found = accesses;
                 }
             }
             Work::Read { accesses, state, together: true, .. } if self.next() == 0 => {
@@ -166,16 +186,9 @@ impl Job {
     }
 
     /// Reads accounts and slots together, unless the block's execution has started.
-    fn gather(
-        &self,
-        state: &dyn StateReader,
-        wanted: &[Access],
-    ) -> Result<ControlFlow<()>, StateError> {
+    fn gather(&self, state: &dyn StateReader, wanted: &[Access]) -> Result<(), StateError> {
         let _reading = self.reading.lock();
-        if self.next.load(Relaxed) >= ENDED {
-            return Ok(ControlFlow::Break(()));
-        }
-        state.gather(wanted).map(ControlFlow::Continue)
+        if self.is_stopped() { Ok(()) } else { state.gather(wanted) }
     }
 
     fn run_transactions(
@@ -184,10 +197,12 @@ impl Job {
         block: &Block<TxEnvelope>,
         senders: &[Address],
         scout: &Scout,
+        is_over: &IsOver<'_>,
     ) {
         let next = || {
             let at = self.next();
-            Some((block.body.transactions.get(at)?, *senders.get(at)?))
+            let tx = block.body.transactions.get(at).filter(|_| !is_over())?;
+            Some((tx, *senders.get(at)?))
         };
         let mut transaction = next();
         if transaction.is_none() {

@@ -19,7 +19,7 @@ mod job;
 mod pace;
 mod scout;
 
-pub use foresight::{Foresight, Gather};
+pub use foresight::{Foresight, Gather, IsOver};
 
 use crate::executor::CodeCache;
 use alloy_consensus::{Block, TxEnvelope};
@@ -197,12 +197,9 @@ impl Prefetcher {
         let Some(at) = self.begun.iter().position(|job| job.hash == *hash) else {
             return Vec::new();
         };
-        let mut accesses = Vec::new();
         // Blocks that were started before this one will not be executed any more.
-        for job in self.begun.drain(..=at) {
-            accesses = job.end();
-        }
-        accesses
+        self.begun.drain(..at).for_each(|job| job.stop());
+        self.begun.pop_front().map(|job| job.end()).unwrap_or_default()
     }
 
     /// Returns the queue of the threads, and starts them if they are not running yet.
@@ -232,11 +229,9 @@ impl Prefetcher {
 }
 
 impl Drop for Prefetcher {
-    /// Waits for the threads, which end after their current transaction, so that the store may be closed afterwards.
+    /// Waits for the threads, which end after their current transaction or read, so that the store may be closed afterwards.
     fn drop(&mut self) {
-        for job in &self.begun {
-            job.end();
-        }
+        self.begun.iter().for_each(|job| job.stop());
         if let Threads::Running(queue, threads) = &mut self.threads {
             queue.close();
             threads.clear();

@@ -7,7 +7,15 @@ use polytrie_kv::Store;
 use polytrie_state::{Account, GenesisAccount, StateLayer, hash_slot};
 use polytrie_testing::OracleLayer;
 use revm::Database;
-use std::{ops::ControlFlow, thread::yield_now, time::Duration};
+use std::{
+    sync::{
+        OnceLock, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
+    thread::yield_now,
+    time::Duration,
+};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
 const CONTRACT: Address = address!("0x00000000000000000000000000000000000000bb");
@@ -25,8 +33,16 @@ fn state() -> Arc<dyn StateReader> {
 
 /// Returns a state with a contract of this code, whose slot 5 holds 7.
 fn state_with(code: Bytes) -> Arc<dyn StateReader> {
+    state_of(code, &[(5, 7)])
+}
+
+/// Returns a state with a contract of this code and these slots.
+fn state_of(code: Bytes, slots: &[(u64, u64)]) -> Arc<dyn StateReader> {
     let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
-    let slots = vec![(hash_slot(&U256::from(5)), U256::from(7))].into();
+    let hashed = |&(slot, value): &(u64, u64)| (hash_slot(&U256::from(slot)), U256::from(value));
+    let mut slots: Vec<_> = slots.iter().map(hashed).collect();
+    slots.sort_unstable();
+    let slots = slots.into();
     let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
     let contract =
         GenesisAccount { hash: keccak256(CONTRACT), account: contract, code: Some(code), slots };
@@ -239,15 +255,20 @@ impl StateReader for Counted {
     }
 }
 
+/// Returns a runner of blocks that run as often as they need.
+fn foresight(threads: usize) -> Foresight {
+    Foresight::sharing(spec(), Arc::new(Mutex::new(CodeCache::new(CODE_CACHE))), threads)
+}
+
 #[test]
 fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
     let transactions = [5, 9, 5, 5, 9];
     let touched = |threads| {
-        let foresight = Foresight::new(spec(), threads);
+        let foresight = foresight(threads);
         let senders = vec![SENDER; transactions.len()];
         let block = block(1, &transactions);
-        let mut gather = |_: &[Access]| Ok(ControlFlow::Continue(()));
-        let touched = foresight.touched(&block, &senders, state(), &mut gather);
+        let mut gather = |_: &[Access]| Ok(());
+        let touched = foresight.touched(&block, &senders, state(), &mut gather, &|| false);
         let mut touched = touched.unwrap();
         touched.sort_unstable_by_key(|access| format!("{access:?}"));
         touched
@@ -265,11 +286,11 @@ fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
     let mut gathered = Vec::new();
     let mut gather = |accesses: &[Access]| {
         gathered.push(accesses.to_vec());
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     };
     let block = block(1, &[5, 9]);
-    let touched = Foresight::new(spec(), 1).touched(&block, &[SENDER; 2], state, &mut gather);
-    let touched = touched.unwrap();
+    let foresight = foresight(1);
+    let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
     for number in [0, 5, 7, 9] {
         assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
     }
@@ -288,11 +309,12 @@ fn a_block_that_takes_long_runs_once() {
     let mut gathered = Vec::new();
     let mut gather = |accesses: &[Access]| {
         gathered.push(accesses.to_vec());
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     };
-    let mut foresight = Foresight::new(spec(), 1);
+    let mut foresight = foresight(1);
     foresight.budget = Duration::ZERO;
-    let touched = foresight.touched(&block(1, &[5, 9]), &[SENDER; 2], state, &mut gather).unwrap();
+    let block = block(1, &[5, 9]);
+    let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
     for number in [5, 9] {
         assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
     }
@@ -302,21 +324,32 @@ fn a_block_that_takes_long_runs_once() {
 }
 
 /// A state on other machines, which records what is read together, and what is read alone before that.
-#[derive(Debug)]
 struct Far {
     state: Arc<dyn StateReader>,
     together: Mutex<Vec<Access>>,
     alone: Mutex<Vec<Access>>,
+    /// Called before each read, with what is read alone.
+    before: Box<dyn Fn(Option<Access>) + Send + Sync>,
 }
+
+polytrie_kv::debug_fields!(Far { together, alone });
 
 impl Far {
     /// Makes one whose contract reads a slot whose number it finds in another one.
     fn new() -> Arc<Self> {
-        let state = state_with(bytes!("600035545400"));
-        Arc::new(Self { state, together: Mutex::default(), alone: Mutex::default() })
+        Self::of(state_with(bytes!("600035545400")), |_| ())
+    }
+
+    fn of(
+        state: Arc<dyn StateReader>,
+        before: impl Fn(Option<Access>) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (together, alone) = Default::default();
+        Arc::new(Self { state, together, alone, before: Box::new(before) })
     }
 
     fn note(&self, access: Access) {
+        (self.before)(Some(access));
         if !self.together.lock().contains(&access) {
             self.alone.lock().push(access);
         }
@@ -342,6 +375,7 @@ impl StateReader for Far {
         true
     }
     fn gather(&self, accesses: &[Access]) -> Result<(), StateError> {
+        (self.before)(None);
         self.together.lock().extend_from_slice(accesses);
         Ok(())
     }
@@ -369,9 +403,8 @@ fn of_a_state_on_other_machines_nothing_is_read_alone() {
 
 #[test]
 fn the_turn_of_a_block_ends_reading_together() {
-    let foresight = Foresight::new(spec(), 1);
     let far = Far::new();
-    let (senders, foresight) = (vec![SENDER], Arc::new(foresight));
+    let (senders, foresight) = (vec![SENDER], Arc::new(foresight(1)));
     let of_unknown =
         Job::foreseen(hash(1), block(1, &[5]), senders, Arc::clone(&far) as _, foresight);
     let accesses = vec![Access::Account(CONTRACT)];
@@ -384,6 +417,67 @@ fn the_turn_of_a_block_ends_reading_together() {
     let job = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&far) as _);
     job.run(&spec());
     assert_eq!((far.together.lock().clone(), far.alone.lock().len()), (accesses, 0));
+}
+
+/// The block is executed by then, on the same cores.
+#[test]
+fn the_turn_of_a_block_ends_its_run_on_what_was_read_together() {
+    let (job, slots) = (Arc::new(OnceLock::<Weak<Job>>::new()), Arc::new(AtomicUsize::new(0)));
+    let before = {
+        let (job, slots) = (Arc::clone(&job), Arc::clone(&slots));
+        move |access: Option<Access>| {
+            if let Some(Access::SlotRead(..)) = access {
+                slots.fetch_add(1, Relaxed);
+                job.get().and_then(Weak::upgrade).unwrap().end();
+            }
+        }
+    };
+    let inputs: Vec<u64> = (0..50).collect();
+    let (block, senders) = (block(1, &inputs), vec![SENDER; inputs.len()]);
+    let far = Far::of(state_with(bytes!("600035545400")), before);
+    let foresight = Arc::new(foresight(1));
+    let foreseen = Arc::new(Job::foreseen(hash(1), block, senders, far, foresight));
+    job.set(Arc::downgrade(&foreseen)).unwrap();
+    foreseen.run(&spec());
+    // The transaction at hand goes on.
+    assert!((1..=2).contains(&slots.load(Relaxed)), "{slots:?}");
+}
+
+/// It reads for a block that will not be executed any more.
+#[test]
+fn a_block_that_is_passed_over_is_not_waited_for() {
+    let (asked, is_asked) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let (taken, is_taken) = mpsc::channel();
+    let answered = Mutex::new(answered);
+    let far: Arc<dyn StateReader> = Far::of(state(), move |access| {
+        if access.is_none() {
+            asked.send(()).unwrap();
+            let answered = answered.lock().recv_timeout(Duration::from_secs(600));
+            taken.send(answered.is_ok()).unwrap();
+        }
+    });
+    let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
+    prefetcher.begin(hash(1), &block(1, &[5]), &[SENDER], || Ok(far)).unwrap();
+    begin(&mut prefetcher, 2, &[5]);
+    is_asked.recv().unwrap();
+    prefetcher.take(&hash(2));
+    answer.send(()).unwrap();
+    assert!(is_taken.recv().unwrap());
+}
+
+/// The contract follows a chain of slots that is longer than the number of runs.
+#[test]
+fn what_the_last_guess_asks_for_is_read_together_too() {
+    let code = bytes!("60003554545454545400");
+    let chain: Vec<_> = (5..20).map(|slot| (slot, slot + 1)).collect();
+    let far = Far::of(state_of(code, &chain), |_| ());
+    let mut gather = |accesses: &[Access]| far.gather(accesses);
+    let (block, foresight) = (block(1, &[5]), foresight(1));
+    let state = Arc::clone(&far) as Arc<dyn StateReader>;
+    foresight.touched(&block, &[SENDER], state, &mut gather, &|| false).unwrap();
+    let alone = far.alone.lock().clone();
+    assert_eq!(alone, [9, 10].map(|slot| Access::SlotRead(CONTRACT, U256::from(slot))));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The prefetcher's side: it receives blocks and sends bags of nodes.
 //!
 //! - `node.rs`: the connection to the node,
-//! - `bag.rs`: the bag of a block, and the nodes that were sent lately.
+//! - `bag.rs`: the bag of a block, and the nodes that were sent lately,
+//! - `pause.rs`: the time in which no state is opened, after one failed.
 
 mod bag;
 mod node;
+mod pause;
 
 use super::{
     PrefetchError,
@@ -13,22 +15,18 @@ use super::{
 use crate::datadir::{DataDir, OpenOptions};
 use bag::{Filling, REMEMBERED, Sent, size};
 use node::Node;
+use pause::{LONGEST, Pause};
 use polytrie_chain::executor::Foresight;
 use polytrie_consensus::decode::decode_block;
 use polytrie_layers as layers;
 use polytrie_state::{Access, BagNode, StateError};
 use serde::Serialize;
-use std::{
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Least time for which a state is read before a newer one is opened.
 const READ_AT_LEAST: Duration = Duration::from_secs(2);
 /// A state is also read for so many times as long as it took to open.
 const TIMES_OPENED: u32 = 20;
-/// The shortest and the longest pause after a state could not be opened or read.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Time within which the node must say hello. It may still be opening its store, which takes a while on a large chain.
 const GREETING: Duration = Duration::from_secs(300);
 
@@ -140,7 +138,7 @@ impl<'a> Prefetcher<'a> {
         }
         match State::open(self.options) {
             Ok(opened) => {
-                (self.state, self.is_old, self.pause) = (Some(opened), false, Pause::default());
+                (self.state, self.is_old) = (Some(opened), false);
                 self.done.states += 1;
                 self.say(node, &Message::Ready);
             }
@@ -172,60 +170,29 @@ impl<'a> Prefetcher<'a> {
         block: AnnouncedBlock,
         node: &mut Node,
     ) -> Result<Vec<BagNode>, PrefetchError> {
-        let Some(state) = &self.state else { return Ok(Vec::new()) };
+        let Some(state) = &mut self.state else { return Ok(Vec::new()) };
         // A node that has just started has none of the levels that it keeps.
         let levels = if self.done.blocks < REMEMBERED { 0 } else { node.levels };
         let began = Instant::now();
         match read_ahead(state, self.foresight, block, levels, &mut self.sent) {
-            Ok(nodes) => Ok(nodes),
+            Ok(nodes) => {
+                (state.was_read, self.pause) = (true, Pause::default());
+                Ok(nodes)
+            }
             Err(Failed::Block(reason)) => Err(node.broken(&reason)),
             Err(Failed::State(error)) => {
                 // A cluster may have removed rows that only older states have.
                 tracing::warn!("a newer state is read, as this one fails: {error}");
-                self.leave(node);
-                // A store that is away may take as long to fail again.
-                if began.elapsed() >= PAUSES.1 {
+                // A store that is away may take as long to fail again, and one that is damaged fails at once.
+                if !state.was_read || began.elapsed() >= LONGEST {
                     self.pause.begin(began.elapsed());
                 }
+                self.leave(node);
                 // What was read before the failure is not sent.
                 self.sent = Sent::default();
                 Ok(Vec::new())
             }
         }
-    }
-}
-
-/// The time in which no state is opened, after that failed.
-#[derive(Debug)]
-struct Pause {
-    least: Duration,
-    length: Duration,
-    until: Option<Instant>,
-}
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self { least: PAUSES.0, length: Duration::ZERO, until: None }
-    }
-}
-
-impl Pause {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| now >= until)
-    }
-
-    /// Returns the time until it is over.
-    fn rest(&self) -> Duration {
-        let now = Instant::now();
-        self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
-    }
-
-    /// Begins a pause after an attempt that took so long, and returns its length. It is as long as that, or twice as long as
-    /// the one before.
-    fn begin(&mut self, took: Duration) -> Duration {
-        self.length = took.max(self.length.saturating_mul(2)).clamp(self.least, PAUSES.1);
-        self.until = Some(Instant::now() + self.length);
-        self.length
     }
 }
 
@@ -235,6 +202,8 @@ struct State {
     opened: Instant,
     /// Time that it took to open.
     took: Duration,
+    /// Whether nodes for a block were read from it.
+    was_read: bool,
 }
 
 impl State {
@@ -242,7 +211,7 @@ impl State {
         let began = Instant::now();
         let dir = DataDir::open(&options.open, false)?;
         layers::bags(&*dir.layer)?;
-        Ok(Self { dir, opened: Instant::now(), took: began.elapsed() })
+        Ok(Self { dir, opened: Instant::now(), took: began.elapsed(), was_read: false })
     }
 
     /// Whether this one was read for long enough to open a newer one.
@@ -273,8 +242,8 @@ fn read_ahead(
     let bags = layers::bags(&**layer).map_err(Failed::State)?;
     bags.make_room().map_err(Failed::State)?;
     let reader = layer.reader().map_err(Failed::State)?;
-    let mut gather = |accesses: &[Access]| bags.gather(accesses).map(ControlFlow::<()>::Continue);
-    let touched = foresight.touched(&block, &senders, reader, &mut gather);
+    let mut gather = |accesses: &[Access]| bags.gather(accesses);
+    let touched = foresight.touched(&block, &senders, reader, &mut gather, &|| false);
     let touched = touched.map_err(Failed::State)?;
     let mut bag = Filling::new(number, sent);
     bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;
@@ -286,22 +255,65 @@ fn read_ahead(
 mod tests {
     use super::*;
     use crate::prefetch::wire::{BAG_BYTES, HELLO_BYTES};
-    use alloy_primitives::{B256, Bytes};
+    use alloy_consensus::{Block, TxEnvelope};
+    use alloy_primitives::{Address, B256, Bytes};
+    use polytrie_kv::Batch;
     use polytrie_state::STAMP_FILE;
-    use std::{fs, io::Write, net::TcpListener, thread};
+    use std::{
+        fs,
+        io::Write,
+        net::{TcpListener, TcpStream},
+        path::Path,
+        thread::{self, JoinHandle},
+    };
     use tempfile::TempDir;
+
+    /// Makes a data directory of `rain`, without the nodes of accounts if it is `damaged`. Returns the options of a prefetcher
+    /// that reads it.
+    fn made(data: &Path, damaged: bool) -> PrefetchOptions {
+        let (chain, layer) = (Some("dev".to_owned()), Some("rain".to_owned()));
+        let datadir = Some(data.to_owned());
+        let mut open = OpenOptions { datadir, chain, state: layer, ..OpenOptions::default() };
+        let (chain, dir) = DataDir::open(&open, true).unwrap().into_chain().unwrap();
+        let nodes = dir.kind.tables.iter().find(|table| table.name == "RainAccountNodes").unwrap();
+        if damaged {
+            let mut batch = Batch::new();
+            batch.delete_range(*nodes, &[], None);
+            dir.store.write(batch).unwrap();
+            dir.store.flush().unwrap();
+        }
+        drop((chain, dir));
+        open.engine.read_only = true;
+        PrefetchOptions { connect: String::new(), open, threads: 1 }
+    }
+
+    /// Connects to a node that says these messages, and then does what `work` does.
+    fn connect<T: Send + 'static>(
+        messages: Vec<Message>,
+        work: impl FnOnce(TcpStream) -> T + Send + 'static,
+    ) -> (Node, JoinHandle<T>) {
+        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        let layer = "rain".to_owned();
+        let own = Hello { version: VERSION, genesis: B256::ZERO, layer, levels: 0 };
+        let hello = Message::Hello(own.clone());
+        let served = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            Message::read(&mut stream, HELLO_BYTES).unwrap();
+            for message in [hello].iter().chain(&messages) {
+                stream.write_all(&message.encode()).unwrap();
+            }
+            work(stream)
+        });
+        (Node::connect(&address, &own, GREETING).unwrap(), served)
+    }
 
     /// A cluster may be away for longer than its store is patient.
     #[test]
     fn without_a_store_it_is_away_and_comes_back_by_itself() {
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data");
-        let (chain, layer) = (Some("dev".to_owned()), Some("rain".to_owned()));
-        let datadir = Some(data.clone());
-        let mut open = OpenOptions { datadir, chain, state: layer, ..OpenOptions::default() };
-        drop(DataDir::open(&open, true).unwrap().into_chain().unwrap());
-        open.engine.read_only = true;
-        let options = PrefetchOptions { connect: String::new(), open, threads: 1 };
+        let options = made(&data, false);
         let mut state = State::open(&options).unwrap();
         let foresight = Foresight::new(state.dir.spec().unwrap(), options.threads);
         let long_ago = Instant::now().checked_sub(READ_AT_LEAST).unwrap();
@@ -309,18 +321,10 @@ mod tests {
         let [stamp, away] = [STAMP_FILE, "away"].map(|name| data.join(name));
         fs::rename(&stamp, &away).unwrap();
 
-        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let address = server.local_addr().unwrap().to_string();
-        let layer = "rain".to_owned();
-        let own = Hello { version: VERSION, genesis: B256::ZERO, layer, levels: 0 };
-        let (hello, block) = (own.clone(), B256::repeat_byte(1));
-        let served = thread::spawn(move || {
-            let (mut stream, _) = server.accept().unwrap();
-            Message::read(&mut stream, HELLO_BYTES).unwrap();
-            let block = AnnouncedBlock { hash: block, rlp: Bytes::new(), senders: Vec::new() };
-            for message in [Message::Hello(hello), Message::Flushed, Message::Block(block)] {
-                stream.write_all(&message.encode()).unwrap();
-            }
+        let hash = B256::repeat_byte(1);
+        let block = AnnouncedBlock { hash, rlp: Bytes::new(), senders: Vec::new() };
+        let messages = vec![Message::Flushed, Message::Block(block)];
+        let (mut node, served) = connect(messages, move |mut stream| {
             let mut said = Vec::new();
             for is_last in [false, false, true] {
                 if is_last {
@@ -331,22 +335,42 @@ mod tests {
             stream.write_all(&Message::End.encode()).unwrap();
             said
         });
-        let mut node = Node::connect(&address, &own, GREETING).unwrap();
         let mut prefetcher = Prefetcher::new(&options, &foresight, state);
         prefetcher.pause.least = Duration::from_millis(1);
         let done = prefetcher.work_for(&mut node).unwrap();
-        let bag = Message::Bag(SentBag { block, nodes: Vec::new() });
+        let bag = Message::Bag(SentBag { block: hash, nodes: Vec::new() });
         assert_eq!(served.join().unwrap(), [Message::Away, bag, Message::Ready]);
         assert_eq!((done.blocks, done.nodes, done.states), (1, 0, 2));
     }
 
+    /// It would open the next one for each block, and take blocks from those that have a store.
     #[test]
-    fn pauses_are_as_long_as_what_failed_and_grow() {
-        let (mut pause, seconds) = (Pause::default(), Duration::from_secs);
-        assert!(pause.is_over(Instant::now()));
-        let lengths = [0, 0, 0, 12, 1, 60].map(|took| pause.begin(seconds(took)).as_secs());
-        assert_eq!(lengths, [1, 2, 4, 12, 24, 30]);
-        assert!(!pause.is_over(Instant::now()));
-        assert!(pause.is_over(Instant::now() + seconds(30)));
+    fn after_a_state_that_cannot_be_read_the_next_one_is_opened_later() {
+        let dir = TempDir::new().unwrap();
+        let options = made(&dir.path().join("data"), true);
+        let state = State::open(&options).unwrap();
+        let foresight = Foresight::new(state.dir.spec().unwrap(), options.threads);
+        let hashes = [1, 2].map(B256::repeat_byte);
+        let blocks = hashes.map(|hash| {
+            let rlp = alloy_rlp::encode(Block::<TxEnvelope>::default()).into();
+            // Some of them are in each part of the state.
+            let senders = (0..=u8::MAX).map(Address::repeat_byte).collect();
+            Message::Block(AnnouncedBlock { hash, rlp, senders })
+        });
+        let messages = blocks.into_iter().chain([Message::End]).collect();
+        let (mut node, served) = connect(messages, |mut stream| {
+            let mut said = Vec::new();
+            while let Some(message) = Message::read(&mut stream, BAG_BYTES).unwrap() {
+                said.push(message);
+            }
+            said
+        });
+        let mut prefetcher = Prefetcher::new(&options, &foresight, state);
+        prefetcher.pause.least = LONGEST;
+        let done = prefetcher.work_for(&mut node).unwrap();
+        drop(node);
+        let [one, two] = hashes.map(|block| Message::Bag(SentBag { block, nodes: Vec::new() }));
+        assert_eq!(served.join().unwrap(), [Message::Away, one, two]);
+        assert_eq!((done.blocks, done.nodes, done.states), (2, 0, 1));
     }
 }

@@ -48,7 +48,7 @@ pub struct Prefetchers {
     informing: Informing,
     /// Number of nodes that had come in time when the last block was executed.
     brought: u64,
-    /// Number of blocks that were executed since that number grew, while there were prefetchers.
+    /// Number of blocks that were executed since that number grew, while a prefetcher was ready; zero if none is connected.
     idle: usize,
     /// Beginning of the turn of a block without a bag and its number of transactions, if it is such a block's turn.
     alone_since: Option<(Instant, u32)>,
@@ -238,9 +238,11 @@ impl Prefetchers {
 
     /// Counts a block that was executed, by the number of nodes that have come in time so far.
     pub(super) fn count(&mut self, brought: u64) {
-        let is_idle = brought == self.brought && self.shared.is_any_ready();
-        let idle = if is_idle { self.idle + 1 } else { 0 };
-        (self.brought, self.idle) = (brought, idle);
+        if brought != self.brought || self.shared.open.lock().is_empty() {
+            (self.brought, self.idle) = (brought, 0);
+        } else if self.shared.is_any_ready() {
+            self.idle += 1;
+        }
     }
 
     /// Tells prefetchers that the node is done, and waits until their connections are closed.

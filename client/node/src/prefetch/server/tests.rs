@@ -2,20 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{
-    FARTHEST, SPARE,
+    FARTHEST, Prefetchers, SPARE,
     connections::serve,
     informing::Informing,
     shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
 };
-use crate::prefetch::wire::{BLOCK_BYTES, Message};
+use crate::prefetch::{
+    tests::layer,
+    wire::{BLOCK_BYTES, Message},
+};
 use alloy_consensus::Block;
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, bounded};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::Store;
-use polytrie_layers as layers;
-use polytrie_layers::LayerOptions;
 use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -24,10 +24,7 @@ use std::{
 };
 
 fn shared() -> Shared {
-    let kind = layers::layer("rain").unwrap();
-    let store = Store::memory(kind.tables).unwrap();
-    let layer = (kind.open)(store.into(), &LayerOptions::default()).unwrap();
-    Shared::new(B256::ZERO, layer).unwrap()
+    Shared::new(B256::ZERO, layer("rain")).unwrap()
 }
 
 /// Adds a prefetcher. Returns the frames that its thread would send.
@@ -179,6 +176,27 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
     assert!(shared.is_abandoned(number));
     shared.forget_until(number + 1);
     assert!(!shared.is_abandoned(number));
+}
+
+/// It opens each newer state, and may fail to read any of them.
+#[test]
+fn a_prefetcher_that_brings_nothing_is_not_relied_on_because_it_was_away() {
+    let listener = Prefetchers::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let mut prefetchers = Prefetchers::of(listener, B256::ZERO, layer("rain"), 0).unwrap();
+    let _frames = connect(&prefetchers.shared, 1);
+    while prefetchers.read_ahead() {
+        prefetchers.count(0);
+    }
+    let work = work_of(&prefetchers.shared, 0);
+    prefetchers.shared.is_gone(&work);
+    prefetchers.count(0);
+    prefetchers.shared.is_back(&work);
+    assert!(!prefetchers.read_ahead());
+    // Another one may be better.
+    prefetchers.shared.leave(1);
+    prefetchers.count(0);
+    let _frames = connect(&prefetchers.shared, 2);
+    assert!(prefetchers.read_ahead());
 }
 
 /// A few of them would take the places of all prefetchers.
