@@ -10,7 +10,7 @@ pub mod sample;
 
 use std::io::Cursor;
 
-use polytrie::blocks::{BlockReader, Format};
+use polytrie::blocks::{ArchiveEnd, BlockReader, Format};
 use polytrie::consensus::decode::{
     EncodedReceipts, decode_block, decode_header, decode_receipts, decode_slim_receipts,
 };
@@ -27,6 +27,14 @@ pub fn read_all(file: &[u8], format: Format) {
     match BlockReader::from_reader("fuzz", Cursor::new(file)) {
         Ok(reader) => drain(reader),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Reads the last header of an era1 or ere file by its index.
+pub fn read_end(file: &[u8]) {
+    let directory = files::directory([("file", file)]);
+    if let Some(end) = ArchiveEnd::read(&directory.path().join("file")) {
+        assert!(end.first <= end.last.number && end.bytes == file.len() as u64);
     }
 }
 
