@@ -11,6 +11,7 @@ use super::{
 use crate::{access_lists::AccessListWriter, prefetch::Prefetchers};
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
+use polytrie_files::ArchiveEnd;
 use polytrie_kv::CountersSnapshot;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -132,6 +133,13 @@ impl<'c> Run<'c> {
             let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
+            if let Content::Archive(end, answer) = content {
+                let is_stored = self.has_all(&end)?;
+                // The reader waits for this answer.
+                let _ = answer.send(is_stored);
+                is_there = is_stored && self.pass_over(&end, read);
+                continue;
+            }
             let number = content.header().number;
             if self.options.to.is_some_and(|to| number > to) {
                 break;
@@ -154,10 +162,7 @@ impl<'c> Run<'c> {
             self.skip_genesis(hash, place)?;
             return Ok(self.is_last(number));
         }
-        // Blocks before the state that the chain begins with are mostly unknown to it.
-        if self.chain.start().is_some_and(|start| number < start)
-            && self.chain.db().canonical(number)?.is_none()
-        {
+        if self.is_before_start(number)? {
             self.report.skipped += 1;
             self.progress.skipped(number);
             return Ok(self.is_last(number));
@@ -168,11 +173,38 @@ impl<'c> Run<'c> {
                 return self.skip(number, hash, place);
             }
             Content::Identified(_, raw) => pipeline::make_ready(self.chain.spec(), raw)?.0,
+            // The reader has its answer, and sends the blocks.
+            Content::Archive(..) => return Ok(false),
         };
         self.insert(candidate, place, ahead)?;
         let is_there = self.is_last(number) && self.chain.is_canonical(number, &hash)?;
         self.begin_flush()?;
         Ok(is_there)
+    }
+
+    /// Whether a block is unknown because the chain begins with the state after it, as most blocks before that are.
+    fn is_before_start(&self, number: u64) -> Result<bool, ImportError> {
+        let is_before = self.chain.start().is_some_and(|start| number < start);
+        Ok(is_before && self.chain.db().canonical(number)?.is_none())
+    }
+
+    /// Whether all blocks of a file would be skipped, since its last one is on the chain and names the others.
+    fn has_all(&self, end: &ArchiveEnd) -> Result<bool, ImportError> {
+        let number = end.last.number;
+        if self.is_before_start(number)? {
+            // The genesis block is read, as it shows whether the file is of this chain.
+            return Ok(end.first > self.chain.spec().genesis_header().number);
+        }
+        Ok(self.chain.is_canonical(number, &end.last.hash())?)
+    }
+
+    /// Skips all blocks of a file. Returns whether the last one that was asked for is among them, or before them.
+    fn pass_over(&mut self, end: &ArchiveEnd, read: u64) -> bool {
+        let last = self.options.to.map_or(end.last.number, |to| to.min(end.last.number));
+        self.report.skipped += last.checked_sub(end.first).map_or(0, |more| more + 1);
+        self.progress.reached(read);
+        self.progress.skipped(last);
+        self.options.to.is_some_and(|to| to <= end.last.number)
     }
 
     /// Skips the genesis block, which is stored already. Fails if it is that of another chain.

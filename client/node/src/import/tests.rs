@@ -402,6 +402,13 @@ fn ere_file(to: u64) -> (Chain, Vec<u8>) {
     let files = vec![sample("chain.rlp.gz")];
     let end = import(&mut chain, ImportOptions { to: Some(to), ..ImportOptions::plain(files) });
     assert!(end.error.is_none(), "{:?}", end.error);
+    let file = ere_of(&chain);
+    (chain, file)
+}
+
+/// Returns the ere file of a chain.
+fn ere_of(chain: &Chain) -> Vec<u8> {
+    let to = chain.head().number();
     let mut out = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
     let exported = chain.db().export::<ChainError>((0, to), |block| {
         let receipts = chain.db().receipts(block.header.number)?.unwrap();
@@ -410,7 +417,50 @@ fn ere_file(to: u64) -> (Chain, Vec<u8>) {
         Ok(())
     });
     exported.unwrap();
-    (chain, out.finish().unwrap().0)
+    out.finish().unwrap().0
+}
+
+/// Of a directory, an import reads the files with blocks that the chain lacks. A file that is passed over may be damaged, or
+/// another one than checksums.txt lists.
+#[test]
+fn archives_whose_blocks_are_stored_are_passed_over() {
+    let (mut chain, mut first) = ere_file(20);
+    let (_, second) = ere_file(40);
+    let middle = first.len() / 2;
+    first[middle] ^= 1;
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["dev-00000-00000000.ere", "dev-00001-00000000.ere"];
+    for (name, content) in names.iter().zip([&first, &second]) {
+        fs::write(directory.path().join(name), content).unwrap();
+    }
+    let lines = format!("{} {}", B256::repeat_byte(7), names[0]);
+    let all = || ImportOptions::plain(vec![directory.path().to_owned()]);
+    let error = import(&mut on(Arc::new(MemoryEngine::new())), all()).error.unwrap();
+    assert!(error.to_string().contains(names[0]), "{error}");
+    fs::write(directory.path().join("checksums.txt"), lines).unwrap();
+    let mut counts = |to: Option<u64>| {
+        let end = import(&mut chain, ImportOptions { to, ..all() });
+        assert!(end.error.is_none(), "{:?}", end.error);
+        (end.report.skipped, end.report.blocks, end.report.head.number)
+    };
+    assert_eq!(counts(Some(10)), (11, 0, 20));
+    assert_eq!(counts(Some(20)), (21, 0, 20));
+    assert_eq!(counts(None), (21 + 21, 20, 40));
+    assert_eq!(counts(None), (21 + 41, 0, 40));
+}
+
+#[test]
+fn an_archive_of_another_branch_is_read() {
+    let (mut other, _) = ere_file(20);
+    extend(&mut other, 1, 5);
+    let tip = other.head().hash();
+    let (mut chain, _) = ere_file(40);
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("dev-00000-00000000.ere"), ere_of(&other)).unwrap();
+    let end = import(&mut chain, ImportOptions::plain(vec![directory.path().to_owned()]));
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!(end.report.skipped, 21);
+    assert!(chain.is_known(25, &tip).unwrap());
 }
 
 /// Whichever bit of an ere file is wrong, an import says where, or reaches the right head.
