@@ -263,7 +263,7 @@ struct Reading {
     budget: Arc<Budget>,
     /// Number up to which blocks are probably stored already.
     known: u64,
-    /// Bytes of the files before the current one.
+    /// Bytes of the files that were read before the current one.
     before: u64,
 }
 
@@ -302,26 +302,21 @@ impl Reading {
     }
 
     /// Whether a file is an archive whose blocks are all stored. The executing thread knows that, once it has come here.
-    fn is_stored(&mut self, file: &Path) -> Option<bool> {
+    fn is_stored(&self, file: &Path) -> Option<bool> {
         let end = ArchiveEnd::read(file).filter(|end| end.last.number <= self.known);
         let Some(end) = end else { return Some(false) };
         let (answer, is_stored) = bounded(1);
-        let bytes = end.bytes;
         let place = Origin { file: Arc::clone(&end.file), index: 0, offset: 0 };
         self.send(Ok(Prepared {
             content: Content::Archive(Box::new(end), answer),
             place,
             decode: Duration::ZERO,
             recover: Duration::ZERO,
-            read: self.before + bytes,
+            read: self.before,
             permit: Budget::take(&self.budget, 0),
         }))?;
         // Without an answer the blocks are read, so that none is lost.
-        let is_stored = is_stored.recv().unwrap_or(false);
-        if is_stored {
-            self.before += bytes;
-        }
-        Some(is_stored)
+        Some(is_stored.recv().unwrap_or(false))
     }
 
     /// Returns the value, or sends the error.

@@ -137,7 +137,7 @@ impl<'c> Run<'c> {
                 let is_stored = self.has_all(&end)?;
                 // The reader waits for this answer.
                 let _ = answer.send(is_stored);
-                is_there = is_stored && self.pass_over(&end, read);
+                is_there = is_stored && self.pass_over(&end);
                 continue;
             }
             let number = content.header().number;
@@ -199,10 +199,10 @@ impl<'c> Run<'c> {
     }
 
     /// Skips all blocks of a file. Returns whether the last one that was asked for is among them, or before them.
-    fn pass_over(&mut self, end: &ArchiveEnd, read: u64) -> bool {
+    fn pass_over(&mut self, end: &ArchiveEnd) -> bool {
         let last = self.options.to.map_or(end.last.number, |to| to.min(end.last.number));
         self.report.skipped += last.checked_sub(end.first).map_or(0, |more| more + 1);
-        self.progress.reached(read);
+        self.progress.passed(end.bytes);
         self.progress.skipped(last);
         self.options.to.is_some_and(|to| to <= end.last.number)
     }
