@@ -124,15 +124,24 @@ impl<'c> Run<'c> {
             .with_lists(self.options.hints.take());
         // Whether the last block that was asked for is there: a pipe may stay open long after it.
         let mut is_there = false;
+        // Number of the last block of the files so far.
+        let mut last = None;
         while !is_there {
             self.wait(&ahead)?;
             if self.is_interrupted() && !ahead.blocks.has_ended() {
                 return Ok(Ended::Interrupted);
             }
-            let Some(prepared) = ahead.blocks.next() else { break };
+            let Some(prepared) = ahead.blocks.next() else {
+                let head = self.chain.head().number();
+                let is_short = |last: &u64| self.options.to.is_some_and(|to| to > head.max(*last));
+                self.report.files_end = last.filter(is_short);
+                break;
+            };
             let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
+            let number = content.header().number;
+            last = last.max(Some(number));
             if let Content::Archive(end, answer) = content {
                 let is_stored = self.has_all(&end)?;
                 // The reader waits for this answer.
@@ -140,7 +149,6 @@ impl<'c> Run<'c> {
                 is_there = is_stored && self.pass_over(&end);
                 continue;
             }
-            let number = content.header().number;
             if self.options.to.is_some_and(|to| number > to) {
                 break;
             }

@@ -450,6 +450,27 @@ fn archives_whose_blocks_are_stored_are_passed_over() {
 }
 
 #[test]
+fn files_that_end_before_the_block_that_was_asked_for_are_noticed() {
+    let (_, file) = ere_file(20);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dev-00000-00000000.ere");
+    fs::write(&path, file).unwrap();
+    let mut chain = on(Arc::new(MemoryEngine::new()));
+    // The second time the file is passed over.
+    for _ in 0..2 {
+        for (to, expected) in [(Some(30), Some(20)), (Some(20), None), (None, None)] {
+            let options = ImportOptions { to, ..ImportOptions::plain(vec![path.clone()]) };
+            let end = import(&mut chain, options);
+            assert!(end.error.is_none(), "{:?}", end.error);
+            assert_eq!((end.report.files_end, end.report.head.number), (expected, 20));
+        }
+    }
+    let (mut longer, _) = ere_file(40);
+    let options = ImportOptions { to: Some(30), ..ImportOptions::plain(vec![path]) };
+    assert_eq!(import(&mut longer, options).report.files_end, None);
+}
+
+#[test]
 fn an_archive_of_another_branch_is_read() {
     let (mut other, _) = ere_file(20);
     extend(&mut other, 1, 5);
