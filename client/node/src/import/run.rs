@@ -232,7 +232,7 @@ impl<'c> Run<'c> {
         self.progress.skipped(number);
         let canonical = self.chain.is_canonical(number, &hash)?;
         if !canonical {
-            self.waiting.aside.insert(hash, place);
+            self.waiting.put_aside(number, hash, place, self.chain.first_undo());
         }
         Ok(self.is_last(number) && canonical)
     }
@@ -290,7 +290,7 @@ impl<'c> Run<'c> {
             Inserted::Known => self.report.skipped += 1,
             Inserted::Side => {
                 self.report.side += 1;
-                self.waiting.aside.insert(hash, place);
+                self.waiting.put_aside(number, hash, place, self.chain.first_undo());
             }
             Inserted::Reorganised { executed, .. } => {
                 self.report.side += 1;
