@@ -81,7 +81,8 @@ impl Candidate {
         Self { body, ..Self::built(header, block, rlp) }.with_coinbase(spec)
     }
 
-    /// Checks the body of a block that was decoded from `rlp`, and recovers its senders. Returns the candidate and the time of the recovery.
+    /// Checks the body of a block that was decoded from `rlp`, and recovers its senders. Returns the candidate and the
+    /// time of the recovery.
     pub fn of(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> (Self, Duration) {
         Self::with_senders(spec, block, rlp, None)
     }
