@@ -3,9 +3,10 @@
 use super::{
     Ahead, ImportOptions, Key, Shadow, ShadowError, Upcoming, What, import, shadow::Difference,
 };
+use alloy_consensus::{Block, BlockBody, Header, Sealed, TxEnvelope};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, NextBlock, TABLES};
+use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, Head, NextBlock, Start, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
@@ -19,6 +20,7 @@ use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -447,6 +449,40 @@ fn archives_whose_blocks_are_stored_are_passed_over() {
     assert_eq!(counts(Some(20)), (21, 0, 20));
     assert_eq!(counts(None), (21 + 21, 20, 40));
     assert_eq!(counts(None), (21 + 41, 0, 40));
+}
+
+/// Such blocks are unknown. Only the genesis block shows whether a file is of this chain.
+#[test]
+fn archives_from_before_the_start_of_a_chain_are_passed_over_but_the_first() {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let header = Sealed::new(Header { number: 9_000, ..Header::default() });
+    let head = Head { header, total_difficulty: U256::ZERO };
+    let start = Start { head, block: None, ancestors: BTreeMap::new() };
+    let options = ChainOptions::default();
+    let mut chain = Chain::open_partial(spec, store, layer, options, &start, false).unwrap();
+
+    let mut second = EreWriter::new("test", Vec::new(), 8_192, &std::env::temp_dir()).unwrap();
+    let mut parent_hash = B256::ZERO;
+    for number in 8_192..8_196 {
+        let header = Header { number, parent_hash, ..Header::default() };
+        parent_hash = header.hash_slow();
+        let block = Block::<TxEnvelope> { header, body: BlockBody::default() };
+        second.push(&alloy_rlp::encode(&block), &[0xc0], U256::ZERO).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: &[u8]| fs::write(directory.path().join(name), content).unwrap();
+    // A file that is read would be refused.
+    put("checksums.txt", B256::repeat_byte(7).to_string().as_bytes());
+    put("dev-00001-00000000.ere", &second.finish().unwrap().0);
+    let all = || ImportOptions::plain(vec![directory.path().to_owned()]);
+    let end = import(&mut chain, all());
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!((end.report.skipped, end.report.blocks), (4, 0));
+    put("dev-00000-00000000.ere", &ere_file(20).1);
+    let error = import(&mut chain, all()).error.unwrap().to_string();
+    assert!(error.contains("dev-00000") && error.contains("checksums.txt"), "{error}");
 }
 
 #[test]
