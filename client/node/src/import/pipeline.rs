@@ -47,9 +47,9 @@ pub enum Content {
     Identified(Box<Sealed<Header>>, RawBlock),
     /// A block that is ready for execution.
     Ready(Box<Candidate>),
-    /// A whole era1 or ere file, which is probably stored already. The answer says whether it is; then its blocks are not
-    /// read.
-    Archive(Box<ArchiveEnd>, Sender<bool>),
+    /// An era1 or ere file whose blocks are probably stored already. They come next, unless [`Pipeline::answer`] says that
+    /// they are.
+    Archive(Box<ArchiveEnd>),
 }
 
 impl Content {
@@ -57,7 +57,7 @@ impl Content {
         match self {
             Self::Identified(header, _) => header,
             Self::Ready(candidate) => &candidate.header,
-            Self::Archive(end, _) => &end.last,
+            Self::Archive(end) => &end.last,
         }
     }
 }
@@ -132,6 +132,10 @@ pub struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
     /// Blocks that were asked for ahead of their execution, or the channels through which they will come.
     next: VecDeque<Next>,
+    /// The answers about archives, for which the reader waits.
+    answers: Sender<bool>,
+    /// Whether the reader waits for one.
+    is_asked: bool,
 }
 
 impl Pipeline {
@@ -151,8 +155,9 @@ impl Pipeline {
         expect_files(&files)?;
         let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
+        let (answers, from_main) = bounded(1);
         let budget = Arc::default();
-        let mut reading = Reading { to_workers, to_main, budget, known, before: 0 };
+        let mut reading = Reading { to_workers, to_main, from_main, budget, known, before: 0 };
         spawn("reader", move || {
             if caught(|| reading.files(files, begun)).is_err() {
                 // A channel without a sender is an error for its receiver; without one the files would seem to end
@@ -170,7 +175,14 @@ impl Pipeline {
                 }
             })?;
         }
-        Ok(Self { ordered, next: VecDeque::new() })
+        Ok(Self { ordered, next: VecDeque::new(), answers, is_asked: false })
+    }
+
+    /// Says whether the blocks of the archive that came last are stored.
+    pub fn answer(&mut self, are_stored: bool) {
+        self.is_asked = false;
+        // The reader has ended if this cannot be sent.
+        let _ = self.answers.send(are_stored);
     }
 
     /// Waits up to `patience` for the next result. Returns whether there is one: a block (which a worker may still
@@ -223,15 +235,23 @@ impl Iterator for Pipeline {
     type Item = Result<Prepared, ImportError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let answer = match self.next.pop_front() {
-            Some(Next::Ready(ready)) => return Some((*ready).map_err(ImportError::from)),
-            Some(Next::Promised(answer)) => answer,
-            None => self.ordered.recv().ok()?,
+        if self.is_asked {
+            self.answer(false);
+        }
+        let prepared = match self.next.pop_front() {
+            Some(Next::Ready(ready)) => (*ready).map_err(ImportError::from),
+            Some(Next::Promised(answer)) => received(&answer),
+            None => received(&self.ordered.recv().ok()?),
         };
-        Some(match answer.recv() {
-            Ok(answer) => answer.map_err(ImportError::from),
-            Err(_) => Err(ImportError::Worker),
-        })
+        self.is_asked = matches!(&prepared, Ok(Prepared { content: Content::Archive(_), .. }));
+        Some(prepared)
+    }
+}
+
+fn received(answer: &Receiver<Answer>) -> Result<Prepared, ImportError> {
+    match answer.recv() {
+        Ok(answer) => answer.map_err(ImportError::from),
+        Err(_) => Err(ImportError::Worker),
     }
 }
 
@@ -260,6 +280,7 @@ pub(super) fn no_thread(source: io::Error) -> ImportError {
 struct Reading {
     to_workers: Sender<Job>,
     to_main: Sender<Receiver<Answer>>,
+    from_main: Receiver<bool>,
     budget: Arc<Budget>,
     /// Number up to which blocks are probably stored already.
     known: u64,
@@ -305,18 +326,16 @@ impl Reading {
     fn is_stored(&self, file: &Path) -> Option<bool> {
         let end = ArchiveEnd::read(file).filter(|end| end.last.number <= self.known);
         let Some(end) = end else { return Some(false) };
-        let (answer, is_stored) = bounded(1);
         let place = Origin { file: Arc::clone(&end.file), index: 0, offset: 0 };
         self.send(Ok(Prepared {
-            content: Content::Archive(Box::new(end), answer),
+            content: Content::Archive(Box::new(end)),
             place,
             decode: Duration::ZERO,
             recover: Duration::ZERO,
             read: self.before,
             permit: Budget::take(&self.budget, 0),
         }))?;
-        // Without an answer the blocks are read, so that none is lost.
-        Some(is_stored.recv().unwrap_or(false))
+        self.from_main.recv().ok()
     }
 
     /// Returns the value, or sends the error.
@@ -397,7 +416,10 @@ impl Drop for Permit {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use polytrie_files::Format;
+    use alloy_consensus::{Block, BlockBody, TxEnvelope};
+    use alloy_primitives::U256;
+    use polytrie_files::{EreWriter, Format};
+    use std::fs;
 
     #[derive(Debug)]
     struct Panics;
@@ -417,5 +439,34 @@ mod tests {
         let error = blocks.next().unwrap().unwrap_err();
         assert!(matches!(error, ImportError::Worker) && error.is_ours(), "{error}");
         assert!(blocks.next().is_none());
+    }
+
+    /// A caller that knows nothing about archives gets all blocks.
+    #[test]
+    fn the_blocks_of_an_archive_come_unless_they_are_said_to_be_stored() {
+        let spec = ChainSpec::load("dev").unwrap();
+        let genesis = spec.genesis_header().inner().clone();
+        let block = Block::<TxEnvelope> { header: genesis, body: BlockBody::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let mut out = EreWriter::new("test", Vec::new(), 0, directory.path()).unwrap();
+        out.push(&alloy_rlp::encode(&block), &[0xc0], U256::ZERO).unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, out.finish().unwrap().0).unwrap();
+        for are_stored in [None, Some(false), Some(true)] {
+            let files = vec![file.clone(), file.clone()];
+            let mut blocks = Pipeline::start(Arc::clone(&spec), files, None, 1, 0).unwrap();
+            let (mut archives, mut came) = (0, 0);
+            while let Some(prepared) = blocks.next() {
+                match prepared.unwrap().content {
+                    Content::Archive(_) => {
+                        archives += 1;
+                        are_stored.into_iter().for_each(|answer| blocks.answer(answer));
+                    }
+                    Content::Identified(..) | Content::Ready(_) => came += 1,
+                }
+            }
+            let expected = if are_stored == Some(true) { 0 } else { 2 };
+            assert_eq!((archives, came), (2, expected), "{are_stored:?}");
+        }
     }
 }

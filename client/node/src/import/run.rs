@@ -142,11 +142,10 @@ impl<'c> Run<'c> {
             self.report.time.recover += recover;
             let number = content.header().number;
             last = last.max(Some(number));
-            if let Content::Archive(end, answer) = content {
-                let is_stored = self.has_all(&end)?;
-                // The reader waits for this answer.
-                let _ = answer.send(is_stored);
-                is_there = is_stored && self.pass_over(&end);
+            if let Content::Archive(end) = content {
+                let are_stored = self.has_all(&end)?;
+                ahead.blocks.answer(are_stored);
+                is_there = are_stored && self.pass_over(&end);
                 continue;
             }
             if self.options.to.is_some_and(|to| number > to) {
@@ -181,8 +180,8 @@ impl<'c> Run<'c> {
                 return self.skip(number, hash, place);
             }
             Content::Identified(_, raw) => pipeline::make_ready(self.chain.spec(), raw)?.0,
-            // The reader has its answer, and sends the blocks.
-            Content::Archive(..) => return Ok(false),
+            // Its blocks come one by one.
+            Content::Archive(_) => return Ok(false),
         };
         self.insert(candidate, place, ahead)?;
         let is_there = self.is_last(number) && self.chain.is_canonical(number, &hash)?;
