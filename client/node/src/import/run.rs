@@ -125,7 +125,7 @@ impl<'c> Run<'c> {
         // Whether the last block that was asked for is there: a pipe may stay open long after it.
         let mut is_there = false;
         // Number of the last block of the files so far.
-        let mut last = None;
+        let mut last: Option<u64> = None;
         while !is_there {
             self.wait(&ahead)?;
             if self.is_interrupted() && !ahead.blocks.has_ended() {
