@@ -9,7 +9,7 @@ use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{
-    ConsensusError, check_body, check_body_rules,
+    ConsensusError, check_body_rules, check_decoded_body,
     clique::{self, CliqueError},
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
@@ -43,7 +43,7 @@ pub struct Candidate {
     pub access_list: Option<Bytes>,
     /// Access list from elsewhere, as a hint; it may be wrong, and is not compared with the header.
     pub listed: Option<Arc<Vec<AccountChanges>>>,
-    /// Result of [`check_body`].
+    /// Result of [`check_decoded_body`].
     pub body: Result<(), ConsensusError>,
     /// Receipts from the block's file (era1, ere).
     pub receipts: Option<EncodedReceipts>,
@@ -81,7 +81,8 @@ impl Candidate {
         Self { body, ..Self::built(header, block, rlp) }.with_coinbase(spec)
     }
 
-    /// Checks the body of a decoded block and recovers its senders. Returns the candidate and the time of the recovery.
+    /// Checks the body of a block that was decoded from `rlp`, and recovers its senders. Returns the candidate and the
+    /// time of the recovery.
     pub fn of(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> (Self, Duration) {
         Self::with_senders(spec, block, rlp, None)
     }
@@ -107,7 +108,7 @@ impl Candidate {
     }
 
     fn with_body_checked(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
-        let body = check_body(&rules_of(spec, &block.header), &block);
+        let body = check_decoded_body(&rules_of(spec, &block.header), &block, &rlp);
         let header = Sealed::new(block.header.clone());
         Self { body, ..Self::built(header, block, rlp) }
     }

@@ -1,8 +1,10 @@
 //! Copy of a chain into another store.
 
 use super::{
+    Chain,
     db::ChainDb,
     error::Result,
+    sides::SideHashes,
     tables::{META, SIDE_BLOCKS, TABLES, UNDO},
 };
 use polytrie_kv::{Batch, KeyRange, Read, Table};
@@ -67,20 +69,23 @@ impl ChainDb {
         }
         Ok(goes_on)
     }
+}
 
+impl Chain {
     /// Adds the blocks of other branches to those of `target`, which must have the same head.
     ///
     /// # Errors
     ///
     /// Fails if either store fails.
-    pub fn copy_side_blocks(&self, target: &Self) -> Result<()> {
+    pub fn copy_side_blocks(&self, target: &mut Self) -> Result<()> {
         let mut batch = Batch::new();
-        self.store().scan(SIDE_BLOCKS, KeyRange::ALL, &mut |hash, row| {
+        self.db.store().scan(SIDE_BLOCKS, KeyRange::ALL, &mut |hash, row| {
             batch.put(SIDE_BLOCKS, hash, row);
             Ok(ControlFlow::Continue(()))
         })?;
         if !batch.is_empty() {
-            target.store().write(batch)?;
+            target.db.store().write(batch)?;
+            target.sides = SideHashes::read(&target.db)?;
         }
         Ok(())
     }

@@ -58,7 +58,8 @@ impl Chain {
     ///
     /// Fails if the store fails or is damaged.
     pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool> {
-        Ok(self.is_canonical(number, hash)? || self.db.side_block(hash)?.is_some())
+        Ok(self.is_canonical(number, hash)?
+            || self.sides.may_have(hash) && self.db.side_block(hash)?.is_some())
     }
 
     /// Whether the block is on the chain's branch, or will be once its root is verified.
@@ -301,6 +302,7 @@ impl Chain {
         let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
         let mut batch = Batch::new();
         put_side_block(&mut batch, &hash, total_difficulty, &candidate.rlp);
+        self.sides.add(hash);
         // Before the merge the branch with the greater total difficulty wins, and among equals the first. After
         // it EIP-3675 leaves the choice to the consensus layer; here the branch of the latest new block wins.
         let better = merged || total_difficulty > self.head.total_difficulty;

@@ -32,6 +32,7 @@ mod proposed;
 mod receipts;
 mod recent;
 mod reorg;
+mod sides;
 mod signers;
 mod slow_block;
 mod start;
@@ -73,6 +74,7 @@ use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
 use polytrie_state::StateLayer;
 use proposed::Proposed;
+use sides::SideHashes;
 use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use switch::Switch;
@@ -160,6 +162,7 @@ pub struct Chain {
     /// Hash of the block that the chain begins with, if only its hash is known.
     unknown_parent: Option<B256>,
     undo_reach: UndoReach,
+    sides: SideHashes,
     durable: Mutex<DurableHead>,
     /// Changes of the written blocks, for the caller.
     written: Vec<BlockWrites>,
@@ -281,6 +284,7 @@ impl Chain {
             executor = executor.with_access_lists();
         }
         let undo_reach = UndoReach::read(&db, head.number())?;
+        let sides = SideHashes::read(&db)?;
         let start = db.start()?;
         let durable = Mutex::new(DurableHead::read(&db, head.number())?);
         let chain = Self {
@@ -296,6 +300,7 @@ impl Chain {
             start,
             unknown_parent: None,
             undo_reach,
+            sides,
             durable,
             written: Vec::new(),
             witnesses: Vec::new(),

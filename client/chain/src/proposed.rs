@@ -114,6 +114,7 @@ impl Chain {
             let sum = before + header.difficulty;
             total_difficulty = Some(sum);
             put_side_block(&mut batch, &header.hash(), sum, rlp);
+            self.sides.add(header.hash());
             above.push((header.hash(), rlp.clone()));
         }
         let mut way = self.way_to(base)?;

@@ -105,6 +105,7 @@ impl Chain {
         }
         if keep && let Some(rlp) = self.db.block_rlp(number)? {
             put_side_block(batch, &hash, self.head.total_difficulty, &rlp);
+            self.sides.add(hash);
         }
         if self.options.index_transactions
             && let Some(block) = self.db.block(number)?

@@ -84,6 +84,12 @@ impl Chain {
         self.undo_reach.floor = number;
     }
 
+    /// Returns the number of the first block that can be taken back. A branch that leaves the chain before it can never
+    /// become the better one.
+    pub const fn first_undo(&self) -> u64 {
+        self.undo_reach.first
+    }
+
     /// Tells the layer, after a write that made `head` the head, which block is durable, and from which block on its
     /// undo data are needed.
     pub(super) fn report_horizon(&self, head: u64) {

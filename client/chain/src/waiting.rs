@@ -225,7 +225,9 @@ impl Chain {
         if self.switch.is_some_and(|switch| switch.to == hash) {
             remove_switch(batch);
         }
-        remove_side_block(batch, &hash);
+        if self.sides.may_have(&hash) {
+            remove_side_block(batch, &hash);
+        }
         if let Some(row) = &candidate.signers {
             batch.put(SIGNERS, &number.to_be_bytes(), row);
         }

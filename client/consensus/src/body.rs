@@ -1,8 +1,9 @@
 //! Checks of a body against its header.
 
-use super::{error::ConsensusError, transactions::check_transaction};
+use super::{decode::encoded_transactions, error::ConsensusError, transactions::check_transaction};
 use alloy_consensus::{Block, Transaction, TxEnvelope, proofs};
 use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::B256;
 use polytrie_chainspec::Rules;
 
 /// Greatest length of a block's encoding from Osaka on, in bytes: 10 MiB less a margin of 2 MiB for the beacon block
@@ -21,6 +22,27 @@ pub const MAX_RLP_BLOCK_SIZE: usize = 8 * 1024 * 1024;
 pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     check_form(rules, block)?;
     check_body_roots(block)?;
+    check_transactions(rules, block)
+}
+
+/// Checks what [`check_body`] checks, of a block that [`decode_block`](super::decode::decode_block) has returned for `rlp`.
+/// Since no other bytes decode to the same transactions, these are not encoded again for their root.
+///
+/// # Errors
+///
+/// Fails with the first rule that the body breaks.
+pub fn check_decoded_body(
+    rules: &Rules<'_>,
+    block: &Block<TxEnvelope>,
+    rlp: &[u8],
+) -> Result<(), ConsensusError> {
+    check_form(rules, block)?;
+    match encoded_transactions(rlp) {
+        Ok(encoded) if encoded.len() == block.body.transactions.len() => {
+            check_roots(block, proofs::ordered_trie_root_encoded(&encoded))?;
+        }
+        _ => check_body_roots(block)?,
+    }
     check_transactions(rules, block)
 }
 
@@ -73,6 +95,11 @@ fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<()
 ///
 /// Fails with the first part of the body whose root or hash is not the header's.
 pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+    check_roots(block, proofs::calculate_transaction_root(&block.body.transactions))
+}
+
+/// Does as [`check_body_roots`]; `transactions` is the root of the transactions.
+fn check_roots(block: &Block<TxEnvelope>, transactions: B256) -> Result<(), ConsensusError> {
     let Block { header, body } = block;
     let expected = proofs::calculate_ommers_root(&body.ommers);
     if header.ommers_hash != expected {
@@ -91,11 +118,11 @@ pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError>
             }
         }
     }
-    let expected = proofs::calculate_transaction_root(&body.transactions);
-    if header.transactions_root == expected {
+    if header.transactions_root == transactions {
         return Ok(());
     }
-    Err(ConsensusError::TransactionsRoot { found: header.transactions_root, expected })
+    let (found, expected) = (header.transactions_root, transactions);
+    Err(ConsensusError::TransactionsRoot { found, expected })
 }
 
 /// Checks that a list of withdrawals is there exactly if the fork has withdrawals.

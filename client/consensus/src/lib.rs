@@ -46,7 +46,9 @@ mod ommers;
 mod result;
 mod transactions;
 
-pub use body::{MAX_RLP_BLOCK_SIZE, check_body, check_body_roots, check_body_rules};
+pub use body::{
+    MAX_RLP_BLOCK_SIZE, check_body, check_body_roots, check_body_rules, check_decoded_body,
+};
 pub use difficulty::{MIN_DIFFICULTY, next_difficulty};
 pub use error::{ConsensusError, OmmerError, TransactionError};
 pub use gas::{MAX_GAS_LIMIT, MIN_GAS_LIMIT, next_base_fee, next_blob_fee, next_excess_blob_gas};

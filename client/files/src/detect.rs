@@ -52,6 +52,10 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     if start.starts_with(&VERSION_MAGIC) {
         return Ok(Content::E2Store);
     }
+    // The first of these bytes would pass for hex digits.
+    if VERSION_MAGIC.starts_with(start) {
+        return Err(BlockFileErrorKind::TooShort { length: start.len() as u64 });
+    }
     if let Some((_, format)) = COMPRESSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(BlockFileErrorKind::Compressed { format });
     }
@@ -98,6 +102,8 @@ mod tests {
     fn mistakes_are_named() {
         for (start, expected) in [
             (&b""[..], "empty"),
+            (b"e", "ends after 1 of the 8 bytes"),
+            (b"e2\0\0\0\0\0", "ends after 7 of the 8 bytes"),
             (b" {\"config\": {", "--chain"),
             (b"\xef\xbb\xbf{\"config\": {", "--chain"),
             (b"\x28\xb5\x2f\xfd....", "zstd"),

@@ -160,6 +160,15 @@ pub enum BlockFileErrorKind {
     /// A file without bytes, or with blank lines only.
     #[error("the file is empty, at least one block was expected; check how it was made")]
     Empty,
+    /// The first bytes of an era1 or ere file, and no more.
+    #[error(
+        "the file ends after {length} of the 8 bytes with which an era1 or ere file starts, too short for any format; copy or \
+         download it again"
+    )]
+    TooShort {
+        /// Length of the file, in bytes.
+        length: u64,
+    },
     /// Content that looks like JSON.
     #[error(
         "the content looks like JSON, blocks were expected; if this is a genesis file, pass it with \

@@ -44,7 +44,7 @@ mod stream;
 mod tests;
 
 pub use detect::Format;
-pub use e2store::{ArchiveFormat, ArchiveSummary, BLOCKS_PER_ERA};
+pub use e2store::{ArchiveEnd, ArchiveFormat, ArchiveSummary, BLOCKS_PER_ERA, files_at};
 pub use era1::Era1Writer;
 pub use ere::EreWriter;
 pub use error::{BlockFileError, BlockFileErrorKind, Place};

@@ -356,7 +356,10 @@ fn rewind(name: &Arc<str>, file: &mut File) -> Result<(), BlockFileError> {
 }
 
 /// Reads the bytes of a head at this offset of a file. Returns `None` if the file ends before.
-fn head_at(file: &mut File, offset: u64) -> Result<Option<[u8; HEAD]>, BlockFileErrorKind> {
+pub(super) fn head_at(
+    file: &mut File,
+    offset: u64,
+) -> Result<Option<[u8; HEAD]>, BlockFileErrorKind> {
     let mut head = [0; HEAD];
     let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut head));
     match read {

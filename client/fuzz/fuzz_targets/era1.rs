@@ -13,6 +13,8 @@ use polytrie_fuzz::e2store::file;
 const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x05, 0x06, 0x07, 0x3266, 0x4242, 0x01];
 
 fuzz_target!(|data: &[u8]| {
-    polytrie_fuzz::read_all(data, Format::Era1);
-    polytrie_fuzz::read_all(&file(data, &TYPES).0, Format::Era1);
+    for file in [data, &file(data, &TYPES).0] {
+        polytrie_fuzz::read_all(file, Format::Era1);
+        polytrie_fuzz::read_end(file);
+    }
 });

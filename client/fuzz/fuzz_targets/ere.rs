@@ -15,8 +15,10 @@ const OF_BLOCKS: [u16; 5] = [0x03, 0x04, 0x0a, 0x06, 0x0b];
 const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x0a, 0x06, 0x0b, 0x07, 0x4242, 0x01];
 
 fuzz_target!(|data: &[u8]| {
-    polytrie_fuzz::read_all(data, Format::Ere);
-    polytrie_fuzz::read_all(&indexed(data), Format::Ere);
+    for file in [data, &indexed(data)] {
+        polytrie_fuzz::read_all(file, Format::Ere);
+        polytrie_fuzz::read_end(file);
+    }
 });
 
 fn indexed(data: &[u8]) -> Vec<u8> {

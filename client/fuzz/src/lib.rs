@@ -10,9 +10,11 @@ pub mod sample;
 
 use std::io::Cursor;
 
-use polytrie::blocks::{BlockReader, Format};
+use alloy_consensus::proofs::{calculate_transaction_root, ordered_trie_root_encoded};
+use polytrie::blocks::{ArchiveEnd, BlockReader, Format};
 use polytrie::consensus::decode::{
     EncodedReceipts, decode_block, decode_header, decode_receipts, decode_slim_receipts,
+    encoded_transactions,
 };
 
 /// Most blocks of a file that are read: enough for every path through the readers, and few enough that a file of
@@ -27,6 +29,14 @@ pub fn read_all(file: &[u8], format: Format) {
     match BlockReader::from_reader("fuzz", Cursor::new(file)) {
         Ok(reader) => drain(reader),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Reads the last header of an era1 or ere file by its index.
+pub fn read_end(file: &[u8]) {
+    let directory = files::directory([("file", file)]);
+    if let Some(end) = ArchiveEnd::read(&directory.path().join("file")) {
+        assert!(end.first <= end.last.number && end.bytes == file.len() as u64);
     }
 }
 
@@ -60,6 +70,9 @@ pub fn check_block(rlp: &[u8]) {
         let again = alloy_rlp::encode(&block);
         assert!(again == rlp || again.len() < rlp.len());
         assert_eq!(decode_block(&again).as_ref(), Ok(&block));
+        let encoded = encoded_transactions(rlp).expect("a block that decodes has transactions");
+        let root = calculate_transaction_root(&block.body.transactions);
+        assert_eq!(ordered_trie_root_encoded(&encoded), root);
         let header = header.expect("a block that decodes has a header that does");
         assert_eq!(*header, block.header);
         assert_eq!(header.hash(), block.header.hash_slow());

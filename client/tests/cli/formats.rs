@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
-use polytrie::{chain::TABLES, consensus::decode::decode_block, layers};
+use polytrie::{blocks::BlockReader, chain::TABLES, consensus::decode::decode_block, layers};
 use polytrie_kv::Batch;
 use std::{
     ffi::OsStr,
@@ -298,6 +298,22 @@ fn lines_for_each_block_go_to_standard_output() {
     let both = import(&elsewhere, Path::new("-"));
     assert_fails(&both, 2, &["--json", "--csv", "standard output"]);
     assert!(!elsewhere.path().exists());
+}
+
+/// It is no error: a script may name a block that a later file will have.
+#[test]
+fn files_that_end_before_the_last_block_are_named() {
+    let data = Data::new();
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().take(10);
+    let blocks: Vec<_> = blocks.map(|block| block.unwrap()).collect();
+    let last = blocks[9].decode_header().unwrap().number;
+    let file = data.write("short", stream(blocks.iter().map(|block| &block.rlp)));
+    for (to, is_short) in [("100", true), (&*last.to_string(), false)] {
+        let run = import![data.path(), file, sample("genesis.json"), "mpt", "--to", to].ok();
+        let words = format!("the files end at block {last}; block {to} of --to");
+        assert_eq!(run.stderr.contains(&words), is_short, "{}", run.stderr);
+        assert!(run.text().starts_with(&format!("head {last} ")), "{}", run.text());
+    }
 }
 
 #[test]

@@ -510,6 +510,30 @@ fn keys_of_a_partition_share_requests() {
     assert!(requests < 50, "{requests}");
 }
 
+/// An engine knows all partitions that have rows.
+#[test]
+fn keys_without_a_partition_are_absent_without_a_request() {
+    let Some(cluster) = cluster() else { return };
+    let engine = open(&cluster, &new_name()).unwrap();
+    let there = [0xff_u8, 1, 2, 3];
+    let mut batch = Batch::new();
+    batch.put(TABLES[2], &there, b"value");
+    engine.write(&batch).unwrap();
+    let (view, link) = (engine.view().unwrap(), cluster.link());
+    let keys: Vec<Vec<u8>> = (0..100).map(|n| vec![100 + n, 1, 2, 3]).collect();
+    let mut asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    asked.push(&there);
+    let before = link.line.left();
+    for key in &keys {
+        assert_eq!(view.get(TABLES[2], key).unwrap(), None);
+    }
+    let found = view.get_many(TABLES[2], &asked).unwrap();
+    assert_eq!(found.iter().flatten().count(), 1);
+    assert_eq!(found.last().unwrap().as_deref(), Some(&b"value"[..]));
+    let requests = before - link.line.left();
+    assert!(requests < 50, "{requests}");
+}
+
 #[test]
 #[ignore = "figures for the README: cargo test -p polytrie-kv-cassandra --lib figures -- --ignored --nocapture"]
 fn figures() {

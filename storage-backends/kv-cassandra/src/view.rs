@@ -92,6 +92,7 @@ impl CassandraView {
         let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
             places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
         };
+        partitions.retain(|bucket, _| self.shared.buckets.contains(table, bucket));
         // Rows under numbers may be blocks, of which many would be too much for one answer.
         let together = if is_numbered(table) { 1 } else { TOGETHER };
         let mut flight = Flight::new(&self.shared.cluster);
@@ -190,8 +191,12 @@ impl Read for CassandraView {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         table.check_key(key)?;
         self.shared.expect_table(table)?;
-        let request = self.request(table, vec![key.to_vec()], Consistency::Quorum);
-        let mut row = self.shared.cluster.wait(request)?;
+        let mut row = Vec::new();
+        // All partitions are known that have a row of this version.
+        if self.shared.buckets.contains(table, bucket(table, key)) {
+            let request = self.request(table, vec![key.to_vec()], Consistency::Quorum);
+            row = self.shared.cluster.wait(request)?;
+        }
         self.expect_whole()?;
         let value = row.pop().flatten().and_then(|row| self.value(table, key, row));
         value.iter().for_each(|value| out.extend_from_slice(value));

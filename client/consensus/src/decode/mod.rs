@@ -275,6 +275,19 @@ pub fn decode_lone_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     Ok(Sealed::new_unchecked(header, keccak256(rlp)))
 }
 
+/// Returns the encoding (EIP-2718) of each transaction of a block, as it stands in the block's bytes.
+///
+/// # Errors
+///
+/// Fails if the bytes are not a list that starts with a header and a list.
+pub fn encoded_transactions(rlp: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
+    let mut body = BlockItems::split(rlp)?.body;
+    let list = Item::next_list(&mut body, BlockPart::Transactions)?;
+    each(list.payload, BlockPart::Transactions, BlockPart::Transaction, |item, _| {
+        Ok(if item.list { item.raw } else { item.payload })
+    })
+}
+
 /// Decodes the list of a block's transactions as [`decode_block`] does.
 ///
 /// # Errors

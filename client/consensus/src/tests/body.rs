@@ -1,7 +1,7 @@
 //! Tests of bodies against the roots in their headers.
 
 use super::{block_at, chain, rules_at};
-use crate::{ConsensusError, MAX_RLP_BLOCK_SIZE, TransactionError, check_body};
+use crate::{ConsensusError, MAX_RLP_BLOCK_SIZE, TransactionError, check_body, check_decoded_body};
 use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, EMPTY_ROOT_HASH, Header, SignableTransaction,
     TxEip4844, TxEnvelope, TxLegacy, proofs,
@@ -36,9 +36,13 @@ fn block(network: &str, transactions: Vec<TxEnvelope>) -> Block<TxEnvelope> {
     Block::new(header, BlockBody { transactions, ommers: vec![], withdrawals })
 }
 
+/// Checks a block, from its bytes too.
 fn check(network: &str, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let spec = chain(network);
-    check_body(&rules_at(&spec, block.header.number, block.header.timestamp), block)
+    let rules = rules_at(&spec, block.header.number, block.header.timestamp);
+    let checked = check_body(&rules, block);
+    assert_eq!(check_decoded_body(&rules, block, &alloy_rlp::encode(block)), checked);
+    checked
 }
 
 #[test]

@@ -5,12 +5,14 @@
 use alloy_consensus::{
     Block, Header, SignableTransaction, TxEip4844, TxEip4844WithSidecar, TxEnvelope, TxLegacy,
 };
-use alloy_eips::eip4844::BlobTransactionSidecar;
+use alloy_eips::{eip2718::Encodable2718, eip4844::BlobTransactionSidecar};
 use alloy_primitives::{B256, Signature, U256};
 use alloy_rlp::Header as RlpHeader;
 
 use super::made_up::made_up_chain;
-use crate::decode::{BlockPart, DecodeProblem, block_number, decode_block, decode_receipts};
+use crate::decode::{
+    BlockPart, DecodeProblem, block_number, decode_block, decode_receipts, encoded_transactions,
+};
 
 /// Encodes a list whose items are encoded already.
 fn list(items: &[&[u8]]) -> Vec<u8> {
@@ -55,6 +57,15 @@ fn full_block() -> (Block<TxEnvelope>, Vec<Vec<u8>>) {
 fn refused(rlp: &[u8]) -> (BlockPart, DecodeProblem) {
     let error = decode_block(rlp).unwrap_err();
     (error.part, error.problem)
+}
+
+#[test]
+fn transactions_stand_in_a_block_as_they_are_hashed() {
+    let (block, _) = full_block();
+    let expected: Vec<_> = block.body.transactions.iter().map(TxEnvelope::encoded_2718).collect();
+    assert_eq!(expected.len(), 4);
+    assert_eq!(encoded_transactions(&alloy_rlp::encode(&block)).unwrap(), expected);
+    assert!(encoded_transactions(b"\xc0").is_err());
 }
 
 #[test]

@@ -22,6 +22,22 @@ pub(crate) struct DirectoryEntry {
     name: String,
 }
 
+/// Returns the era1 and ere files of a directory in the order of their blocks, and any other path alone.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be read, or the order of its files is unknown.
+pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, BlockFileError> {
+    let alone = vec![path.to_owned()];
+    if path.as_os_str() == "-" || !path.is_dir() {
+        return Ok(alone);
+    }
+    let files: Vec<_> =
+        list_directory(path, &display_name(path))?.into_iter().map(|entry| entry.path).collect();
+    // The reader has an error for a directory without such files.
+    Ok(if files.is_empty() { alone } else { files })
+}
+
 /// Lists the `*.era1` and `*.ere` files of a directory by their epoch, which is in their name:
 /// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Files with other endings
 /// are ignored. Each epoch must have one file, of either format.

@@ -12,11 +12,13 @@
 //! | what follows from one block to the next, and must add up at the end | `lineage.rs`, `accumulator.rs`, `index.rs` |
 //! | which of the two formats a file has | `format.rs` |
 //! | a directory of files, and their checksums | `directory.rs`, `checksums.rs` |
+//! | the last block of a file that need not be read | `end.rs` |
 //! | writing records, and the name of what was written | `write.rs`, `summary.rs` |
 
 mod accumulator;
 mod checksums;
 mod directory;
+mod end;
 mod error;
 mod format;
 mod index;
@@ -27,6 +29,8 @@ mod summary;
 mod write;
 
 pub use accumulator::{accumulator_root, header_record_root, is_accumulated};
+pub use directory::files_at;
+pub use end::ArchiveEnd;
 pub use error::{E2StoreError, E2StoreProblem};
 pub use summary::{ArchiveFormat, ArchiveSummary};
 

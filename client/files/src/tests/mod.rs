@@ -1,6 +1,7 @@
 //! Tests of reading and writing. Those with real chain files run where the files are present.
 
 mod checksums;
+mod ends;
 mod era1_files;
 mod ere_files;
 mod formats;

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use polytrie_chain::Candidate;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::{block_number, decode_header};
-use polytrie_files::{BlockFileError, BlockReader, RawBlock};
+use polytrie_files::{ArchiveEnd, BlockFileError, BlockReader, RawBlock, files_at};
 use polytrie_kv::caught;
 use std::{
     collections::VecDeque,
@@ -34,7 +34,7 @@ pub struct Prepared {
     pub(super) place: Origin,
     pub(super) decode: Duration,
     pub(super) recover: Duration,
-    /// Bytes of the file, as it is on disk, that were read when the block was read.
+    /// Bytes of the files, as they are on disk, that were read when the block was read.
     pub(super) read: u64,
     /// The block's share of the memory limit, freed when the block is inserted.
     pub permit: Permit,
@@ -47,6 +47,9 @@ pub enum Content {
     Identified(Box<Sealed<Header>>, RawBlock),
     /// A block that is ready for execution.
     Ready(Box<Candidate>),
+    /// An era1 or ere file whose blocks are probably stored already. They come next, unless [`Pipeline::answer`] says that
+    /// they are.
+    Archive(Box<ArchiveEnd>),
 }
 
 impl Content {
@@ -54,6 +57,7 @@ impl Content {
         match self {
             Self::Identified(header, _) => header,
             Self::Ready(candidate) => &candidate.header,
+            Self::Archive(end) => &end.last,
         }
     }
 }
@@ -70,7 +74,7 @@ type Answer = Result<Prepared, BlockFileError>;
 /// A block on its way to a worker thread, with the channel for the result.
 struct Job {
     raw: RawBlock,
-    /// Bytes of its file that were read when the block was read.
+    /// Bytes of the files that were read when the block was read.
     read: u64,
     answer: Sender<Answer>,
     permit: Permit,
@@ -128,6 +132,10 @@ pub struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
     /// Blocks that were asked for ahead of their execution, or the channels through which they will come.
     next: VecDeque<Next>,
+    /// The answers about archives, for which the reader waits.
+    answers: Sender<bool>,
+    /// Whether the reader waits for one.
+    is_asked: bool,
 }
 
 impl Pipeline {
@@ -147,12 +155,15 @@ impl Pipeline {
         expect_files(&files)?;
         let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
+        let (answers, from_main) = bounded(1);
+        let budget = Arc::default();
+        let mut reading = Reading { to_workers, to_main, from_main, budget, known, before: 0 };
         spawn("reader", move || {
-            if caught(|| read(files, begun, &to_workers, &to_main)).is_err() {
+            if caught(|| reading.files(files, begun)).is_err() {
                 // A channel without a sender is an error for its receiver; without one the files would seem to end
                 // here.
                 let (_, never) = bounded(1);
-                let _ = to_main.send(never);
+                let _ = reading.to_main.send(never);
             }
         })?;
         for _ in 0..threads.max(1) {
@@ -164,7 +175,14 @@ impl Pipeline {
                 }
             })?;
         }
-        Ok(Self { ordered, next: VecDeque::new() })
+        Ok(Self { ordered, next: VecDeque::new(), answers, is_asked: false })
+    }
+
+    /// Says whether the blocks of the archive that came last are stored.
+    pub fn answer(&mut self, are_stored: bool) {
+        self.is_asked = false;
+        // The reader has ended if this cannot be sent.
+        let _ = self.answers.send(are_stored);
     }
 
     /// Waits up to `patience` for the next result. Returns whether there is one: a block (which a worker may still
@@ -217,15 +235,23 @@ impl Iterator for Pipeline {
     type Item = Result<Prepared, ImportError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let answer = match self.next.pop_front() {
-            Some(Next::Ready(ready)) => return Some((*ready).map_err(ImportError::from)),
-            Some(Next::Promised(answer)) => answer,
-            None => self.ordered.recv().ok()?,
+        if self.is_asked {
+            self.answer(false);
+        }
+        let prepared = match self.next.pop_front() {
+            Some(Next::Ready(ready)) => (*ready).map_err(ImportError::from),
+            Some(Next::Promised(answer)) => received(&answer),
+            None => received(&self.ordered.recv().ok()?),
         };
-        Some(match answer.recv() {
-            Ok(answer) => answer.map_err(ImportError::from),
-            Err(_) => Err(ImportError::Worker),
-        })
+        self.is_asked = matches!(&prepared, Ok(Prepared { content: Content::Archive(_), .. }));
+        Some(prepared)
+    }
+}
+
+fn received(answer: &Receiver<Answer>) -> Result<Prepared, ImportError> {
+    match answer.recv() {
+        Ok(answer) => answer.map_err(ImportError::from),
+        Err(_) => Err(ImportError::Worker),
     }
 }
 
@@ -250,40 +276,78 @@ pub(super) fn no_thread(source: io::Error) -> ImportError {
     ImportError::Thread { source }
 }
 
-fn read(
-    files: Vec<PathBuf>,
-    mut begun: Option<Begun>,
-    to_workers: &Sender<Job>,
-    to_main: &Sender<Receiver<Answer>>,
-) {
-    let budget = Arc::new(Budget::default());
-    for file in files {
-        let opened = match begun.take() {
-            Some(begun) => Ok(begun),
-            None => BlockReader::open(&file).map(|reader| Begun { first: None, reader }),
-        };
-        let progress = opened.as_ref().map(|begun| begun.reader.progress()).unwrap_or_default();
-        let blocks: Box<dyn Iterator<Item = Result<RawBlock, BlockFileError>>> = match opened {
-            Ok(begun) => Box::new(begun),
-            Err(error) => Box::new(std::iter::once(Err(error))),
-        };
-        for block in blocks {
-            let (answer, receive) = bounded(1);
-            let failed = block.is_err();
-            if to_main.send(receive).is_err() {
-                return;
+/// The thread that reads the files.
+struct Reading {
+    to_workers: Sender<Job>,
+    to_main: Sender<Receiver<Answer>>,
+    from_main: Receiver<bool>,
+    budget: Arc<Budget>,
+    /// Number up to which blocks are probably stored already.
+    known: u64,
+    /// Bytes of the files that were read before the current one.
+    before: u64,
+}
+
+impl Reading {
+    /// Reads the files; the first one may have been opened as `begun`. Returns `None` if the rest is not wanted: after an
+    /// error, and if the import has ended.
+    fn files(&mut self, files: Vec<PathBuf>, mut begun: Option<Begun>) -> Option<()> {
+        for file in files {
+            if let Some(begun) = begun.take() {
+                self.blocks(begun)?;
+                continue;
             }
-            let sent = match block {
-                Ok(raw) => {
-                    let permit = Budget::take(&budget, raw.byte_len());
-                    to_workers.send(Job { raw, read: progress.read(), answer, permit }).is_ok()
+            for file in self.or_failed(files_at(&file))? {
+                if !self.is_stored(&file)? {
+                    let reader = self.or_failed(BlockReader::open(&file))?;
+                    self.blocks(Begun { first: None, reader })?;
                 }
-                Err(error) => answer.send(Err(error)).is_ok(),
-            };
-            if failed || !sent {
-                return;
             }
         }
+        Some(())
+    }
+
+    /// Reads the blocks of a file.
+    fn blocks(&mut self, begun: Begun) -> Option<()> {
+        let progress = begun.reader.progress();
+        for block in begun {
+            let raw = self.or_failed(block)?;
+            let (answer, receive) = bounded(1);
+            self.to_main.send(receive).ok()?;
+            let permit = Budget::take(&self.budget, raw.byte_len());
+            let read = self.before + progress.read();
+            self.to_workers.send(Job { raw, read, answer, permit }).ok()?;
+        }
+        self.before += progress.total().unwrap_or_else(|| progress.read());
+        Some(())
+    }
+
+    /// Whether a file is an archive whose blocks are all stored. The executing thread knows that, once it has come here.
+    fn is_stored(&self, file: &Path) -> Option<bool> {
+        let end = ArchiveEnd::read(file).filter(|end| end.last.number <= self.known);
+        let Some(end) = end else { return Some(false) };
+        let place = Origin { file: Arc::clone(&end.file), index: 0, offset: 0 };
+        self.send(Ok(Prepared {
+            content: Content::Archive(Box::new(end)),
+            place,
+            decode: Duration::ZERO,
+            recover: Duration::ZERO,
+            read: self.before,
+            permit: Budget::take(&self.budget, 0),
+        }))?;
+        self.from_main.recv().ok()
+    }
+
+    /// Returns the value, or sends the error.
+    fn or_failed<T>(&self, result: Result<T, BlockFileError>) -> Option<T> {
+        result.map_err(|error| self.send(Err(error))).ok()
+    }
+
+    /// Sends what needs no worker.
+    fn send(&self, answer: Answer) -> Option<()> {
+        let (sender, receive) = bounded(1);
+        self.to_main.send(receive).ok()?;
+        sender.send(answer).ok()
     }
 }
 
@@ -352,7 +416,10 @@ impl Drop for Permit {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use polytrie_files::Format;
+    use alloy_consensus::{Block, BlockBody, TxEnvelope};
+    use alloy_primitives::U256;
+    use polytrie_files::{EreWriter, Format};
+    use std::fs;
 
     #[derive(Debug)]
     struct Panics;
@@ -372,5 +439,34 @@ mod tests {
         let error = blocks.next().unwrap().unwrap_err();
         assert!(matches!(error, ImportError::Worker) && error.is_ours(), "{error}");
         assert!(blocks.next().is_none());
+    }
+
+    /// A caller that knows nothing about archives gets all blocks.
+    #[test]
+    fn the_blocks_of_an_archive_come_unless_they_are_said_to_be_stored() {
+        let spec = ChainSpec::load("dev").unwrap();
+        let genesis = spec.genesis_header().inner().clone();
+        let block = Block::<TxEnvelope> { header: genesis, body: BlockBody::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let mut out = EreWriter::new("test", Vec::new(), 0, directory.path()).unwrap();
+        out.push(&alloy_rlp::encode(&block), &[0xc0], U256::ZERO).unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, out.finish().unwrap().0).unwrap();
+        for are_stored in [None, Some(false), Some(true)] {
+            let files = vec![file.clone(), file.clone()];
+            let mut blocks = Pipeline::start(Arc::clone(&spec), files, None, 1, 0).unwrap();
+            let (mut archives, mut came) = (0, 0);
+            while let Some(prepared) = blocks.next() {
+                match prepared.unwrap().content {
+                    Content::Archive(_) => {
+                        archives += 1;
+                        are_stored.into_iter().for_each(|answer| blocks.answer(answer));
+                    }
+                    Content::Identified(..) | Content::Ready(_) => came += 1,
+                }
+            }
+            let expected = if are_stored == Some(true) { 0 } else { 2 };
+            assert_eq!((archives, came), (2, expected), "{are_stored:?}");
+        }
     }
 }

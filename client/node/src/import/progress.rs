@@ -2,8 +2,9 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use polytrie_chain::BlockStats;
+use polytrie_files::files_at;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -28,9 +29,9 @@ pub enum Display {
 pub struct Progress {
     display: Display,
     bar: ProgressBar,
-    /// Bytes of the file, if known.
+    /// Bytes of the files that are not passed over, if known.
     total_bytes: Option<u64>,
-    /// Bytes of the file up to the last block that was inserted: the reader may be far ahead of it.
+    /// Bytes of these files up to the last block that was inserted: the reader may be far ahead of it.
     reached: u64,
     start: Instant,
     shown: Instant,
@@ -55,11 +56,8 @@ impl Counts {
 
 impl Progress {
     pub(super) fn new(display: Display, files: &[PathBuf]) -> Self {
-        // The time left can be estimated only if the size of the input is known, which it is for one regular file.
-        let total_bytes = match files {
-            [file] => std::fs::metadata(file).ok().filter(|m| m.is_file()).map(|m| m.len()),
-            _ => None,
-        };
+        // The time left can be estimated only if the size of the input is known.
+        let total_bytes: Option<u64> = files.iter().map(|file| bytes_at(file)).sum();
         let bar = match display {
             Display::Bar => bar(total_bytes),
             Display::Lines | Display::Quiet => ProgressBar::hidden(),
@@ -77,9 +75,17 @@ impl Progress {
         }
     }
 
-    /// Records that a block was inserted up to which so many bytes of its file were read.
+    /// Records that a block was inserted up to which so many bytes were read.
     pub(super) fn reached(&mut self, bytes: u64) {
         self.reached = bytes;
+    }
+
+    /// Records that a file of so many bytes was passed over.
+    pub(super) fn passed(&mut self, bytes: u64) {
+        if let Some(total) = &mut self.total_bytes {
+            *total = total.saturating_sub(bytes);
+            self.bar.set_length(*total);
+        }
     }
 
     pub(super) fn block(&mut self, number: u64, stats: &BlockStats) {
@@ -143,6 +149,12 @@ impl Progress {
     }
 }
 
+/// Returns the number of bytes of a file, or of the archives of a directory; `None` for a pipe.
+fn bytes_at(path: &Path) -> Option<u64> {
+    let regular = |file: &PathBuf| file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
+    files_at(path).ok()?.iter().map(regular).sum()
+}
+
 fn bar(total_bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match total_bytes {
         Some(total) => {
@@ -155,4 +167,35 @@ fn bar(total_bytes: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_time_left_is_known_for_files_and_for_a_directory_of_archives() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = ["dev-00000-00000000.era1", "dev-00001-00000000.ere", "checksums.txt"];
+        let files = names.map(|name| directory.path().join(name));
+        files.iter().for_each(|file| fs::write(file, [0u8; 100]).unwrap());
+        for files in [vec![directory.path().to_owned()], files[..2].to_vec()] {
+            let mut progress = Progress::new(Display::Quiet, &files);
+            assert_eq!(progress.seconds_left(), None);
+            // A file that is passed over says nothing about the time of the others.
+            progress.passed(100);
+            assert_eq!(progress.seconds_left(), None);
+            progress.reached(50);
+            assert!(progress.seconds_left().unwrap() > 0.0);
+            progress.reached(100);
+            assert_eq!(progress.seconds_left(), Some(0.0));
+        }
+        for unknown in ["-", "/dev/null"] {
+            let mut progress = Progress::new(Display::Quiet, &[files[0].clone(), unknown.into()]);
+            progress.reached(150);
+            assert_eq!(progress.seconds_left(), None, "{unknown}");
+        }
+    }
 }

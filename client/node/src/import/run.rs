@@ -11,6 +11,7 @@ use super::{
 use crate::{access_lists::AccessListWriter, prefetch::Prefetchers};
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
+use polytrie_files::ArchiveEnd;
 use polytrie_kv::CountersSnapshot;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -123,16 +124,30 @@ impl<'c> Run<'c> {
             .with_lists(self.options.hints.take());
         // Whether the last block that was asked for is there: a pipe may stay open long after it.
         let mut is_there = false;
+        // Number of the last block of the files so far.
+        let mut last: Option<u64> = None;
         while !is_there {
             self.wait(&ahead)?;
             if self.is_interrupted() && !ahead.blocks.has_ended() {
                 return Ok(Ended::Interrupted);
             }
-            let Some(prepared) = ahead.blocks.next() else { break };
+            let Some(prepared) = ahead.blocks.next() else {
+                let head = self.chain.head().number();
+                let is_short = |last: &u64| self.options.to.is_some_and(|to| to > head.max(*last));
+                self.report.files_end = last.filter(is_short);
+                break;
+            };
             let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
             let number = content.header().number;
+            last = last.max(Some(number));
+            if let Content::Archive(end) = content {
+                let are_stored = self.has_all(&end)?;
+                ahead.blocks.answer(are_stored);
+                is_there = are_stored && self.pass_over(&end);
+                continue;
+            }
             if self.options.to.is_some_and(|to| number > to) {
                 break;
             }
@@ -154,10 +169,7 @@ impl<'c> Run<'c> {
             self.skip_genesis(hash, place)?;
             return Ok(self.is_last(number));
         }
-        // Blocks before the state that the chain begins with are mostly unknown to it.
-        if self.chain.start().is_some_and(|start| number < start)
-            && self.chain.db().canonical(number)?.is_none()
-        {
+        if self.is_before_start(number)? {
             self.report.skipped += 1;
             self.progress.skipped(number);
             return Ok(self.is_last(number));
@@ -168,11 +180,38 @@ impl<'c> Run<'c> {
                 return self.skip(number, hash, place);
             }
             Content::Identified(_, raw) => pipeline::make_ready(self.chain.spec(), raw)?.0,
+            // Its blocks come one by one.
+            Content::Archive(_) => return Ok(false),
         };
         self.insert(candidate, place, ahead)?;
         let is_there = self.is_last(number) && self.chain.is_canonical(number, &hash)?;
         self.begin_flush()?;
         Ok(is_there)
+    }
+
+    /// Whether a block is unknown because the chain begins with the state after it, as most blocks before that are.
+    fn is_before_start(&self, number: u64) -> Result<bool, ImportError> {
+        let is_before = self.chain.start().is_some_and(|start| number < start);
+        Ok(is_before && self.chain.db().canonical(number)?.is_none())
+    }
+
+    /// Whether all blocks of a file would be skipped, since its last one is on the chain and names the others.
+    fn has_all(&self, end: &ArchiveEnd) -> Result<bool, ImportError> {
+        let number = end.last.number;
+        if self.is_before_start(number)? {
+            // The genesis block is read, as it shows whether the file is of this chain.
+            return Ok(end.first > self.chain.spec().genesis_header().number);
+        }
+        Ok(self.chain.is_canonical(number, &end.last.hash())?)
+    }
+
+    /// Skips all blocks of a file. Returns whether the last one that was asked for is among them, or before them.
+    fn pass_over(&mut self, end: &ArchiveEnd) -> bool {
+        let last = self.options.to.map_or(end.last.number, |to| to.min(end.last.number));
+        self.report.skipped += last.checked_sub(end.first).map_or(0, |more| more + 1);
+        self.progress.passed(end.bytes);
+        self.progress.skipped(last);
+        self.options.to.is_some_and(|to| to <= end.last.number)
     }
 
     /// Skips the genesis block, which is stored already. Fails if it is that of another chain.
@@ -192,7 +231,7 @@ impl<'c> Run<'c> {
         self.progress.skipped(number);
         let canonical = self.chain.is_canonical(number, &hash)?;
         if !canonical {
-            self.waiting.aside.insert(hash, place);
+            self.waiting.put_aside(number, hash, place, self.chain.first_undo());
         }
         Ok(self.is_last(number) && canonical)
     }
@@ -250,7 +289,7 @@ impl<'c> Run<'c> {
             Inserted::Known => self.report.skipped += 1,
             Inserted::Side => {
                 self.report.side += 1;
-                self.waiting.aside.insert(hash, place);
+                self.waiting.put_aside(number, hash, place, self.chain.first_undo());
             }
             Inserted::Reorganised { executed, .. } => {
                 self.report.side += 1;

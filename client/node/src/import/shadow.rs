@@ -270,7 +270,7 @@ impl Shadow {
             self.chain.take_written();
         }
         // A later block may be on top of one of these.
-        main.db().copy_side_blocks(self.chain.db()).map_err(|e| self.broken(e))
+        main.copy_side_blocks(&mut self.chain).map_err(|e| self.broken(e))
     }
 
     /// Returns the number of the last block that both chains have.

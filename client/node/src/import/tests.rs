@@ -3,9 +3,10 @@
 use super::{
     Ahead, ImportOptions, Key, Shadow, ShadowError, Upcoming, What, import, shadow::Difference,
 };
+use alloy_consensus::{Block, BlockBody, Header, Sealed, TxEnvelope};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, NextBlock, TABLES};
+use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, Head, NextBlock, Start, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
@@ -19,6 +20,7 @@ use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -402,6 +404,13 @@ fn ere_file(to: u64) -> (Chain, Vec<u8>) {
     let files = vec![sample("chain.rlp.gz")];
     let end = import(&mut chain, ImportOptions { to: Some(to), ..ImportOptions::plain(files) });
     assert!(end.error.is_none(), "{:?}", end.error);
+    let file = ere_of(&chain);
+    (chain, file)
+}
+
+/// Returns the ere file of a chain.
+fn ere_of(chain: &Chain) -> Vec<u8> {
+    let to = chain.head().number();
     let mut out = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
     let exported = chain.db().export::<ChainError>((0, to), |block| {
         let receipts = chain.db().receipts(block.header.number)?.unwrap();
@@ -410,7 +419,105 @@ fn ere_file(to: u64) -> (Chain, Vec<u8>) {
         Ok(())
     });
     exported.unwrap();
-    (chain, out.finish().unwrap().0)
+    out.finish().unwrap().0
+}
+
+/// Of a directory, an import reads the files with blocks that the chain lacks. A file that is passed over may be damaged, or
+/// another one than checksums.txt lists.
+#[test]
+fn archives_whose_blocks_are_stored_are_passed_over() {
+    let (mut chain, mut first) = ere_file(20);
+    let (_, second) = ere_file(40);
+    let middle = first.len() / 2;
+    first[middle] ^= 1;
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["dev-00000-00000000.ere", "dev-00001-00000000.ere"];
+    for (name, content) in names.iter().zip([&first, &second]) {
+        fs::write(directory.path().join(name), content).unwrap();
+    }
+    let lines = format!("{} {}", B256::repeat_byte(7), names[0]);
+    let all = || ImportOptions::plain(vec![directory.path().to_owned()]);
+    let error = import(&mut on(Arc::new(MemoryEngine::new())), all()).error.unwrap();
+    assert!(error.to_string().contains(names[0]), "{error}");
+    fs::write(directory.path().join("checksums.txt"), lines).unwrap();
+    let mut counts = |to: Option<u64>| {
+        let end = import(&mut chain, ImportOptions { to, ..all() });
+        assert!(end.error.is_none(), "{:?}", end.error);
+        (end.report.skipped, end.report.blocks, end.report.head.number)
+    };
+    assert_eq!(counts(Some(10)), (11, 0, 20));
+    assert_eq!(counts(Some(20)), (21, 0, 20));
+    assert_eq!(counts(None), (21 + 21, 20, 40));
+    assert_eq!(counts(None), (21 + 41, 0, 40));
+}
+
+/// Such blocks are unknown. Only the genesis block shows whether a file is of this chain.
+#[test]
+fn archives_from_before_the_start_of_a_chain_are_passed_over_but_the_first() {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let header = Sealed::new(Header { number: 9_000, ..Header::default() });
+    let head = Head { header, total_difficulty: U256::ZERO };
+    let start = Start { head, block: None, ancestors: BTreeMap::new() };
+    let options = ChainOptions::default();
+    let mut chain = Chain::open_partial(spec, store, layer, options, &start, false).unwrap();
+
+    let mut second = EreWriter::new("test", Vec::new(), 8_192, &std::env::temp_dir()).unwrap();
+    let mut parent_hash = B256::ZERO;
+    for number in 8_192..8_196 {
+        let header = Header { number, parent_hash, ..Header::default() };
+        parent_hash = header.hash_slow();
+        let block = Block::<TxEnvelope> { header, body: BlockBody::default() };
+        second.push(&alloy_rlp::encode(&block), &[0xc0], U256::ZERO).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: &[u8]| fs::write(directory.path().join(name), content).unwrap();
+    // A file that is read would be refused.
+    put("checksums.txt", B256::repeat_byte(7).to_string().as_bytes());
+    put("dev-00001-00000000.ere", &second.finish().unwrap().0);
+    let all = || ImportOptions::plain(vec![directory.path().to_owned()]);
+    let end = import(&mut chain, all());
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!((end.report.skipped, end.report.blocks), (4, 0));
+    put("dev-00000-00000000.ere", &ere_file(20).1);
+    let error = import(&mut chain, all()).error.unwrap().to_string();
+    assert!(error.contains("dev-00000") && error.contains("checksums.txt"), "{error}");
+}
+
+#[test]
+fn files_that_end_before_the_block_that_was_asked_for_are_noticed() {
+    let (_, file) = ere_file(20);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dev-00000-00000000.ere");
+    fs::write(&path, file).unwrap();
+    let mut chain = on(Arc::new(MemoryEngine::new()));
+    // The second time the file is passed over.
+    for _ in 0..2 {
+        for (to, expected) in [(Some(30), Some(20)), (Some(20), None), (None, None)] {
+            let options = ImportOptions { to, ..ImportOptions::plain(vec![path.clone()]) };
+            let end = import(&mut chain, options);
+            assert!(end.error.is_none(), "{:?}", end.error);
+            assert_eq!((end.report.files_end, end.report.head.number), (expected, 20));
+        }
+    }
+    let (mut longer, _) = ere_file(40);
+    let options = ImportOptions { to: Some(30), ..ImportOptions::plain(vec![path]) };
+    assert_eq!(import(&mut longer, options).report.files_end, None);
+}
+
+#[test]
+fn an_archive_of_another_branch_is_read() {
+    let (mut other, _) = ere_file(20);
+    extend(&mut other, 1, 5);
+    let tip = other.head().hash();
+    let (mut chain, _) = ere_file(40);
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("dev-00000-00000000.ere"), ere_of(&other)).unwrap();
+    let end = import(&mut chain, ImportOptions::plain(vec![directory.path().to_owned()]));
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!(end.report.skipped, 21);
+    assert!(chain.is_known(25, &tip).unwrap());
 }
 
 /// Whichever bit of an ere file is wrong, an import says where, or reaches the right head.
