@@ -303,7 +303,7 @@ fn lines_for_each_block_go_to_standard_output() {
 
 /// It is no error: a script may name a block that a later file will have.
 #[test]
-fn files_that_end_before_the_last_block_are_named() {
+fn files_without_the_last_block_are_noticed() {
     let data = Data::new();
     let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().take(10);
     let blocks: Vec<_> = blocks.map(|block| block.unwrap()).collect();
@@ -311,7 +311,8 @@ fn files_that_end_before_the_last_block_are_named() {
     let file = data.write("short", stream(blocks.iter().map(|block| &block.rlp)));
     for (to, is_short) in [("100", true), (&*last.to_string(), false)] {
         let run = import![data.path(), file, sample("genesis.json"), "mpt", "--to", to].ok();
-        let words = format!("the files end at block {last}; block {to} of --to");
+        let words =
+            format!("block {to} of --to is not in the files; the chain ends at block {last}");
         assert_eq!(run.stderr.contains(&words), is_short, "{}", run.stderr);
         assert!(run.text().starts_with(&format!("head {last} ")), "{}", run.text());
     }
