@@ -460,7 +460,10 @@ mod tests {
                 match prepared.unwrap().content {
                     Content::Archive(_) => {
                         archives += 1;
-                        are_stored.into_iter().for_each(|answer| blocks.answer(answer));
+                        // The second answer is to no question.
+                        for answer in are_stored.into_iter().flat_map(|first| [first, !first]) {
+                            blocks.answer(answer);
+                        }
                     }
                     Content::Identified(..) | Content::Ready(_) => came += 1,
                 }
