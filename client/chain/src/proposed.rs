@@ -180,32 +180,9 @@ impl Chain {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::testing;
+    use crate::testing::{self, branch, candidate, next};
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::LAYERS;
-    use polytrie_state::TxWrites;
-
-    /// Builds an empty block on top of the head. Returns its hash and RLP.
-    fn next(chain: &mut Chain, salt: u8) -> (B256, Bytes) {
-        let built = testing::build(chain, salt, &TxWrites::default()).into_block();
-        (built.header.hash(), built.rlp)
-    }
-
-    fn candidate(chain: &Chain, rlp: &Bytes) -> Candidate {
-        Candidate::prepare(chain.spec(), rlp.clone()).unwrap()
-    }
-
-    /// Builds blocks on top of the head, each on the one before, in a fork of the chain.
-    fn branch(chain: &mut Chain, salt: u8, count: usize) -> Vec<(B256, Bytes)> {
-        let mut fork = chain.fork().unwrap();
-        let mut take_next = || {
-            let block = next(&mut fork, salt);
-            fork.insert(candidate(&fork, &block.1)).unwrap();
-            fork.settle().unwrap();
-            block
-        };
-        (0..count).map(|_| take_next()).collect()
-    }
 
     #[test]
     fn what_is_proposed_is_not_there_before_it_is_chosen() {

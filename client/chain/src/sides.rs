@@ -31,33 +31,14 @@ impl SideHashes {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use crate::{Candidate, Chain, ChainOptions, NextBlock, testing};
-    use alloy_primitives::{B256, Bytes};
+    use crate::{
+        Chain, ChainOptions,
+        testing::{self, branch, candidate},
+    };
+    use alloy_primitives::B256;
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::LAYERS;
-    use polytrie_state::TxWrites;
     use std::sync::Arc;
-
-    /// Adds empty blocks in a fork of the chain. Returns their hashes and RLP.
-    fn branch(chain: &mut Chain, salt: u8) -> Vec<(B256, Bytes)> {
-        let mut fork = chain.fork().unwrap();
-        let mut add = || {
-            let parent = &fork.head().header;
-            let next = NextBlock {
-                timestamp: parent.timestamp + 1,
-                gas_limit: parent.gas_limit,
-                prev_randao: B256::repeat_byte(salt),
-                ..NextBlock::default()
-            };
-            let built = fork.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
-            let block = built.unwrap().into_block();
-            let (hash, rlp) = (block.header.hash(), block.rlp);
-            fork.insert(Candidate::prepare(fork.spec(), rlp.clone()).unwrap()).unwrap();
-            fork.settle().unwrap();
-            (hash, rlp)
-        };
-        (0..3).map(|_| add()).collect()
-    }
 
     /// Returns whether the chain has a block of another branch, and how often it asks the store for that.
     fn look(chain: &Chain, hash: &B256) -> (bool, u64) {
@@ -72,13 +53,12 @@ mod tests {
         for layer in LAYERS.iter().filter(|layer| layer.name == "mpt") {
             let engine = Arc::new(MemoryEngine::new());
             let mut chain = testing::open(layer, &engine, ChainOptions::default());
-            let (ours, theirs) = (branch(&mut chain, 1), branch(&mut chain, 2));
+            let (ours, theirs) = (branch(&mut chain, 1, 3), branch(&mut chain, 2, 3));
             let no_block = B256::repeat_byte(7);
             for blocks in [&ours, &theirs] {
                 assert_eq!(look(&chain, &blocks[0].0), (false, 0), "{}", layer.name);
                 for (_, rlp) in blocks {
-                    let block = Candidate::prepare(chain.spec(), rlp.clone()).unwrap();
-                    chain.insert(block).unwrap();
+                    chain.insert(candidate(&chain, rlp)).unwrap();
                 }
                 chain.settle().unwrap();
                 assert_eq!(chain.head().hash(), blocks[2].0, "{}", layer.name);

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::{Chain, ChainOptions, NewHead, NextBlock, TABLES};
-use alloy_primitives::B256;
+use crate::{Candidate, Chain, ChainOptions, NewHead, NextBlock, TABLES};
+use alloy_primitives::{B256, Bytes};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{MemoryEngine, Store, StoreOptions};
 use polytrie_layers::{LayerKind, LayerOptions};
@@ -52,4 +52,26 @@ pub(crate) fn build(chain: &mut Chain, salt: u8, before: &TxWrites) -> NewHead {
 pub(crate) fn extend(chain: &mut Chain, salt: u8) {
     let built = build(chain, salt, &TxWrites::default());
     chain.adopt(built).unwrap();
+}
+
+/// Builds an empty block on top of the head. Returns its hash and RLP.
+pub(crate) fn next(chain: &mut Chain, salt: u8) -> (B256, Bytes) {
+    let built = build(chain, salt, &TxWrites::default()).into_block();
+    (built.header.hash(), built.rlp)
+}
+
+pub(crate) fn candidate(chain: &Chain, rlp: &Bytes) -> Candidate {
+    Candidate::prepare(chain.spec(), rlp.clone()).unwrap()
+}
+
+/// Builds blocks on top of the head, each on the one before, in a fork of the chain.
+pub(crate) fn branch(chain: &mut Chain, salt: u8, count: usize) -> Vec<(B256, Bytes)> {
+    let mut fork = chain.fork().unwrap();
+    let mut take_next = || {
+        let block = next(&mut fork, salt);
+        fork.insert(candidate(&fork, &block.1)).unwrap();
+        fork.settle().unwrap();
+        block
+    };
+    (0..count).map(|_| take_next()).collect()
 }

@@ -408,6 +408,12 @@ pub(super) fn display_name(path: &Path) -> Arc<str> {
     path.display().to_string().into()
 }
 
+/// Returns the length of a regular file; `None` for standard input (`-`), pipes, and what cannot be looked at.
+pub fn length_of(path: &Path) -> Option<u64> {
+    let meta = path.metadata().ok().filter(|meta| meta.is_file() && path.as_os_str() != "-")?;
+    Some(meta.len())
+}
+
 /// Returns the name of a file, or of standard input (`-`), for messages.
 pub(super) fn input_name(path: &Path) -> Arc<str> {
     match path.as_os_str() == "-" {

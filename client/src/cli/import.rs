@@ -354,8 +354,11 @@ impl ImportArgs {
     ) -> Result<(), Failure> {
         let ImportEnd { report, error } = end;
         tell(chain, &report, error.is_none());
-        if let (Some(to), Some(end)) = (self.to, report.files_end) {
-            tracing::warn!("the files end at block {end}; block {to} of --to is not in them");
+        if let Some(to) = self.to.filter(|_| report.lacks_last) {
+            let head = report.head.number;
+            tracing::warn!(
+                "block {to} of --to is not in the files; the chain ends at block {head}"
+            );
         }
         let line = self.verdict(&report, is_canonical, began_at_genesis);
         let written = if [&self.csv, &self.trace]

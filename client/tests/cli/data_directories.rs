@@ -439,12 +439,15 @@ fn drop_removes_what_is_ours(layer: &str) {
 #[test]
 fn drop_removes_the_genesis_of_a_directory_that_was_moved() {
     let data = Data::new();
-    let (made, moved) = (data.file("made"), data.file("moved"));
+    let [made, converted, moved] = ["made", "converted", "moved"].map(|name| data.file(name));
     polytrie!["init", "--shape", "mainnet", "--size", "100k", "--datadir", made].ok();
-    fs::rename(&made, &moved).unwrap();
-    assert!(moved.join("genesis.json").exists());
-    polytrie!["db", "drop", "--yes", "--datadir", moved].ok();
-    assert!(!moved.exists());
+    polytrie!["db", "convert", "--to", "raw", "--datadir", made, "--out", converted].ok();
+    for dir in [made, converted] {
+        fs::rename(&dir, &moved).unwrap();
+        assert!(moved.join("genesis.json").exists());
+        polytrie!["db", "drop", "--yes", "--datadir", moved].ok();
+        assert!(!moved.exists(), "{}", dir.display());
+    }
 
     let genesis = fs::read_to_string(sample("genesis.json")).unwrap();
     for is_last in [false, true] {

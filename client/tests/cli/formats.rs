@@ -3,10 +3,11 @@
 
 use crate::{
     database::store,
-    run::{polytrie, run},
+    run::{binary, polytrie, run},
     support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample, stream},
 };
 use alloy_primitives::hex;
+use assert_cmd::Command;
 use flate2::{Compression, write::GzEncoder};
 use polytrie::{blocks::BlockReader, chain::TABLES, consensus::decode::decode_block, layers};
 use polytrie_kv::Batch;
@@ -302,7 +303,7 @@ fn lines_for_each_block_go_to_standard_output() {
 
 /// It is no error: a script may name a block that a later file will have.
 #[test]
-fn files_that_end_before_the_last_block_are_named() {
+fn files_without_the_last_block_are_noticed() {
     let data = Data::new();
     let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().take(10);
     let blocks: Vec<_> = blocks.map(|block| block.unwrap()).collect();
@@ -310,10 +311,28 @@ fn files_that_end_before_the_last_block_are_named() {
     let file = data.write("short", stream(blocks.iter().map(|block| &block.rlp)));
     for (to, is_short) in [("100", true), (&*last.to_string(), false)] {
         let run = import![data.path(), file, sample("genesis.json"), "mpt", "--to", to].ok();
-        let words = format!("the files end at block {last}; block {to} of --to");
+        let words =
+            format!("block {to} of --to is not in the files; the chain ends at block {last}");
         assert_eq!(run.stderr.contains(&words), is_short, "{}", run.stderr);
         assert!(run.text().starts_with(&format!("head {last} ")), "{}", run.text());
     }
+}
+
+/// The file with that name has blocks that are stored, so it would be passed over.
+#[test]
+fn a_file_with_the_name_of_standard_input_is_not_read() {
+    let data = Data::new();
+    let (chain, archives) = (sample("genesis.json"), data.file("archives"));
+    import![data.path(), sample("chain.rlp.gz"), chain, "mpt", "--to", "10"].ok();
+    polytrie!["export", archives, "--format", "ere", "--datadir", data.path()].ok();
+    let mut files = fs::read_dir(&archives).unwrap().map(|entry| entry.unwrap().path());
+    let archive = files.find(|file| file.extension() == Some(OsStr::new("ere"))).unwrap();
+    fs::copy(archive, data.file("-")).unwrap();
+    let mut import = Command::new(binary());
+    import.args(["import", "-", "--to", "20", "--datadir"]).arg(data.path());
+    import.current_dir(data.file("-").parent().unwrap());
+    import.write_stdin(fs::read(sample("chain.rlp.gz")).unwrap()).assert().success();
+    assert_eq!(data.head().0, 20);
 }
 
 #[test]

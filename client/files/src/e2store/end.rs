@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     detect::Format,
-    reader::{display_name, head_at},
+    reader::{display_name, head_at, length_of},
 };
 
 /// The blocks of an era1 or ere file, as its index and its last header state them.
@@ -38,7 +38,7 @@ impl ArchiveEnd {
     /// the blocks are read.
     pub fn read(path: &Path) -> Option<Self> {
         // What is read of a pipe here would be lost.
-        let bytes = path.metadata().ok().filter(|meta| meta.is_file())?.len();
+        let bytes = length_of(path)?;
         let (first, last) = first_and_last(&mut File::open(path).ok()?, bytes)?;
         Some(Self { file: display_name(path), bytes, first, last })
     }

@@ -1,8 +1,8 @@
 //! Making a data directory: a new directory becomes a data directory when its stamp is written.
 
 use super::{
-    DataDir, FileState, OUTLINE_FILE, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt,
-    flat, outline, tables,
+    DataDir, FileState, OpenError, OpenOptions, Specs, UNFINISHED_FILE, attempt, flat, outline,
+    tables,
 };
 use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainDb;
@@ -92,12 +92,12 @@ impl DataDir {
         self.stamp.write(dir)?;
         attempt::done(dir);
         // The outline only saves time, so it comes after the stamp, which makes the data directory.
-        match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                let path = dir.join(OUTLINE_FILE);
-                outline::go_without(&OpenError::Io { action: "write", path, source });
-            }
-            _ => {}
+        if let Some((file, spec)) = outline::read(source, &self.stamp) {
+            // A copy of the genesis is another file.
+            let copy = fs::canonicalize(dir.join(GENESIS_FILE)).ok();
+            let copy = copy.filter(|path| path.as_path() == Path::new(&self.stamp.chain));
+            let file = copy.and_then(|_| FileState::of(&self.stamp.chain)).unwrap_or(file);
+            outline::write_if_possible(dir, file, &spec);
         }
         Ok(())
     }

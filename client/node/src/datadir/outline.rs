@@ -142,13 +142,8 @@ pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(),
 /// Writes the outline into a new directory. A failure is only logged, because the genesis file was there just now.
 pub(super) fn write_if_possible(dir: &Path, file: FileState, spec: &ChainSpec) {
     if let Err(error) = write(dir, file, spec) {
-        go_without(&error);
+        tracing::warn!("{error}; it only saves time: the genesis is read again at each start");
     }
-}
-
-/// Warns that there is no outline.
-pub(super) fn go_without(error: &OpenError) {
-    tracing::warn!("{error}; it only saves time: the genesis is read again at each start");
 }
 
 /// Loads a chain, and the state of its file from before it was read.

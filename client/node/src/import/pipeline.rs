@@ -14,7 +14,7 @@ use polytrie_files::{ArchiveEnd, BlockFileError, BlockReader, RawBlock, files_at
 use polytrie_kv::caught;
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -178,11 +178,12 @@ impl Pipeline {
         Ok(Self { ordered, next: VecDeque::new(), answers, is_asked: false })
     }
 
-    /// Says whether the blocks of the archive that came last are stored.
+    /// Says whether the blocks of the archive that came last are stored, unless that was said before.
     pub fn answer(&mut self, are_stored: bool) {
-        self.is_asked = false;
-        // The reader has ended if this cannot be sent.
-        let _ = self.answers.send(are_stored);
+        if mem::take(&mut self.is_asked) {
+            // The reader has ended if this cannot be sent.
+            let _ = self.answers.send(are_stored);
+        }
     }
 
     /// Waits up to `patience` for the next result. Returns whether there is one: a block (which a worker may still
@@ -235,9 +236,7 @@ impl Iterator for Pipeline {
     type Item = Result<Prepared, ImportError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_asked {
-            self.answer(false);
-        }
+        self.answer(false);
         let prepared = match self.next.pop_front() {
             Some(Next::Ready(ready)) => (*ready).map_err(ImportError::from),
             Some(Next::Promised(answer)) => received(&answer),
@@ -460,7 +459,10 @@ mod tests {
                 match prepared.unwrap().content {
                     Content::Archive(_) => {
                         archives += 1;
-                        are_stored.into_iter().for_each(|answer| blocks.answer(answer));
+                        // The second answer is to no question.
+                        for answer in are_stored.into_iter().flat_map(|first| [first, !first]) {
+                            blocks.answer(answer);
+                        }
                     }
                     Content::Identified(..) | Content::Ready(_) => came += 1,
                 }

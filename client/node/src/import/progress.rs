@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use polytrie_chain::BlockStats;
-use polytrie_files::files_at;
+use polytrie_files::{files_at, length_of};
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -151,8 +151,7 @@ impl Progress {
 
 /// Returns the number of bytes of a file, or of the archives of a directory; `None` for a pipe.
 fn bytes_at(path: &Path) -> Option<u64> {
-    let regular = |file: &PathBuf| file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
-    files_at(path).ok()?.iter().map(regular).sum()
+    files_at(path).ok()?.iter().map(|file| length_of(file)).sum()
 }
 
 fn bar(total_bytes: Option<u64>) -> ProgressBar {

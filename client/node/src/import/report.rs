@@ -51,9 +51,9 @@ pub struct ImportReport {
     pub head: HeadReport,
     /// Number of blocks above the head that were executed and are lost, because the store failed.
     pub lost: u64,
-    /// Number of the last block of the files, if the chain ends before the one that was asked for.
+    /// Whether the files lack the last block that was asked for, and the chain ends before it.
     #[serde(skip)]
-    pub files_end: Option<u64>,
+    pub lacks_last: bool,
     /// The block that is invalid, if the import ended at one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<InvalidReport>,
@@ -189,7 +189,7 @@ impl ImportReport {
             receipts_unchecked: 0,
             head: HeadReport::of(chain),
             lost: 0,
-            files_end: None,
+            lacks_last: false,
             invalid: None,
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),

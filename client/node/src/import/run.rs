@@ -124,24 +124,18 @@ impl<'c> Run<'c> {
             .with_lists(self.options.hints.take());
         // Whether the last block that was asked for is there: a pipe may stay open long after it.
         let mut is_there = false;
-        // Number of the last block of the files so far.
-        let mut last: Option<u64> = None;
+        // The greatest number of a block so far, which may still wait for its root, or be on another branch.
+        let mut reached = self.chain.head().number();
         while !is_there {
             self.wait(&ahead)?;
             if self.is_interrupted() && !ahead.blocks.has_ended() {
                 return Ok(Ended::Interrupted);
             }
-            let Some(prepared) = ahead.blocks.next() else {
-                let head = self.chain.head().number();
-                let is_short = |last: &u64| self.options.to.is_some_and(|to| to > head.max(*last));
-                self.report.files_end = last.filter(is_short);
-                break;
-            };
+            let Some(prepared) = ahead.blocks.next() else { break };
             let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
             let number = content.header().number;
-            last = last.max(Some(number));
             if let Content::Archive(end) = content {
                 let are_stored = self.has_all(&end)?;
                 ahead.blocks.answer(are_stored);
@@ -151,9 +145,11 @@ impl<'c> Run<'c> {
             if self.options.to.is_some_and(|to| number > to) {
                 break;
             }
+            reached = reached.max(number);
             is_there = self.take(content, place, &mut ahead)?;
             self.progress.reached(read);
         }
+        self.report.lacks_last = self.options.to.is_some_and(|to| to > reached);
         Ok(Ended::Completed)
     }
 

@@ -486,7 +486,7 @@ fn archives_from_before_the_start_of_a_chain_are_passed_over_but_the_first() {
 }
 
 #[test]
-fn files_that_end_before_the_block_that_was_asked_for_are_noticed() {
+fn files_without_the_block_that_was_asked_for_are_noticed() {
     let (_, file) = ere_file(20);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dev-00000-00000000.ere");
@@ -494,16 +494,27 @@ fn files_that_end_before_the_block_that_was_asked_for_are_noticed() {
     let mut chain = on(Arc::new(MemoryEngine::new()));
     // The second time the file is passed over.
     for _ in 0..2 {
-        for (to, expected) in [(Some(30), Some(20)), (Some(20), None), (None, None)] {
+        for (to, expected) in [(Some(30), true), (Some(20), false), (None, false)] {
             let options = ImportOptions { to, ..ImportOptions::plain(vec![path.clone()]) };
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);
-            assert_eq!((end.report.files_end, end.report.head.number), (expected, 20));
+            assert_eq!((end.report.lacks_last, end.report.head.number), (expected, 20));
         }
+    }
+    // The blocks may go on after it.
+    let mut blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().map(Result::unwrap);
+    let later = blocks.find(|block| block.decode_header().unwrap().number > 30).unwrap();
+    let file = directory.path().join("later");
+    fs::write(&file, later.rlp).unwrap();
+    for files in [vec![path.clone(), file.clone()], vec![file]] {
+        let options = ImportOptions { to: Some(30), ..ImportOptions::plain(files) };
+        let end = import(&mut chain, options);
+        assert!(end.error.is_none(), "{:?}", end.error);
+        assert_eq!((end.report.lacks_last, end.report.head.number), (true, 20));
     }
     let (mut longer, _) = ere_file(40);
     let options = ImportOptions { to: Some(30), ..ImportOptions::plain(vec![path]) };
-    assert_eq!(import(&mut longer, options).report.files_end, None);
+    assert!(!import(&mut longer, options).report.lacks_last);
 }
 
 #[test]
