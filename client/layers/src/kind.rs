@@ -65,6 +65,21 @@ type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters>;
 
 impl Hooks {
     /// Hooks of a layer that has none of them.
+    #[cfg_attr(
+        not(any(
+            feature = "binary",
+            feature = "lmpt",
+            feature = "lvmt",
+            feature = "mpt",
+            feature = "mpt-hash",
+            feature = "nomt",
+            feature = "qmdb",
+            feature = "rain",
+            feature = "raw",
+            feature = "replica"
+        )),
+        expect(dead_code, reason = "a build without layers")
+    )]
     pub(super) const NONE: Self = Self {
         flat: None,
         settle: None,

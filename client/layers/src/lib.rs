@@ -29,7 +29,7 @@ pub mod rain;
 mod raw;
 #[cfg(feature = "replica")]
 pub mod replica;
-#[cfg(all(any(test, feature = "testing"), feature = "lvmt"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod testsetup;
 mod unknown;
 pub mod values;

@@ -6,7 +6,7 @@ use crate::{
     fixtures::read,
     rewrite::rewritten,
     run::{Run, binary, polytrie},
-    support::{Data, assert_fails, import, sample, stream},
+    support::{Data, assert_fails, sample, stream},
 };
 use polytrie::{blocks::BlockReader, chain::TABLES, layers};
 use polytrie_kv::Batch;
@@ -135,7 +135,7 @@ fn an_import_goes_on_without_its_log() {
 fn the_last_of_many_witnesses_is_verified_although_nobody_reads() {
     let data = Data::new();
     let dir = data.file("witnesses");
-    import![
+    crate::support::import![
         data.path(),
         sample("chain.rlp.gz"),
         sample("genesis.json"),

@@ -3,7 +3,7 @@
 use crate::{
     database::store,
     run::polytrie,
-    support::{Data, RPC_COMPAT, assert_fails, check, head, import, sample},
+    support::{Data, RPC_COMPAT, assert_fails, check, head, import},
 };
 use polytrie::{chain::TABLES, datadir::UNFINISHED_FILE, layers::LAYERS};
 use polytrie_kv::{Batch, KeyRange};
@@ -16,7 +16,7 @@ use std::fs;
 #[test]
 fn another_genesis_file_stays_behind() {
     let data = Data::new();
-    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let [file, genesis] = ["chain.rlp.gz", "genesis.json"].map(crate::support::sample);
     import![data.path(), file, genesis, "mpt", "--to", "9", "--preimages"].ok();
     let dump = data.path().join("new.json");
     polytrie!["db", "dump", dump, "--format", "genesis", "--datadir", data.path()].ok();

@@ -124,17 +124,16 @@ fn tampered(data: &Data, proof: &Value, root: &str) {
         let run = polytrie!["proof", "verify", file, "--root", root];
         assert_fails(&run, 1, &["changed.json", "holds no proof", "proof get"]);
     }
-    for (layer, words) in [
-        ("unheard", "there is no state layer `unheard`"),
-        #[cfg(feature = "raw")]
-        ("raw", "`raw` makes no proofs that could be verified"),
-    ] {
+    let refused = |layer: &str, words: &str| {
         let mut changed = proof.clone();
         changed["layer"] = layer.into();
         let file = data.write("changed.json", changed.to_string());
         let run = polytrie!["proof", "verify", file, "--root", root];
         assert_fails(&run, 1, &["changed.json", words]);
-    }
+    };
+    refused("unheard", "there is no state layer `unheard`");
+    #[cfg(feature = "raw")]
+    refused("raw", "`raw` makes no proofs that could be verified");
     let missing = polytrie!["proof", "verify", data.file("none.json"), "--root", root];
     assert_fails(&missing, 3, &["none.json"]);
     let usage = polytrie!["proof", "verify", data.file("none.json"), "--root", "0x12"];

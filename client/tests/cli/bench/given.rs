@@ -3,7 +3,7 @@
 use super::{bench, number, parts, states};
 use crate::{
     run::{Run, polytrie},
-    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, needs_names, sample},
+    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, sample},
 };
 use std::{
     fs,
@@ -216,8 +216,11 @@ fn real_blocks_on_what_they_touch() {
         let args = format!("chain --prestate {dir} --chain {chain} --runs 1 {more}");
         bench(&cache, &args)
     };
-    let states: Vec<_> =
-        states().split(',').filter(|name| !needs_names(name)).map(str::to_owned).collect();
+    let states: Vec<_> = states()
+        .split(',')
+        .filter(|name| !crate::support::needs_names(name))
+        .map(str::to_owned)
+        .collect();
     for more in ["--kv mdbx --accounts 5000 --bal off,hints", "--kv memory --recover"] {
         let report = measure(&format!("--states {} {more} --json -", states.join(","))).ok().json();
         let parameters = &report["parameters"];
