@@ -61,7 +61,7 @@ fn run(setups: &[Setup; 2], seed: u64, ignored: Option<&str>) -> Result<Lived, S
 #[test]
 fn a_setup_is_whole_or_not_there() {
     let setups = setups();
-    for seed in disk_seeds(300) {
+    for seed in disk_seeds(1_200) {
         run(&setups, seed, None).unwrap_or_else(|error| panic!("{error}"));
     }
 }

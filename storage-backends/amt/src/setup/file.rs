@@ -77,11 +77,13 @@ impl Setup {
     /// [`SetupError::Io`].
     pub fn write(&self, dir: &Path) -> Result<(), SetupError> {
         create_dir(dir).at("make", dir)?;
-        // The key is written last, and an old one is removed first: without a key there is no setup.
-        for part in [Part::Key, Part::Slots, Part::Quotients] {
-            if_there(remove_file(&part.path(dir))).at("make", dir)?;
-        }
+        // Without a key there is no setup. So it is written last, and that of an old setup is gone for good before
+        // another of its files is: a loss of power may keep any of the removals that no sync has followed.
+        let remove = |part: Part| if_there(remove_file(&part.path(dir))).at("make", dir);
+        remove(Part::Key)?;
         sync_dir(dir, "setup: the old one is gone").at("make", dir)?;
+        remove(Part::Slots)?;
+        remove(Part::Quotients)?;
         if let Some(quotients) = &self.quotients {
             self.write_part(dir, Part::Quotients, &mut rows(quotients))?;
         }
