@@ -55,7 +55,7 @@ impl<T: Engine> BeforeReads<T> {
         Self { inner, act: Arc::new(act) }
     }
 
-    /// Wraps an engine whose reads then take longer than memory ever does, like those of a disk.
+    /// Wraps an engine, and makes its reads take longer than memory ever does, like those of a disk.
     pub fn slow(inner: T) -> Self {
         Self::new(inner, || {
             std::thread::sleep(Duration::from_micros(50));
@@ -108,7 +108,7 @@ impl<T: Engine> Wrapped for KeepsRows<T> {
     }
 }
 
-/// An engine whose rows count as those of other machines.
+/// An engine that says that its rows are on other machines ([`Engine::is_remote`]).
 #[derive(Debug)]
 pub struct Remote<T>(pub T);
 

@@ -78,7 +78,7 @@ fn reads_without_blocks_stay_within_the_cache() {
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
-/// So do proofs, and witnesses of past blocks. Both are the same as where there is room.
+/// So do proofs, and witnesses of past blocks. Both are equal to those of a layer with room for all nodes.
 #[test]
 fn proofs_without_blocks_stay_within_the_cache() {
     let layers = [1 << 20, 1 << 30].map(|cache| loaded(cache).1);

@@ -32,9 +32,8 @@ pub(super) struct Input {
     /// Number of the current line, counted from 1.
     pub(super) line: u64,
     gzip: bool,
-    /// Number of bytes since the last quotation mark; the next field is its limit.
+    /// Number of bytes since the last quotation mark.
     text: usize,
-    most_text: usize,
 }
 
 polytrie_kv::debug_fields!(Input { file, line });
@@ -63,7 +62,6 @@ impl Input {
             line: 1,
             gzip,
             text: 0,
-            most_text: MOST_TEXT,
         };
         input.fill().map_err(|error| input.wrong(error))?;
         if input.buffer.starts_with(MARK) {
@@ -121,8 +119,8 @@ impl Input {
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
         );
         let kind = match self.gzip && about_the_data {
-            _ if self.text > self.most_text => {
-                let what = format!("a text goes on after {} bytes", self.most_text);
+            _ if error.kind() == io::ErrorKind::FileTooLarge => {
+                let what = format!("a text goes on after {MOST_TEXT} bytes");
                 DumpErrorKind::Content { line: self.line, what }
             }
             true => DumpErrorKind::Gzip(error),
@@ -149,7 +147,7 @@ impl Read for Input {
             self.line += u64::from(*byte == b'\n');
             self.text = if *byte == b'"' { 0 } else { self.text + 1 };
         }
-        if self.text > self.most_text { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(count) }
+        if self.text > MOST_TEXT { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(count) }
     }
 }
 
@@ -189,14 +187,15 @@ mod tests {
             let address = "1".repeat(40);
             let text = format!("\n{{\"address\":\"{address}\",\"balance\":1,\"code\":\"{code}\"}}");
             std::fs::write(&path, text).unwrap();
-            let (mut input, progress) = Input::open(&path).unwrap();
-            input.most_text = 100;
+            let (input, progress) = Input::open(&path).unwrap();
             DumpReader { input, progress }.read(&mut Nowhere)
         };
-        assert_eq!(of_length(98).unwrap(), 1);
-        let Err(DumpEnd::File(error)) = of_length(1000) else { panic!("the text was read") };
-        assert!(!error.is_io());
+        assert_eq!(of_length(MOST_TEXT - 2).unwrap(), 1);
+        let Err(DumpEnd::File(error)) = of_length(MOST_TEXT + 1) else {
+            panic!("the text was read")
+        };
+        assert!(!error.is_io(), "{error}");
         let text = error.to_string();
-        assert!(text.contains("dump: line 2: a text goes on after 100 bytes;"), "{text}");
+        assert!(text.contains("dump: line 2: a text goes on after 16777216 bytes;"), "{text}");
     }
 }

@@ -47,8 +47,8 @@ pub enum Content {
     Identified(Box<Sealed<Header>>, RawBlock),
     /// A block that is ready for execution.
     Ready(Box<Candidate>),
-    /// An era1 or ere file whose blocks are probably stored already. They come next, unless [`Pipeline::answer`] says that
-    /// they are.
+    /// An era1 or ere file with blocks that are probably stored already. If [`Pipeline::answer`] does not confirm that, its
+    /// blocks come next.
     Archive(Box<ArchiveEnd>),
 }
 
@@ -321,7 +321,8 @@ impl Reading {
         Some(())
     }
 
-    /// Whether a file is an archive whose blocks are all stored. The executing thread knows that, once it has come here.
+    /// Whether a file is an archive, and all its blocks are stored. The executing thread knows that, once it has executed the
+    /// files before.
     fn is_stored(&self, file: &Path) -> Option<bool> {
         let end = ArchiveEnd::read(file).filter(|end| end.last.number <= self.known);
         let Some(end) = end else { return Some(false) };

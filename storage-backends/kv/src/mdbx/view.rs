@@ -121,8 +121,8 @@ fn first<'tx>(
     }
 }
 
-/// Begins to read with `begin`. Where commits follow each other too fast, MDBX gives up with the same error as at damage;
-/// then the newest commit is another one, and this begins again.
+/// Begins to read with `begin`. `MDBX_PROBLEM` means damage, or that commits follow each other too fast for MDBX. If the
+/// newest commit has changed since the last attempt, this is no damage, and the next attempt follows.
 pub(super) fn steadily<T>(env: &Environment, begin: impl Fn() -> MdbxResult<T>) -> MdbxResult<T> {
     let mut failed_at = None;
     loop {

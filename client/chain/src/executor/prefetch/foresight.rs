@@ -16,8 +16,8 @@ use std::{
 /// Number of runs of a block on what was gathered. Few transactions depend on longer chains of values.
 const GUESSES: usize = 4;
 
-/// Time of the runs of a block after which it runs no more, where nothing says when its turn comes. That is after as long as
-/// those before it take, and one run of the costliest blocks takes longer than this.
+/// Time of the runs of a block after which a prefetcher runs it no more. A prefetcher does not know when the node executes
+/// the block. One run of the costliest blocks takes longer than this.
 const BUDGET: Duration = Duration::from_millis(500);
 
 /// A function that reads accounts and slots together, so that the state has them in memory.
@@ -43,8 +43,9 @@ impl Foresight {
         Self { budget: BUDGET, ..Self::sharing(spec, codes, threads) }
     }
 
-    /// Returns a runner that takes code from a cache which others use, too, for blocks whose turn ends their runs. On a busy
-    /// machine a run may take long, and the execution would have to wait for each value that was not asked for.
+    /// Returns a runner for an import, with the code cache of its other runners. It has no budget: the execution of a block
+    /// ends the runs of that block. On a busy machine a run may take long, and the execution would have to wait for each
+    /// value that was not asked for.
     pub(super) fn sharing(
         spec: Arc<ChainSpec>,
         codes: Arc<Mutex<CodeCache>>,
@@ -64,9 +65,9 @@ impl Foresight {
     /// Values that cannot be read and transactions that cannot run are left out.
     ///
     /// The block runs some times on what `gather` has read, with nothing in place of what it has not. So a state on other
-    /// machines is not asked for one key after the other, but for all keys that depend on as many others. A block whose runs
-    /// take long does not run again: what the values that it asked for lead to is left out. Once `is_over` says so, no
-    /// transaction runs any more.
+    /// machines is not asked for one key after the other, but for all keys that depend on as many others. Runs that take long
+    /// are not repeated: the keys that depend on the values asked for last are left out then. Once `is_over` returns `true`,
+    /// no transaction runs any more.
     ///
     /// # Errors
     ///

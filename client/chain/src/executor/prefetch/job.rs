@@ -33,7 +33,7 @@ pub(super) struct Job {
     /// Number of the next piece of work; at least the number of pieces if all of them are taken, and at least [`ENDED`] if
     /// the block's execution has started.
     next: AtomicUsize,
-    /// Locked while rows are read together. The block's execution waits for them: it would read the same.
+    /// Locked while rows are read together. The block's execution waits for them, because it would read these rows again.
     reading: Mutex<()>,
 }
 
@@ -67,7 +67,7 @@ impl Job {
         Self::of(hash, Work::Run { block: Box::new(block), senders, scout })
     }
 
-    /// Returns the job of a block whose accesses are read together.
+    /// Returns the job of one thread, which finds the accesses of a block and reads many of them together.
     pub(super) fn foreseen(
         hash: B256,
         block: Block<TxEnvelope>,

@@ -278,49 +278,45 @@ fn what_a_block_touches_is_found_out_on_any_number_of_threads() {
     assert_eq!(touched(1), touched(50));
 }
 
-/// The contract reads a slot whose number it finds in another one.
-#[test]
-fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
-    let state = state_with(bytes!("600035545400"));
-    let slot = |number: u64| Access::SlotRead(CONTRACT, U256::from(number));
-    let mut gathered = Vec::new();
-    let mut gather = |accesses: &[Access]| {
-        gathered.push(accesses.to_vec());
-        Ok(())
-    };
-    let block = block(1, &[5, 9]);
-    let foresight = foresight(1);
-    let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
-    for number in [0, 5, 7, 9] {
-        assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
-    }
-    // What the block names, the slots of its input, and that which one of these leads to.
-    assert_eq!(gathered.len(), 3, "{gathered:?}");
-    assert!(gathered[0].contains(&Access::Account(MINER)));
-    assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
-    assert_eq!(gathered[2], [slot(7)]);
+/// Code that reads a slot, the number of which it finds in the slot that its input names.
+const INDIRECT: Bytes = bytes!("600035545400");
+
+fn slot_read(number: u64) -> Access {
+    Access::SlotRead(CONTRACT, U256::from(number))
 }
 
-/// It may take a second each time, and its turn comes soon.
-#[test]
-fn a_block_that_takes_long_runs_once() {
-    let state = state_with(bytes!("600035545400"));
-    let slot = |number: u64| Access::SlotRead(CONTRACT, U256::from(number));
+/// Runs a block of two calls. Returns what it touches, and what was read together in each step.
+fn foreseen(foresight: &Foresight) -> (Vec<Access>, Vec<Vec<Access>>) {
     let mut gathered = Vec::new();
     let mut gather = |accesses: &[Access]| {
         gathered.push(accesses.to_vec());
         Ok(())
     };
+    let (block, state) = (block(1, &[5, 9]), state_with(INDIRECT));
+    let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
+    assert!(gathered[0].contains(&Access::Account(MINER)));
+    assert!([5, 9].map(slot_read).iter().all(|slot| gathered[1].contains(slot)), "{gathered:?}");
+    (touched, gathered)
+}
+
+#[test]
+fn what_a_block_touches_is_gathered_in_as_many_steps_as_it_depends_on() {
+    let (touched, gathered) = foreseen(&foresight(1));
+    assert!([0, 5, 7, 9].map(slot_read).iter().all(|slot| touched.contains(slot)), "{touched:?}");
+    // What the block names, the slots of its input, and that which one of these leads to.
+    assert_eq!(gathered.len(), 3, "{gathered:?}");
+    assert_eq!(gathered[2], [slot_read(7)]);
+}
+
+/// One run of such a block may take a second, and the node may execute the block before the next one ends.
+#[test]
+fn a_block_that_takes_long_runs_once() {
     let mut foresight = foresight(1);
     foresight.budget = Duration::ZERO;
-    let block = block(1, &[5, 9]);
-    let touched = foresight.touched(&block, &[SENDER; 2], state, &mut gather, &|| false).unwrap();
-    for number in [5, 9] {
-        assert!(touched.contains(&slot(number)), "{number} of {touched:?}");
-    }
-    assert!(!touched.contains(&slot(7)), "{touched:?}");
+    let (touched, gathered) = foreseen(&foresight);
+    assert!([5, 9].map(slot_read).iter().all(|slot| touched.contains(slot)), "{touched:?}");
+    assert!(!touched.contains(&slot_read(7)), "{touched:?}");
     assert_eq!(gathered.len(), 2, "{gathered:?}");
-    assert!(gathered[1].contains(&slot(5)) && gathered[1].contains(&slot(9)));
 }
 
 /// A state on other machines, which records what is read together, and what is read alone before that.
@@ -335,9 +331,9 @@ struct Far {
 polytrie_kv::debug_fields!(Far { together, alone });
 
 impl Far {
-    /// Makes one whose contract reads a slot whose number it finds in another one.
+    /// Makes a state in which the contract has the code [`INDIRECT`].
     fn new() -> Arc<Self> {
-        Self::of(state_with(bytes!("600035545400")), |_| ())
+        Self::of(state_with(INDIRECT), |_| ())
     }
 
     fn of(
@@ -383,7 +379,6 @@ impl StateReader for Far {
 
 #[test]
 fn of_a_state_on_other_machines_nothing_is_read_alone() {
-    let slot = |number| Access::SlotRead(CONTRACT, U256::from(number));
     let far = Far::new();
     let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
     let (reader, block): (Arc<dyn StateReader>, _) = (far.clone(), block(1, &[5, 9]));
@@ -393,11 +388,17 @@ fn of_a_state_on_other_machines_nothing_is_read_alone() {
     }
     let accesses = prefetcher.take(&hash(1));
     let together = far.together.lock().clone();
-    for access in [slot(5), slot(7), slot(9), Access::Account(SENDER), Access::Account(CONTRACT)] {
+    for access in [
+        slot_read(5),
+        slot_read(7),
+        slot_read(9),
+        Access::Account(SENDER),
+        Access::Account(CONTRACT),
+    ] {
         assert!(accesses.contains(&access) && together.contains(&access), "{access:?}");
     }
     assert!(together.contains(&Access::Account(MINER)));
-    assert_eq!(together.iter().filter(|read| **read == slot(5)).count(), 1);
+    assert_eq!(together.iter().filter(|read| **read == slot_read(5)).count(), 1);
     assert_eq!(*far.alone.lock(), []);
 }
 
@@ -434,7 +435,7 @@ fn the_turn_of_a_block_ends_its_run_on_what_was_read_together() {
     };
     let inputs: Vec<u64> = (0..50).collect();
     let (block, senders) = (block(1, &inputs), vec![SENDER; inputs.len()]);
-    let far = Far::of(state_with(bytes!("600035545400")), before);
+    let far = Far::of(state_with(INDIRECT), before);
     let foresight = Arc::new(foresight(1));
     let foreseen = Arc::new(Job::foreseen(hash(1), block, senders, far, foresight));
     job.set(Arc::downgrade(&foreseen)).unwrap();
@@ -482,8 +483,8 @@ fn what_the_last_guess_asks_for_is_read_together_too() {
 
 #[test]
 fn of_a_block_that_is_known_each_thing_is_read_once_and_nothing_is_run() {
-    let slot = |number| Access::SlotRead(CONTRACT, U256::from(number));
-    let accesses = vec![Access::Account(CONTRACT), slot(1), slot(5), Access::Account(SENDER)];
+    let accesses =
+        vec![Access::Account(CONTRACT), slot_read(1), slot_read(5), Access::Account(SENDER)];
     let reader = Arc::new(Counted(state(), Mutex::default()));
     let job = Arc::new(Job::known(hash(1), accesses.clone(), 2, Arc::clone(&reader) as _));
     let threads: Vec<_> = (0..3)
