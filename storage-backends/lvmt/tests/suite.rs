@@ -104,3 +104,8 @@ fn announced_records_are_read_ahead() {
     let options = LvmtOptions { read_ahead: true, ..LvmtOptions::default() };
     suite::announced_state_is_read_ahead(&Lvmt(options));
 }
+
+#[test]
+fn gathered_records_are_read_once() {
+    suite::gathered_state_is_read_once(&with(Proofs::None));
+}
