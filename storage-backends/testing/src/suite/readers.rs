@@ -5,10 +5,10 @@ use super::{
     compare::{assert_reads, assert_state},
 };
 use crate::{History, Seed};
-use alloy_primitives::Address;
+use alloy_primitives::{Address, keccak256};
 use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
 use polytrie_kv_testing::{KeepsRows, Remote};
-use polytrie_state::{Access, StateReader};
+use polytrie_state::{Access, Account, AccountChange, StateReader, TxWrites};
 use std::{iter, sync::Arc};
 
 /// Checks that readers made at every third block answer as at that block while later blocks are run, flushed and
@@ -58,14 +58,25 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
-pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
-    let history = History::with_genesis_of(Seed::or(22).value(), 200);
+/// Makes a layer on other machines with the genesis of a history, all of it in the engine.
+fn on_other_machines<'f>(factory: &'f dyn LayerFactory, history: &History) -> Driver<'f> {
     let ground = Ground::Memory(Arc::new(KeepsRows(Remote(MemoryEngine::new()), 16 << 20)));
     let options = StoreOptions { counters: true, ..STORE_IN_STEP };
     let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     driver.flush().unwrap_or_else(|e| panic!("{e}"));
+    driver
+}
+
+/// Returns the reads of this thread that have reached an engine since `before`.
+fn made_since(before: EngineReads) -> EngineReads {
+    EngineReads::of_this_thread() - before
+}
+
+/// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
+pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
+    let history = History::with_genesis_of(Seed::or(22).value(), 200);
+    let driver = on_other_machines(factory, &history);
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
@@ -79,10 +90,9 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
         })
         .chain([Access::Account(Address::repeat_byte(0x5a))])
         .collect();
-    let made = |before: EngineReads| EngineReads::of_this_thread() - before;
     let before = EngineReads::of_this_thread();
     reader.gather(&accesses).unwrap_or_else(|e| panic!("{e}"));
-    let requests = made(before).requests;
+    let requests = made_since(before).requests;
     assert!((1..=20).contains(&requests), "{requests} requests for {}", accesses.len());
     let before = EngineReads::of_this_thread();
     for access in &accesses {
@@ -97,7 +107,28 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
             }
         }
     }
-    assert_eq!(made(before), EngineReads::default());
+    assert_eq!(made_since(before), EngineReads::default());
+}
+
+/// Checks that a layer on other machines reads together what the end of a block needs that creates 50 accounts: with at most
+/// `most` requests.
+pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
+    let history = History::with_genesis_of(Seed::or(23).value(), 200);
+    let driver = on_other_machines(factory, &history);
+    let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
+    let created = (0..50u64).map(|n| AccountChange {
+        address: Address::from_word(keccak256(n.to_be_bytes())),
+        account: Some(Account { nonce: 1, ..Account::default() }),
+        wiped: false,
+        code: None,
+        slots: Vec::new(),
+    });
+    let writes = TxWrites { accounts: created.collect() };
+    session.apply(&writes).unwrap_or_else(|e| panic!("{e}"));
+    let before = EngineReads::of_this_thread();
+    drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
+    let requests = made_since(before).requests;
+    assert!((1..=most).contains(&requests), "{requests} requests");
 }
 
 /// Creates an engine in memory whose recently read rows the store keeps.
