@@ -109,3 +109,9 @@ fn announced_records_are_read_ahead() {
 fn gathered_records_are_read_once() {
     suite::gathered_state_is_read_once(&with(Proofs::None));
 }
+
+#[test]
+fn a_block_ends_with_few_requests() {
+    // The entries of two or three levels, and a few trees below level 1, which are read one by one.
+    suite::a_block_ends_with_few_requests(&with(Proofs::None), 25);
+}
