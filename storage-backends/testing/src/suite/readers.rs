@@ -93,7 +93,8 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let before = EngineReads::of_this_thread();
     reader.gather(&accesses).unwrap_or_else(|e| panic!("{e}"));
     let requests = made_since(before).requests;
-    assert!((1..=20).contains(&requests), "{requests} requests for {}", accesses.len());
+    // Where nodes are found by hash, one for each level of the longest path to a slot.
+    assert!((1..=30).contains(&requests), "{requests} requests for {}", accesses.len());
     let before = EngineReads::of_this_thread();
     for access in &accesses {
         match access.place() {
