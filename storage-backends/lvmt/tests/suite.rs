@@ -112,6 +112,6 @@ fn gathered_records_are_read_once() {
 
 #[test]
 fn a_block_ends_with_few_requests() {
-    // The entries of two or three levels, and a few trees below level 1, which are read one by one.
-    suite::a_block_ends_with_few_requests(&with(Proofs::None), 25);
+    // The entries of two or three levels, and those below an entry that the block itself fills.
+    suite::a_block_ends_with_few_requests(&with(Proofs::None), 12);
 }
