@@ -7,9 +7,15 @@ use super::{
 use crate::{History, Seed};
 use alloy_primitives::{Address, keccak256};
 use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
-use polytrie_kv_testing::{KeepsRows, Remote};
+use polytrie_kv_testing::{KeepsRows, Remote, Requests};
 use polytrie_state::{Access, Account, AccountChange, StateReader, TxWrites};
-use std::{iter, sync::Arc};
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 /// Checks that readers made at every third block answer as at that block while later blocks are run, flushed and
 /// undone.
@@ -58,9 +64,14 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// Makes a layer on other machines with the genesis of a history, all of it in the engine.
-fn on_other_machines<'f>(factory: &'f dyn LayerFactory, history: &History) -> Driver<'f> {
-    let ground = Ground::Memory(Arc::new(KeepsRows(Remote(MemoryEngine::new()), 16 << 20)));
+/// Makes a layer on other machines with the genesis of a history, all of it in the engine, which counts the requests.
+fn on_other_machines<'f>(
+    factory: &'f dyn LayerFactory,
+    history: &History,
+    made: &Arc<AtomicU64>,
+) -> Driver<'f> {
+    let engine = Requests::new(MemoryEngine::new(), Arc::clone(made));
+    let ground = Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20)));
     let options = StoreOptions { counters: true, ..STORE_IN_STEP };
     let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
@@ -68,15 +79,10 @@ fn on_other_machines<'f>(factory: &'f dyn LayerFactory, history: &History) -> Dr
     driver
 }
 
-/// Returns the reads of this thread that have reached an engine since `before`.
-fn made_since(before: EngineReads) -> EngineReads {
-    EngineReads::of_this_thread() - before
-}
-
 /// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
-    let driver = on_other_machines(factory, &history);
+    let driver = on_other_machines(factory, &history, &Arc::default());
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
@@ -90,9 +96,10 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
         })
         .chain([Access::Account(Address::repeat_byte(0x5a))])
         .collect();
+    let made = |before: EngineReads| EngineReads::of_this_thread() - before;
     let before = EngineReads::of_this_thread();
     reader.gather(&accesses).unwrap_or_else(|e| panic!("{e}"));
-    let requests = made_since(before).requests;
+    let requests = made(before).requests;
     // Where nodes are found by hash, one for each level of the longest path to a slot.
     assert!((1..=30).contains(&requests), "{requests} requests for {}", accesses.len());
     let before = EngineReads::of_this_thread();
@@ -108,14 +115,15 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
             }
         }
     }
-    assert_eq!(made_since(before), EngineReads::default());
+    assert_eq!(made(before), EngineReads::default());
 }
 
 /// Checks that a layer on other machines reads together what the end of a block needs that creates 50 accounts: with at most
 /// `most` requests.
 pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
     let history = History::with_genesis_of(Seed::or(23).value(), 200);
-    let driver = on_other_machines(factory, &history);
+    let made = Arc::<AtomicU64>::default();
+    let driver = on_other_machines(factory, &history, &made);
     let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
     let created = (0..50u64).map(|n| AccountChange {
         address: Address::from_word(keccak256(n.to_be_bytes())),
@@ -126,9 +134,9 @@ pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
     });
     let writes = TxWrites { accounts: created.collect() };
     session.apply(&writes).unwrap_or_else(|e| panic!("{e}"));
-    let before = EngineReads::of_this_thread();
+    let before = made.load(Ordering::SeqCst);
     drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
-    let requests = made_since(before).requests;
+    let requests = made.load(Ordering::SeqCst) - before;
     assert!((1..=most).contains(&requests), "{requests} requests");
 }
 
