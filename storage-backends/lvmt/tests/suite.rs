@@ -112,6 +112,9 @@ fn gathered_records_are_read_once() {
 
 #[test]
 fn a_block_ends_with_few_requests() {
-    // The entries of two or three levels, and those below an entry that the block itself fills.
-    suite::a_block_ends_with_few_requests(&with(Proofs::None), 12);
+    for proofs in [Proofs::None, Proofs::Full] {
+        // The entries of some levels, the trees below level 1, and the kept nodes. An entry that the block itself fills has one
+        // below it, which is read alone.
+        suite::a_block_ends_with_few_requests(&with(proofs), 15);
+    }
 }
