@@ -1,9 +1,11 @@
 //! Reads at one block, unaffected by later blocks.
 
-use crate::{FLAT, GroupDepth, Reads, node::Node, state::View, tree::Tree};
+use crate::{
+    FLAT, GroupDepth, Reads, STEMS, key::AccountKeys, node::Node, state::View, tree::Tree,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Snapshot;
-use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_kv::{Read, Snapshot};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
 
 /// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
@@ -52,5 +54,24 @@ impl StateReader for BinaryReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool> {
         FLAT.has_slots(&self.rows, &hash_address(address))
+    }
+
+    fn gathers(&self) -> bool {
+        self.rows.gathers()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        if self.reads == Reads::Flat {
+            return FLAT.look_at(&self.rows, accesses);
+        }
+        let stems = accesses.iter().map(|access| {
+            let (address, slot) = access.place();
+            let keys = AccountKeys::new(address);
+            slot.map_or(keys.header, |slot| keys.slot(&slot).stem)
+        });
+        let there = self.tree().look_at(&self.root, stems)?;
+        let keys: Vec<&[u8]> = there.iter().map(|stem| &stem.0[..]).collect();
+        self.rows.get_many(STEMS, &keys)?;
+        Ok(())
     }
 }

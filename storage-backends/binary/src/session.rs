@@ -104,6 +104,10 @@ pub(crate) fn end(
     put_preimages(&mut batch, writes);
     let changes = LeafChanges::of(store, writes)?.into_sorted();
     let View { tree, root, .. } = proposal.change.view(store);
+    // Below, each group is read when the way comes to it. Other machines send many in about the time of one.
+    if store.snapshot().gathers() {
+        tree.look_at(root, changes.iter().map(|(stem, _)| *stem))?;
+    }
     let update = Update::of(tree, root, &changes)?;
     update.write(&mut batch);
     let commitment = commitment(&update.root);

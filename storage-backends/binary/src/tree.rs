@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 /// The tree in the rows of a store or a snapshot.
 #[derive(Clone, Copy)]
@@ -45,9 +45,7 @@ impl Tree<'_> {
 
     /// Reads the inner node with this hash, which begins a group.
     pub(crate) fn group(&self, key: GroupKey, hash: &B256) -> Result<Node> {
-        if let Some(node) = self.cache.and_then(|cache| cache.get(&key))
-            && node.hash() == *hash
-        {
+        if let Some(node) = self.cached(&key, hash) {
             return Ok(node);
         }
         let node = self.read(&key)?;
@@ -60,10 +58,83 @@ impl Tree<'_> {
         Ok(node)
     }
 
+    fn cached(&self, key: &GroupKey, hash: &B256) -> Option<Node> {
+        self.cache.and_then(|cache| cache.get(key)).filter(|node| node.hash() == *hash)
+    }
+
     fn read(&self, key: &GroupKey) -> Result<Option<Node>> {
         let (bytes, length) = key.bytes();
         let row = self.rows.get(GROUPS, &bytes[..length])?;
         row.map(|row| group::decode(key, self.group_depth, &row)).transpose()
+    }
+
+    /// Reads the groups on the paths from `root` to stems, one level of all paths at a time, only to bring them into a cache.
+    /// Returns the stems that exist. A damaged path is followed no further.
+    pub(crate) fn look_at(
+        &self,
+        root: &Node,
+        stems: impl IntoIterator<Item = Stem>,
+    ) -> Result<BTreeSet<Stem>> {
+        let mut ways: Vec<_> = stems.into_iter().map(|stem| (stem, 0, root.clone())).collect();
+        let mut there = BTreeSet::<Stem>::new();
+        loop {
+            let mut wanted = Vec::new();
+            ways.retain_mut(|(stem, depth, node)| {
+                loop {
+                    *node = match &*node {
+                        Node::Empty => return false,
+                        Node::Stem(end, _) => {
+                            there.extend((*end == *stem).then_some(*end));
+                            return false;
+                        }
+                        Node::Inner(inner) => {
+                            let next = if stem.bit(*depth) { &inner.right } else { &inner.left };
+                            *depth += 1;
+                            next.clone()
+                        }
+                        Node::Below(hash) => {
+                            let key = GroupKey::on_way_to(stem, *depth);
+                            let Some(node) = self.cached(&key, hash) else {
+                                wanted.push(key);
+                                return true;
+                            };
+                            node
+                        }
+                    };
+                }
+            });
+            if wanted.is_empty() {
+                return Ok(there);
+            }
+            wanted.sort_unstable();
+            wanted.dedup();
+            let groups = self.read_many(&wanted)?;
+            ways.retain_mut(|(stem, depth, node)| {
+                let at = wanted.binary_search(&GroupKey::on_way_to(stem, *depth));
+                let group = at.ok().and_then(|at| groups[at].as_ref());
+                let Some(group) = group.filter(|group| group.hash() == node.hash()) else {
+                    return false;
+                };
+                *node = group.clone();
+                true
+            });
+        }
+    }
+
+    /// Reads the groups with these keys together, into the cache if there is one.
+    fn read_many(&self, wanted: &[GroupKey]) -> Result<Vec<Option<Node>>> {
+        let keys: Vec<_> = wanted.iter().map(GroupKey::bytes).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|(bytes, length)| &bytes[..*length]).collect();
+        let rows = wanted.iter().zip(self.rows.get_many(GROUPS, &keys)?);
+        let groups = rows.map(|(key, row)| {
+            let Some(row) = row else { return Ok(None) };
+            let node = group::decode(key, self.group_depth, &row)?;
+            if let Some(cache) = self.cache {
+                cache.put(*key, &node);
+            }
+            Ok(Some(node))
+        });
+        groups.collect()
     }
 
     /// Returns the path from `root` to a stem.

@@ -4,7 +4,7 @@
 use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, Reads, verify};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{CommitmentKind, PREIMAGE_TABLE, StateError, StateLayer};
-use polytrie_testing::suite::{LayerFactory, Verifier};
+use polytrie_testing::suite::{self, LayerFactory, Verifier};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -54,6 +54,20 @@ impl LayerFactory for Binary {
         });
         options.map(|options| Box::new(Self(options)) as _).collect()
     }
+}
+
+#[test]
+fn gathered_state_is_read_once() {
+    for reads in [Reads::Flat, Reads::Tree] {
+        let options = BinaryOptions { reads, ..BinaryOptions::default() };
+        suite::gathered_state_is_read_once(&Binary(options));
+    }
+}
+
+#[test]
+fn a_block_ends_with_few_requests() {
+    // The stems, and some levels of the tree.
+    suite::a_block_ends_with_few_requests(&Binary::default(), 8);
 }
 
 mod default {

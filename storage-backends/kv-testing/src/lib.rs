@@ -16,7 +16,7 @@ pub use disk::{
     Failure, ForgetfulDisk, Lived, OnDisk, STORE_SYNCS, disk_seeds, first_caught, power_loss,
 };
 pub use engine::{TABLES, engine_suite};
-pub use fault::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, SlowEngine};
+pub use fault::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, Requests, SlowEngine};
 pub use model::{Model, store_suite};
 pub use random::{Random, SEED, env_number};
 pub use skip::skipped;

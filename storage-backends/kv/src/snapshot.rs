@@ -54,10 +54,10 @@ impl Snapshot {
         self.inner.shared.engine.is_remote()
     }
 
-    /// Whether the store keeps rows that the engine has answered
-    /// ([`Engine::row_cache_bytes`](crate::Engine::row_cache_bytes)).
-    pub fn keeps_rows(&self) -> bool {
-        self.inner.view.recent.is_some()
+    /// Whether rows that are needed soon should be read together: they are on other machines, and the store keeps what the
+    /// engine has answered ([`Engine::row_cache_bytes`](crate::Engine::row_cache_bytes)).
+    pub fn gathers(&self) -> bool {
+        self.is_remote() && self.inner.view.recent.is_some()
     }
 
     /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.

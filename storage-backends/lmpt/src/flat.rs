@@ -2,7 +2,7 @@
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS,
-    keys::{Key, SlotKey},
+    keys::{Key, SLOT_KEY, SlotKey},
     value::{Record, Value},
 };
 use alloy_primitives::{B256, U256};
@@ -35,6 +35,14 @@ pub(crate) fn accounts_of(store: &dyn Read, hashes: &[&B256]) -> Result<Vec<Opti
     let keys: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_slice()).collect();
     let rows = hashes.iter().zip(store.get_many(FLAT_ACCOUNTS, &keys)?);
     rows.map(|(hash, row)| row.map(|row| decode_account(hash, &row)).transpose()).collect()
+}
+
+/// Reads the rows of slots only to bring them into a cache.
+pub(crate) fn look_at(store: &dyn Read, slots: &[SlotKey]) -> Result<()> {
+    let keys: Vec<[u8; SLOT_KEY]> = slots.iter().copied().map(SlotKey::to_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    store.get_many(FLAT_SLOTS, &keys)?;
+    Ok(())
 }
 
 /// Sets or removes a key; a tombstone removes it.

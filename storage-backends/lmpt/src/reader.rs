@@ -2,8 +2,9 @@
 
 use crate::{keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::Mutex;
 use polytrie_kv::{Snapshot, Ticket};
-use polytrie_state::{Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
 
 #[derive(Debug)]
 pub(crate) struct LmptReader {
@@ -41,5 +42,13 @@ impl StateReader for LmptReader {
             (account, Some(record)) => self.view.has_slots(account, record.incarnation),
             (_, None) => Ok(false),
         }
+    }
+
+    fn gathers(&self) -> bool {
+        self.view.flat.gathers()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        self.view.look_at(accesses, &Mutex::default())
     }
 }

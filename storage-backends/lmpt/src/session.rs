@@ -1,14 +1,20 @@
 //! One block in progress.
 
-use crate::{flat, head::LmptChange, keys::SlotKey, value::Record, view::View};
-use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use crate::{
+    flat,
+    head::LmptChange,
+    keys::SlotKey,
+    value::Record,
+    view::{Records, View},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, Wants,
     WriteSet,
     ahead::{ReadAhead, Readers, Reading},
-    hash_address, hash_slot, read_code,
+    read_code,
 };
 use std::{mem, sync::Arc, time::Instant};
 
@@ -22,8 +28,6 @@ pub(crate) struct LmptSession {
     known: Arc<Mutex<Records>>,
     announced: Reading<Ahead>,
 }
-
-type Records = B256Map<Option<Record>>;
 
 impl LmptSession {
     pub(crate) fn new(proposal: Proposal<LmptChange>, parent: u64, view: View<Store>) -> Self {
@@ -122,32 +126,9 @@ impl ReadAhead for Ahead {
 
     fn read(&self, wanted: Vec<Access>) -> bool {
         let start = Instant::now();
-        let read = self.try_read(&wanted);
+        // The block finds the rows of slots in a cache of the store.
+        let looked = self.view.look_at(&wanted, &self.known);
         self.readers.took(start.elapsed(), wanted.len());
-        read.is_ok()
-    }
-}
-
-impl Ahead {
-    fn try_read(&self, wanted: &[Access]) -> Result<()> {
-        let Self { view, known, .. } = self;
-        let mut accounts: Vec<B256> =
-            wanted.iter().map(|access| hash_address(&access.place().0)).collect();
-        accounts.sort_unstable();
-        accounts.dedup();
-        accounts.retain(|account| !known.lock().contains_key(account));
-        let records = view.accounts_of(&accounts)?;
-        known.lock().extend(accounts.into_iter().zip(records));
-        for access in wanted {
-            if let (address, Some(slot)) = access.place() {
-                let account = hash_address(&address);
-                let record = known.lock().get(&account).copied().flatten();
-                if let Some(Record { incarnation, .. }) = record {
-                    // The block finds the slot in a cache of the store.
-                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
-                }
-            }
-        }
-        Ok(())
+        looked.is_ok()
     }
 }

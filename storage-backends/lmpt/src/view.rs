@@ -6,10 +6,14 @@ use crate::{
     keys::SlotKey,
     value::{Record, Value},
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, U256, map::B256Map};
+use parking_lot::Mutex;
 use polytrie_kv::Read;
-use polytrie_state::{HashVisit, Result, SlotVisit, any_slot, visit_over};
+use polytrie_state::{Access, HashVisit, Result, SlotVisit, any_slot, visit_over};
 use std::sync::Arc;
+
+/// Records that were read: the key of a slot has the incarnation of its account.
+pub(crate) type Records = B256Map<Option<Record>>;
 
 /// The state after change `seq`, over the flat map in a store or a snapshot.
 #[derive(Debug, Clone)]
@@ -54,7 +58,7 @@ impl<R: Read> View<R> {
     }
 
     /// Reads the records of many accounts.
-    pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>> {
+    fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>> {
         let mut records = vec![None; hashes.len()];
         let mut rest = Vec::new();
         for (place, hash) in hashes.iter().enumerate() {
@@ -68,6 +72,28 @@ impl<R: Read> View<R> {
             records[place] = record;
         }
         Ok(records)
+    }
+
+    /// Reads the records of accounts together, and adds them to `known`; then their slots together, only to bring the rows
+    /// into a cache of the store. A record that is known is not read again.
+    pub(crate) fn look_at(&self, wanted: &[Access], known: &Mutex<Records>) -> Result<()> {
+        let touched = Access::by_hash(wanted);
+        let mut accounts: Vec<B256> = touched.keys().copied().collect();
+        accounts.retain(|account| !known.lock().contains_key(account));
+        let records = self.accounts_of(&accounts)?;
+        known.lock().extend(accounts.into_iter().zip(records));
+        let mut below = Vec::new();
+        for (account, slots) in touched {
+            let record = known.lock().get(&account).copied().flatten();
+            let Some(Record { incarnation, .. }) = record else { continue };
+            for slot in slots {
+                let key = SlotKey { account, incarnation, slot };
+                if self.slot_above(&key)?.is_none() {
+                    below.push(key);
+                }
+            }
+        }
+        flat::look_at(&self.flat, &below)
     }
 
     /// Whether an account has any slot.

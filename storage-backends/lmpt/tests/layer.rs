@@ -61,6 +61,11 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&every(3));
 }
 
+#[test]
+fn gathered_state_is_read_once() {
+    suite::gathered_state_is_read_once(&every(3));
+}
+
 mod one_block {
     use super::every;
     polytrie_testing::layer_suite!(every(1));

@@ -13,14 +13,14 @@ use crate::{
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_amt::SLOTS;
 use polytrie_kv::Read;
-use polytrie_state::{Result, StateError, corrupt};
+use polytrie_state::{Result, corrupt};
 use rayon::prelude::*;
 
 /// Number of slots of an entry that keys can have.
 pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
 
-/// Number of new keys below which one thread works alone.
-const PARALLEL: usize = 256;
+/// Number of entries that a thread reads together.
+const TOGETHER: usize = 256;
 
 /// The entries whose slots a block gives out.
 pub(crate) struct Allocator<'a> {
@@ -38,18 +38,29 @@ pub(crate) struct EntryRow {
 }
 
 impl<'a> Allocator<'a> {
-    /// Reads the entries of level 1 of all new keys ahead, on all threads.
+    /// Reads ahead the entries on the paths of all new keys, down to the first that has a free slot.
     pub(crate) fn new(store: &'a dyn Read, height: u8, new_keys: &[B256]) -> Result<Self> {
-        let read = |position: &B256| {
-            let key = entry_row_key(height, 1, position);
-            Ok::<_, StateError>((key.clone(), read_entry(store, &key)?))
-        };
-        let rows: Vec<_> = if new_keys.len() < PARALLEL {
-            new_keys.iter().map(read).collect::<Result<_, _>>()?
-        } else {
-            new_keys.par_iter().map(read).collect::<Result<_, _>>()?
-        };
-        Ok(Self { store, height, entries: rows.into_iter().collect() })
+        let mut entries: HashMap<RowKey, EntryRow> = HashMap::default();
+        let mut positions = new_keys.to_vec();
+        for level in 1..=MAX_LEVEL {
+            let row = |position: &B256| entry_row_key(height, level, position);
+            let mut rows: Vec<RowKey> = positions.iter().map(row).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            let read = |rows: &[RowKey]| read_entries(store, rows);
+            if rows.len() <= TOGETHER {
+                entries.extend(read(&rows)?);
+            } else {
+                let parts: Vec<_> = rows.par_chunks(TOGETHER).map(read).collect::<Result<_>>()?;
+                entries.extend(parts.into_iter().flatten());
+            }
+            let is_full = |entry: &EntryRow| entry.used >= KEY_SLOTS;
+            positions.retain(|position| entries.get(&row(position)).is_some_and(is_full));
+            if positions.is_empty() {
+                break;
+            }
+        }
+        Ok(Self { store, height, entries })
     }
 
     /// Allocates the place of a new key.
@@ -57,7 +68,7 @@ impl<'a> Allocator<'a> {
         for level in 1..=MAX_LEVEL {
             let row = entry_row_key(self.height, level, position);
             if !self.entries.contains_key(&row) {
-                self.entries.insert(row.clone(), read_entry(self.store, &row)?);
+                self.entries.insert(row.clone(), EntryRow::read(self.store.get(ENTRIES, &row)?)?);
             }
             if let Some(entry) = self.entries.get_mut(&row).filter(|e| e.used < KEY_SLOTS) {
                 entry.used += 1;
@@ -80,11 +91,19 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn read_entry(store: &dyn Read, key: &RowKey) -> Result<EntryRow> {
-    let before = store.get(ENTRIES, key)?;
-    let now = before.clone().unwrap_or_default();
-    let used = references(&now)?.len();
-    Ok(EntryRow { before, now, used })
+impl EntryRow {
+    fn read(before: Option<Vec<u8>>) -> Result<Self> {
+        let now = before.clone().unwrap_or_default();
+        let used = references(&now)?.len();
+        Ok(Self { before, now, used })
+    }
+}
+
+/// Reads the entries with these keys together.
+fn read_entries(store: &dyn Read, keys: &[RowKey]) -> Result<Vec<(RowKey, EntryRow)>> {
+    let wanted: Vec<&[u8]> = keys.iter().map(RowKey::as_slice).collect();
+    let rows = keys.iter().zip(store.get_many(ENTRIES, &wanted)?);
+    rows.map(|(key, row)| Ok((key.clone(), EntryRow::read(row)?))).collect()
 }
 
 /// The short name of a key in an entry's row.

@@ -19,7 +19,7 @@ use crate::{
     meta::Meta,
     path::{Path, RowKey, entry_index},
     record::{KeyRecord, Position, RecordRef, Value, next_version},
-    trees::{LvmtHead, LvmtHeadUpdate, Tree},
+    trees::{LvmtHead, LvmtHeadUpdate, Tree, read_trees},
     undo::{OldRows, Remarks},
 };
 use alloy_primitives::B256;
@@ -239,6 +239,12 @@ fn sum(
     for (change, n) in changed.iter().zip(0..) {
         levels[usize::from(change.new.place.level)].push(Increment::new(&change.position, n));
     }
+    // The trees of levels 0 and 1 are in memory, and the others are read together.
+    let deep = changed.iter().flat_map(|change| {
+        let levels = 2..=change.new.place.level;
+        levels.map(move |level| Path::of(height, level, &change.position))
+    });
+    let deep = read_trees(store, height, deep.collect())?;
     let mut trees: Vec<ChangedTree> = Vec::new();
     let mut counting = Counting::new(setup, changed.len() + 1, 2 * changed.len());
     let mut counts = share.map(|share| Counts::new(height, share));
@@ -263,7 +269,10 @@ fn sum(
         let mut found = Vec::new();
         for group in increments.chunk_by(same) {
             let path = Path::of(height, level, position(group[0].of));
-            let old = head.tree(store, height, &path)?;
+            let old = match deep.get(&path) {
+                Some(tree) => *tree,
+                None => head.tree(store, height, &path)?,
+            };
             let count = |increment: &Increment| {
                 let slot = changed.get(increment.of as usize).map_or(0, |key| key.new.place.slot);
                 let index = match bits + usize::from(height) {

@@ -3,13 +3,14 @@
 use crate::{
     SLOTS,
     account::AccountState,
+    ahead::look_at,
     key::{Key, slot_row},
     record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
 use polytrie_state::{
-    Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
+    Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
 };
 use std::ops::ControlFlow;
 
@@ -89,5 +90,13 @@ impl StateReader for LvmtReader {
     fn has_storage(&self, address: &Address) -> Result<bool> {
         let (account, AccountState { incarnation, .. }) = self.state(address)?;
         has_slots(&self.0, &account, incarnation)
+    }
+
+    fn gathers(&self) -> bool {
+        self.0.gathers()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        look_at(&self.0, accesses)
     }
 }

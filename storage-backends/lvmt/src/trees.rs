@@ -6,10 +6,11 @@ use crate::{
     path::Path,
     record::{Position, WIDE, from_wide, wide},
 };
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{B256, keccak256, map::HashMap};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
 use polytrie_state::{Result, corrupt, each_row};
+use std::collections::BTreeSet;
 
 /// The present state of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +145,22 @@ impl LvmtHead {
             _ => Ok(read_tree(store, height, path)?.unwrap_or(Tree::NEVER)),
         }
     }
+}
+
+/// Reads the rows of many trees together. A tree without a row never existed.
+pub(crate) fn read_trees(
+    store: &dyn Read,
+    height: u8,
+    paths: BTreeSet<Path>,
+) -> Result<HashMap<Path, Tree>> {
+    let keys: Vec<_> = paths.iter().map(|path| path.row_key(height)).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let rows = paths.into_iter().zip(store.get_many(TREES, &keys)?);
+    let trees = rows.map(|(path, row)| {
+        let tree = row.map_or(Ok(Tree::NEVER), |row| Tree::read(&path, &row))?;
+        Ok((path, tree))
+    });
+    trees.collect()
 }
 
 /// Reads the row of a tree.

@@ -104,3 +104,17 @@ fn announced_records_are_read_ahead() {
     let options = LvmtOptions { read_ahead: true, ..LvmtOptions::default() };
     suite::announced_state_is_read_ahead(&Lvmt(options));
 }
+
+#[test]
+fn gathered_records_are_read_once() {
+    suite::gathered_state_is_read_once(&with(Proofs::None));
+}
+
+#[test]
+fn a_block_ends_with_few_requests() {
+    for proofs in [Proofs::None, Proofs::Full] {
+        // The entries of some levels, the trees below level 1, and the kept nodes. An entry that the block itself fills has one
+        // below it, which is read alone.
+        suite::a_block_ends_with_few_requests(&with(proofs), 15);
+    }
+}

@@ -11,9 +11,11 @@
 //! - `trie.rs`: one trie, read and changed by the library `trie-db`,
 //! - `codec.rs`: nodes as RLP, for that library,
 //! - `nodes.rs`, `cache.rs`: the sources of nodes,
+//! - `ahead.rs`: nodes on many paths, read together,
 //! - `changes.rs`: nodes that a block adds and removes,
 //! - `proof.rs`, `load.rs`, `check.rs`: proofs and witnesses, filling an empty layer, the search for damage.
 
+mod ahead;
 mod cache;
 mod changes;
 mod check;

@@ -58,6 +58,22 @@ pub(crate) struct Stored<R> {
     pub(crate) cache: Arc<NodeCache>,
 }
 
+impl<R: Read> Stored<R> {
+    /// Reads many nodes by the keys of their rows: those that are not cached together.
+    pub(crate) fn many(&self, keys: &[B256]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut nodes: Vec<_> = keys.iter().map(|key| self.cache.nodes.get(key)).collect();
+        let rest: Vec<usize> = (0..keys.len()).filter(|at| nodes[*at].is_none()).collect();
+        let wanted: Vec<&[u8]> = rest.iter().map(|at| keys[*at].as_slice()).collect();
+        for (at, row) in rest.into_iter().zip(self.rows.get_many(NODES, &wanted)?) {
+            if let Some(rlp) = &row {
+                self.cache.put_read(keys[at], rlp);
+            }
+            nodes[at] = row;
+        }
+        Ok(nodes)
+    }
+}
+
 impl<R: Read + Debug> Nodes for Stored<R> {
     fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>> {
         let key = row_key(owner, hash);

@@ -1,6 +1,7 @@
 //! Reads at one block, unaffected by later blocks.
 
 use crate::{
+    ahead::look_at,
     cache::NodeCache,
     nodes::{Stored, stored_root},
     trie::Trie,
@@ -8,7 +9,8 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{
-    Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot, read_code,
+    Access, Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot,
+    read_code,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 use std::sync::Arc;
@@ -74,5 +76,13 @@ impl StateReader for MptHashReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool> {
         Ok(self.storage(&hash_address(address))?.root != EMPTY_ROOT)
+    }
+
+    fn gathers(&self) -> bool {
+        self.nodes.rows.gathers()
+    }
+
+    fn gather(&self, accesses: &[Access]) -> Result<()> {
+        look_at(&self.nodes, self.root, accesses)
     }
 }

@@ -3,7 +3,7 @@
 use polytrie_kv::{Store, Table};
 use polytrie_mpt_hash::{Cached, MptHashLayer, MptHashOptions, Pruning, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
-use polytrie_testing::suite::{LayerFactory, Scrub, Verifier};
+use polytrie_testing::suite::{self, LayerFactory, Scrub, Verifier};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -56,6 +56,14 @@ impl LayerFactory for MptHash {
                 Box::new(Self(MptHashOptions { cache_bytes, cached, ..self.0 })) as _
             })
             .into()
+    }
+}
+
+#[test]
+fn gathered_state_is_read_once() {
+    for cached in [Cached::Used, Cached::Written] {
+        let options = MptHashOptions { cached, ..MptHashOptions::default() };
+        suite::gathered_state_is_read_once(&MptHash(options));
     }
 }
 

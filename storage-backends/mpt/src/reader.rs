@@ -33,7 +33,7 @@ impl StateReader for MptReader {
     }
 
     fn gathers(&self) -> bool {
-        self.0.is_remote() && self.0.keeps_rows()
+        self.0.gathers()
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {

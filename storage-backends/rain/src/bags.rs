@@ -7,7 +7,7 @@
 //! A process that reads for others sends nodes as the store has them, without the changes in its log: nodes that
 //! changed since the checkpoint are in the memory of every process that executes blocks.
 
-use crate::{RainLayer, TRIE, gather::hashed, version::shard_of};
+use crate::{RainLayer, TRIE, version::shard_of};
 use alloy_primitives::{
     B256, Bytes,
     map::{HashMap, HashSet},
@@ -212,7 +212,7 @@ impl Bags for RainLayer {
     }
 
     fn pack(&self, accesses: &[Access], levels: u8, take: &mut TakeNode<'_>) -> Result<()> {
-        let (touched, reader) = (hashed(accesses), self.shared.reader()?);
+        let (touched, reader) = (Access::by_hash(accesses), self.shared.reader()?);
         reader.gather_within_room(accesses)?;
         let (version, store) = (&reader.version, &reader.rows);
         let levels = usize::from(levels);

@@ -101,12 +101,11 @@ pub(crate) fn checkpoint(
     for (owner, paths) in lost.storages.iter().filter(|(owner, _)| !wiped.contains(owner)) {
         gone.entry(*owner).or_default().extend(paths);
     }
-    for (owner, entry) in leaves {
+    let storages = leaves.into_iter().map(|(owner, entry)| {
         let paths = gone.remove(&owner).unwrap_or_default();
-        let mut rows = TRIE.storage_sink(batch, owner);
-        entry.storage.write_since(since, &paths, &TRIE.storage_rows(store, owner), &mut rows)?;
-        batch = rows.into_inner();
-    }
+        (owner, &*entry.storage, paths)
+    });
+    batch = TRIE.write_storages_since(since, storages, store, batch)?;
     // The accounts left here lost slots and were then removed, or have again the content that they had.
     for (owner, paths) in gone {
         let mut rows = TRIE.storage_sink(batch, owner);

@@ -2,7 +2,7 @@
 
 use crate::{TRIE, touches::Noted, version::Part};
 use alloy_primitives::B256;
-use polytrie_state::{Access, Result, Touched, hash_address, hash_slot};
+use polytrie_state::{Result, Touched};
 use polytrie_trie::{
     SlotValue,
     cow::{CowTrie, Way},
@@ -27,15 +27,4 @@ pub(crate) fn gather<'a>(
         slots.extend(wanted.iter().map(|key| Way { owner: Some(*account), trie, key: *key }));
     }
     Ok(TRIE.load_paths(store, slots, |owner| store.rows_of(owner), now)?)
-}
-
-/// Returns the accounts and slots of accesses by hash.
-pub(crate) fn hashed(accesses: &[Access]) -> Touched {
-    let mut touched = Touched::new();
-    for access in accesses {
-        let (address, slot) = access.place();
-        let slots = touched.entry(hash_address(&address)).or_default();
-        slots.extend(slot.map(|slot| hash_slot(&slot)));
-    }
-    touched
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     TRIE,
-    gather::hashed,
     touches::{Noted, Touches},
     version::Version,
 };
@@ -80,6 +79,6 @@ impl StateReader for RainReader {
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {
-        self.version.gather(&self.noted(), &hashed(accesses))
+        self.version.gather(&self.noted(), &Access::by_hash(accesses))
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     change::change,
-    gather::hashed,
     shared::{RainChange, RainCore},
     touches::Source,
     version::Version,
@@ -158,7 +157,8 @@ impl ReadAhead for Ahead {
 
     fn read(&self, wanted: Vec<Access>) -> bool {
         if self.source.touches.readers.is_slow() {
-            return self.version.gather(&self.source.noted(), &hashed(&wanted)).is_ok();
+            let touched = Access::by_hash(&wanted);
+            return self.version.gather(&self.source.noted(), &touched).is_ok();
         }
         wanted.into_iter().all(|access| {
             let (address, slot) = access.place();

@@ -1,5 +1,6 @@
 //! Hints about the parts of the state that the EVM will touch.
 
+use crate::{Touched, hash_address, hash_slot};
 use alloy_primitives::{Address, U256};
 
 /// A hint that a part of the state will be read or written soon.
@@ -23,5 +24,16 @@ impl Access {
             Self::Account(address) => (address, None),
             Self::SlotRead(address, slot) | Self::SlotWrite(address, slot) => (address, Some(slot)),
         }
+    }
+
+    /// Returns the accounts of accesses, also those of slots alone, and the slots of each, by hash.
+    pub fn by_hash(accesses: &[Self]) -> Touched {
+        let mut touched = Touched::new();
+        for access in accesses {
+            let (address, slot) = access.place();
+            let slots = touched.entry(hash_address(&address)).or_default();
+            slots.extend(slot.map(|slot| hash_slot(&slot)));
+        }
+        touched
     }
 }

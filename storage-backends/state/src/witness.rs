@@ -4,7 +4,7 @@ use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The accounts that were read, and the slots of each, by hash.
+/// Accounts, and the slots of each, by hash.
 pub type Touched = BTreeMap<B256, BTreeSet<B256>>;
 
 /// The part of the state before a block that the block needs, so that a verifier without a state can execute it and

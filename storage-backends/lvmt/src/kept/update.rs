@@ -76,9 +76,11 @@ fn count(
     let mut counting = NodeCounting::new(setup, direction).ok_or_else(no_tables)?;
     let mut old_rows = Vec::with_capacity(portion.len());
     let mut tags = Vec::new();
-    for touched in portion {
-        let key = touched.key(height);
-        let row = store.get(WITNESSES, &key)?.unwrap_or_default();
+    let keys: Vec<BundleKey> = portion.iter().map(|touched| touched.key(height)).collect();
+    let wanted: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let found = store.get_many(WITNESSES, &wanted)?;
+    for ((touched, key), row) in portion.iter().zip(keys).zip(found) {
+        let row = row.unwrap_or_default();
         let old = Nodes::read(&row)?;
         touched.nodes(height, |tag, depth, entries| {
             let before = old.get(tag).map_or_else(identity, decode_raw);

@@ -40,7 +40,7 @@ impl StateReader for FlatReader {
     }
 
     fn gathers(&self) -> bool {
-        self.rows.is_remote() && self.rows.keeps_rows()
+        self.rows.gathers()
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {

@@ -50,7 +50,9 @@ pub use load::{
     loading_equals_building,
 };
 pub use proofs::{proofs_hold, tampered_proofs_do_not};
-pub use readers::{gathered_state_is_read_once, readers_keep_their_block};
+pub use readers::{
+    a_block_ends_with_few_requests, gathered_state_is_read_once, readers_keep_their_block,
+};
 pub use reopen::{reopened_in_memory, reopened_on_disk};
 pub use sessions::{
     announced_state_is_read_ahead, calls_out_of_order_are_refused, discarded_blocks_leave_nothing,

@@ -10,7 +10,10 @@ use alloy_primitives::B256;
 use std::{collections::VecDeque, vec};
 
 /// Most rows that are read at a time.
-const AT_A_TIME: usize = 1_024;
+pub(super) const AT_A_TIME: usize = 1_024;
+
+/// New branches whose stored rows tell which children are leaves, with their paths, in the order in which they are written.
+pub(super) type Doubtful<'a, V> = Vec<(Nibbles, &'a Children<V>)>;
 
 impl<V: LeafValue> CowTrie<V> {
     /// Brings the rows of an older version up to this one. The older version has the changes up to number `since`, this
@@ -28,11 +31,28 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         sink: &mut impl RowSink,
     ) -> Result<Vec<(B256, &V)>> {
+        self.write_knowing(self.doubtful_since(since), since, gone, rows, sink)
+    }
+
+    /// Returns the branches of which [`Self::write_since`] reads the stored rows.
+    pub(super) fn doubtful_since(&self, since: u64) -> Doubtful<'_, V> {
+        let mut doubtful = Vec::new();
+        self.root.add_doubtful(since, self.path(), &mut doubtful);
+        doubtful
+    }
+
+    /// Does as [`Self::write_since`] does, with the answer of [`Self::doubtful_since`].
+    pub(super) fn write_knowing<'a>(
+        &'a self,
+        doubtful: Doubtful<'a, V>,
+        since: u64,
+        gone: &[Nibbles],
+        rows: &impl RowSource,
+        sink: &mut impl RowSink,
+    ) -> Result<Vec<(B256, &'a V)>> {
         for path in gone.iter().filter(|path| self.has_lost(path, since)) {
             sink.delete(path);
         }
-        let mut doubtful = Vec::new();
-        self.root.add_doubtful(since, self.path(), &mut doubtful);
         let stored = Stored { rows, branches: doubtful.into_iter(), read: VecDeque::new() };
         let mut fresh = Fresh { since, stored, sink, leaves: Vec::new(), row: Vec::new() };
         fresh.put(&self.root, self.path())?;
@@ -76,14 +96,8 @@ impl<V> Link<V> {
         self.in_memory().filter(|node| node.born > since)
     }
 
-    /// Adds the new branches whose stored rows tell which children are leaves, with their paths, in the order in which
-    /// [`Fresh::put`] comes to them.
-    fn add_doubtful<'a>(
-        &'a self,
-        since: u64,
-        path: Nibbles,
-        found: &mut Vec<(Nibbles, &'a Children<V>)>,
-    ) {
+    /// Adds the doubtful branches, in the order in which [`Fresh::put`] comes to them.
+    fn add_doubtful<'a>(&'a self, since: u64, path: Nibbles, found: &mut Doubtful<'a, V>) {
         match self.fresh(since).map(|node| &node.kind) {
             None | Some(Kind::Leaf(_)) => {}
             Some(Kind::Extension { prefix, child }) => {

@@ -31,6 +31,7 @@ mod parts;
 mod paths;
 mod prune;
 mod row;
+mod storages;
 mod update;
 mod witness;
 

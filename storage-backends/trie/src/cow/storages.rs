@@ -1,0 +1,169 @@
+//! Writing the rows of many storage tries: the stored rows that this needs are read together.
+
+use super::{CowTrie, fresh::AT_A_TIME};
+use crate::{Nibbles, Owner, Result, RowSource, Rows, SlotValue, TrieTables};
+use alloy_primitives::{B256, map::HashMap};
+use polytrie_kv::{Batch, Read};
+
+/// Rows by trie and path; `None` where there is none.
+type Found = HashMap<(Owner, Nibbles), Option<Vec<u8>>>;
+
+impl TrieTables {
+    /// Adds to a batch what brings the rows of an older version of storage tries up to these, each with its account and the
+    /// paths that it lost, as [`CowTrie::write_since`] does. `store` has the rows of the older version.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn write_storages_since<'a>(
+        &self,
+        since: u64,
+        storages: impl IntoIterator<Item = (B256, &'a CowTrie<SlotValue>, Vec<Nibbles>)>,
+        store: &dyn Read,
+        mut batch: Batch,
+    ) -> Result<Batch> {
+        let mut storages = storages.into_iter().peekable();
+        while storages.peek().is_some() {
+            let (mut some, mut paths) = (Vec::new(), Vec::new());
+            while paths.len() < AT_A_TIME
+                && let Some((owner, trie, gone)) = storages.next()
+            {
+                let doubtful = trie.doubtful_since(since);
+                paths.extend(doubtful.iter().map(|(path, _)| (Some(owner), *path)));
+                some.push((owner, trie, gone, doubtful));
+            }
+            paths.sort_unstable();
+            let rows = self.get_many(store, &paths, true)?;
+            let found: Found = paths.into_iter().zip(rows).collect();
+            for (owner, trie, gone, doubtful) in some {
+                let rest = self.storage_rows(store, owner);
+                let rows = ReadBefore { owner, found: &found, rest };
+                let mut sink = self.storage_sink(batch, owner);
+                trie.write_knowing(doubtful, since, &gone, &rows, &mut sink)?;
+                batch = sink.into_inner();
+            }
+        }
+        Ok(batch)
+    }
+}
+
+/// The rows of a trie of which some were read before, and may be older ones.
+struct ReadBefore<'a> {
+    owner: B256,
+    found: &'a Found,
+    rest: Rows<&'a dyn Read>,
+}
+
+impl RowSource for ReadBefore<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
+        self.rest.load(path, out)
+    }
+
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+        if !is_doubted {
+            return self.rest.load_many(paths, false);
+        }
+        let found = |path: &Nibbles| self.found.get(&(Some(self.owner), *path)).cloned().flatten();
+        Ok(paths.iter().map(found).collect())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::cow::tests::{Given, Memory, all_called_nodes};
+    use alloy_primitives::{U256, keccak256};
+    use polytrie_kv::{KeyRange, KvError, Store, Table, Visit};
+    use std::{
+        ops::ControlFlow,
+        sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
+    const STORAGE: Table = Table::new(2, "Storage", 96);
+    const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
+    const OWNERS: [B256; 3] =
+        [B256::repeat_byte(0x11), B256::repeat_byte(0x22), B256::repeat_byte(0xee)];
+
+    /// A store that counts the calls that ask for rows.
+    struct Counted {
+        store: Store,
+        calls: AtomicUsize,
+    }
+
+    impl Read for Counted {
+        fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+            self.calls.fetch_add(1, Relaxed);
+            self.store.get_into(table, key, out)
+        }
+
+        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+            self.calls.fetch_add(usize::from(!keys.is_empty()), Relaxed);
+            self.store.get_many(table, keys)
+        }
+
+        fn scan(
+            &self,
+            table: Table,
+            range: KeyRange<'_>,
+            visit: &mut Visit<'_>,
+        ) -> Result<(), KvError> {
+            self.store.scan(table, range, visit)
+        }
+    }
+
+    /// Returns changes of each `step`th of 200 keys.
+    fn changes(step: usize, value: u64) -> Vec<(B256, Option<SlotValue>)> {
+        let key = |n: u64| keccak256(n.to_be_bytes());
+        let value = Some(SlotValue(U256::from(value)));
+        let mut changes: Vec<_> = (0..200).step_by(step).map(|n| (key(n), value)).collect();
+        changes.sort_unstable_by_key(|(key, _)| *key);
+        changes
+    }
+
+    /// Writes the new nodes of a trie as those of each owner.
+    fn write(store: &Store, trie: &CowTrie<SlotValue>, since: u64) {
+        for owner in OWNERS {
+            let mut sink = TABLES.storage_sink(Batch::new(), owner);
+            trie.write_since(since, &[], &Memory::default(), &mut sink).unwrap();
+            store.write(sink.into_inner()).unwrap();
+        }
+    }
+
+    fn all_rows(store: &Store) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = Vec::new();
+        store
+            .scan(STORAGE, KeyRange::ALL, &mut |key, row| {
+                rows.push((key.to_vec(), row.to_vec()));
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        rows
+    }
+
+    #[test]
+    fn rows_of_many_tries_that_were_given_are_checked_with_one_call() {
+        let (mut whole, mut stored) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        whole.update(&changes(1, 2), &Memory::default(), 1, &mut Vec::new()).unwrap();
+        whole.write_since(0, &[], &Memory::default(), &mut stored).unwrap();
+        let [plain, store] = [(); 2].map(|()| Store::memory(&[ACCOUNTS, STORAGE]).unwrap());
+        write(&plain, &whole, 0);
+        write(&store, &whole, 0);
+        let (given, some) = (all_called_nodes(&whole, &stored), changes(9, 3));
+        let source = Given { stored, given: &given };
+        let heads = OWNERS.map(|owner| {
+            let mut head = CowTrie::<SlotValue>::stored(whole.root());
+            head.update(&some, &source, 2, &mut Vec::new()).unwrap();
+            (owner, head)
+        });
+        let store = Counted { store, calls: AtomicUsize::new(0) };
+        let storages = heads.iter().map(|(owner, head)| (*owner, head, Vec::new()));
+        let batch = TABLES.write_storages_since(1, storages, &store, Batch::new()).unwrap();
+        assert_eq!(store.calls.load(Relaxed), 1);
+        store.store.write(batch).unwrap();
+        whole.update(&some, &Memory::default(), 2, &mut Vec::new()).unwrap();
+        write(&plain, &whole, 1);
+        assert_eq!(all_rows(&store.store), all_rows(&plain));
+    }
+}
