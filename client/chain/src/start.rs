@@ -122,12 +122,17 @@ impl<R: Read> ChainDb<R> {
 impl Chain {
     /// Whether the total difficulties in files can be compared with those of the chain. After the merge that of the
     /// merge stands for one that was not given, and the last block before the merge may have more.
-    pub(super) fn compares_difficulty(&self) -> Result<bool> {
+    pub(super) fn compares_difficulty(&mut self) -> Result<bool> {
         let Some(start) = self.start else { return Ok(true) };
+        if let Some(known) = self.compares_difficulty {
+            return Ok(known);
+        }
         let Head { header, total_difficulty } = self.db.block_head(start)?;
         let is_that_of_the_merge = header.difficulty.is_zero()
             && self.spec.terminal_total_difficulty() == Some(total_difficulty);
-        Ok(!is_that_of_the_merge && self.db.knows_difficulty()?)
+        let compares = !is_that_of_the_merge && self.db.knows_difficulty()?;
+        self.compares_difficulty = Some(compares);
+        Ok(compares)
     }
 }
 
@@ -261,6 +266,29 @@ mod tests {
         insert(7, 7).unwrap();
         let text = insert(7, 8).unwrap_err().to_string();
         assert!(text.contains("the total difficulty 8, expected 7"), "{text}");
+    }
+
+    /// The store may be on another machine.
+    #[test]
+    fn total_difficulties_in_files_cost_no_read_a_block() {
+        let spec = spec();
+        let (headers, blocks) = made(&spec);
+        let insert = |total: u64, found: Option<u64>| {
+            let mut headers = headers.clone();
+            headers[START as usize].total_difficulty = U256::from(total);
+            let mut chain = begun(&spec, &headers, 5, "mpt", ChainOptions::default());
+            let mut reads = Vec::new();
+            for rlp in &blocks[START as usize..] {
+                let mut candidate = Candidate::prepare(&spec, rlp.clone()).unwrap();
+                candidate.total_difficulty = found.map(U256::from);
+                let before = chain.db().store().counters();
+                chain.insert(candidate).unwrap();
+                reads.push((chain.db().store().counters() - before).gets);
+            }
+            reads.split_off(1)
+        };
+        assert_eq!(insert(7, Some(7)), insert(7, None));
+        assert_eq!(insert(0, Some(7)), insert(0, None));
     }
 
     /// Otherwise the block would be stored without its witness, and would not be executed again.
