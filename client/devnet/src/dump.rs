@@ -1,6 +1,8 @@
 //! Dump and load of the whole state by address, for files that another node can load.
 
-use super::{BlockTime, MineOptions, Node, NodeError, Result, View, producer::check_time};
+use super::{
+    BlockTime, MineOptions, Node, NodeError, Result, View, node::code_of, producer::check_time,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::ChainDb;
 use polytrie_chainspec::ChainSpec;
@@ -206,11 +208,10 @@ fn whole(
     account: Account,
     slots: BTreeMap<U256, U256>,
 ) -> Result<WholeAccount> {
-    let code = if account.has_code() { state.code(&account.code_hash)? } else { None };
     Ok(WholeAccount {
         nonce: account.nonce,
         balance: account.balance,
-        code: code.unwrap_or_default(),
+        code: code_of(state, &account)?,
         slots,
     })
 }

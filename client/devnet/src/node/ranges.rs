@@ -184,7 +184,8 @@ fn named_slots(names: &Names, db: &ChainDb, found: Slots) -> Result<Vec<(U256, U
     Ok(named)
 }
 
-fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
+/// Returns the code of an account. A store without it is damaged.
+pub(crate) fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
     match account.has_code() {
         true => reader.code(&account.code_hash)?.ok_or_else(|| {
             let hash = account.code_hash;
